@@ -1,0 +1,30 @@
+# One virtual environment in .venv, exact versions from constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup demo test check lint types clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: setup        ## grow a zoo on the embedded digits and compare it with its reference learners
+	$(BIN)/zoo demo
+
+test: setup        ## everything under tests/, the doctests of the modules and of the README
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+lint: setup
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+check: lint types test  ## all that a change must pass
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,55 @@
+"""Every error that zoolearn raises for a caller's mistake or a damaged file.
+
+ZooError
+├── DataError        a task, an array or a data set that cannot be used as it is
+│   └── MissingData  files of a data set are not there; says which, and where to put them
+├── SettingsError    a setting with an impossible value, or one that differs from a run's record
+├── UnknownTask      a question about a task that the learner never met
+├── StoreError       a file or folder that is damaged, foreign, newer, or cannot be written
+└── Diverged         training produced a loss that is not a finite number
+
+Each message names the thing, the value and the way out.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class ZooError(Exception):
+    """Base of all errors of this package."""
+
+
+class DataError(ZooError):
+    """A task, an array or a data set that cannot be used as it is."""
+
+
+class MissingData(DataError):
+    """Files of a data set are not where they were looked for."""
+
+
+class SettingsError(ZooError):
+    """A setting with an impossible value, or one that differs from the record."""
+
+
+class UnknownTask(ZooError):
+    """A question about a task that the learner never met."""
+
+
+class StoreError(ZooError):
+    """A file or folder that is damaged, foreign, newer than this version, or cannot be written."""
+
+
+class Diverged(ZooError):
+    """Training produced a loss that is not a finite number."""
+
+
+def one_of(kind: str, name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: a guess, then the choices.
+
+    >>> one_of("method", "model-zo", ["model-zoo", "isolated"])
+    "unknown method 'model-zo'; did you mean 'model-zoo'? (one of: isolated, model-zoo)"
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1)
+    guess = f" did you mean {close[0]!r}?" if close else ""
+    return f"unknown {kind} {name!r};{guess} (one of: {', '.join(names) or 'none'})"

@@ -1,0 +1,131 @@
+"""Files that can be trusted: written whole or not at all, checksummed, and never able to run code when read."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from zoolearn.errors import StoreError
+
+Json = Any  # what the json module reads and writes; Python cannot say that type exactly
+
+INFO = "zoolearn"  # the key of our own record in a safetensors header
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives a temporary path to write; on success it takes the place of `path` in one step, on failure nothing changes."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
+    os.close(descriptor)
+    part = Path(name)
+    try:
+        yield part
+        _flush(part)
+        os.replace(part, path)
+        _flush(path.parent)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"cannot write {path}: {reason}; the file that was there is unchanged") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a file."""
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def save_text(path: Path, text: str) -> None:
+    """Writes a text file atomically."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def save_json(path: Path, content: Mapping[str, Json], *, indent: int | None = None) -> None:
+    """Writes a JSON object atomically, with the checksum of its content inside."""
+    body = {**content, "checksum": _json_checksum(content)}
+    save_text(path, json.dumps(body, indent=indent, allow_nan=False) + "\n")
+
+
+def load_json(path: Path) -> dict[str, Json]:
+    """Reads what `save_json` wrote; a truncated or altered file is an error that names it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing") from error
+    except (ValueError, OSError) as error:
+        raise StoreError(f"{path} is damaged or cannot be read ({error}); restore it from a copy") from error
+    if not isinstance(content, dict) or content.pop("checksum", None) != _json_checksum(content):
+        raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
+    return content
+
+
+def _json_checksum(content: Mapping[str, Json]) -> str:
+    return sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, Json] | None = None) -> str:
+    """Writes tensors and a JSON record as one safetensors file, atomically; returns its checksum."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replacing(path) as part:
+        save_file(plain, part, {INFO: json.dumps(dict(info or {}))})
+        digest = checksum(part)
+    return digest
+
+
+def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Tensor], dict[str, Json]]:
+    """The tensors and the record of a file that `save_tensors` wrote, after comparing it with its checksum."""
+    try:
+        if expected is not None and checksum(path) != expected:
+            raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
+        with safe_open(path, framework="pt") as file:
+            info = json.loads((file.metadata() or {}).get(INFO, "{}"))
+            return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118 (not a dict)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing; restore it from a copy") from error
+    except (SafetensorError, ValueError, OSError) as error:
+        raise StoreError(f"{path} is damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:
+    """Fills a module with saved tensors, after checking every name, shape and dtype against it."""
+    wanted = module.state_dict()
+    for name in sorted(wanted.keys() | tensors.keys()):
+        if name not in tensors:
+            raise StoreError(f"{source} lacks the tensor {name!r}; it is not a file of this network")
+        if name not in wanted:
+            raise StoreError(f"{source} holds a tensor {name!r} that this network does not have")
+        here, there = wanted[name], tensors[name]
+        if here.shape != there.shape or here.dtype != there.dtype:
+            raise StoreError(
+                f"{source}: {name!r} is {tuple(there.shape)} {there.dtype}, the network wants {tuple(here.shape)} {here.dtype}"
+            )
+    module.load_state_dict(dict(tensors))
+
+
+Load = Callable[[], tuple[dict[str, Tensor], dict[str, Json]]]

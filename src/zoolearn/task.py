@@ -1,0 +1,234 @@
+"""What a learner is shown: examples, tasks, and benchmarks (tasks in the order they are met)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import DataError
+from zoolearn.seeds import derive
+
+Array = Tensor | NDArray[np.generic]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Inputs and labels, in memory or memory-mapped: `x` raw (uint8 images N,C,H,W or float features N,D), `y` from 0.
+
+    >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
+    Examples(4 of 1x8x8 uint8)
+    """
+
+    x: Tensor
+    y: Tensor
+
+    def __post_init__(self) -> None:
+        if self.x.ndim not in (2, 4):
+            raise DataError(
+                f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
+                "or features as (count, features)"
+            )
+        wanted = torch.uint8 if self.x.ndim == 4 else torch.float32
+        if self.x.dtype != wanted:
+            kind = "images must be uint8, 0 to 255" if self.x.ndim == 4 else "features must be float32"
+            raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
+        if 0 in self.x.shape[1:]:
+            raise DataError(f"x has shape {tuple(self.x.shape)}: an input without values cannot be learned from")
+        if self.y.ndim != 1 or self.y.dtype != torch.int64:
+            raise DataError(f"y has shape {tuple(self.y.shape)} and dtype {_dtype(self.y)}; give one int64 label per row")
+        if len(self.x) != len(self.y):
+            raise DataError(f"{len(self.x)} inputs but {len(self.y)} labels; give one label per input")
+        if len(self.y) and int(self.y.min()) < 0:
+            raise DataError(f"label {int(self.y.min())} is negative; labels are per task and start at 0")
+        if self.x.ndim == 2:
+            _refuse_not_finite(self.x)
+
+    @classmethod
+    def of(cls, x: Array, y: Array | Sequence[int]) -> "Examples":
+        """Examples from arrays as people have them: images (N,H,W), (N,H,W,C) or (N,C,H,W) in uint8, or features in any float or integer type.
+
+        >>> Examples.of(np.zeros((2, 28, 28), np.uint8), [0, 1])
+        Examples(2 of 1x28x28 uint8)
+        """
+        labels = torch.as_tensor(y)
+        if labels.is_floating_point() or labels.dtype == torch.bool or labels.is_complex():
+            raise DataError(f"labels have dtype {_dtype(labels)}; give whole numbers from 0")
+        inputs = torch.as_tensor(x)
+        if inputs.ndim == 3:
+            inputs = inputs[:, None]
+        elif inputs.ndim == 4 and inputs.shape[1] not in (1, 3, 4) and inputs.shape[3] in (1, 3, 4):
+            inputs = inputs.permute(0, 3, 1, 2).contiguous()
+        elif inputs.ndim == 2:
+            inputs = inputs.to(torch.float32)
+        return cls(inputs, labels.to(torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        return f"Examples({len(self)} of {'x'.join(map(str, self.shape))} {_dtype(self.x)})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input: (channels, height, width) or (features,)."""
+        return tuple(self.x.shape[1:])
+
+    def select(self, rows: Tensor) -> "Examples":
+        """The examples at these positions."""
+        return Examples(self.x[rows], self.y[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A classification problem with its own labels: what to train on and, apart from it, what to test on.
+
+    `augment` lists how training images may be varied: "crop" (pad by 4 and crop), "flip" (left-right).
+    """
+
+    name: str
+    train: Examples
+    test: Examples
+    classes: tuple[str, ...] = ()
+    augment: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise DataError(f"a task is named {self.name!r}; give it a name that can be typed")
+        for split, examples in (("train", self.train), ("test", self.test)):
+            if not len(examples):
+                raise DataError(f"task {self.name!r} has no {split} examples; a task needs both")
+        if self.train.shape != self.test.shape or self.train.x.dtype != self.test.x.dtype:
+            raise DataError(f"task {self.name!r} trains on {self.train!r} but tests on {self.test!r}; give both one shape")
+        highest = max(int(self.train.y.max()), int(self.test.y.max()))
+        if not self.classes:
+            object.__setattr__(self, "classes", tuple(str(label) for label in range(highest + 1)))
+        if highest >= len(self.classes):
+            raise DataError(
+                f"task {self.name!r} has label {highest} but {len(self.classes)} classes; labels are per task and start at 0"
+            )
+        if len(self.classes) < 2:
+            raise DataError(f"task {self.name!r} has one class, {self.classes[0]!r}; there is nothing to tell apart")
+        if len(set(self.classes)) < len(self.classes):
+            twice = next(name for name in self.classes if self.classes.count(name) > 1)
+            raise DataError(f"task {self.name!r} has two classes named {twice!r}; give each its own name")
+        counts = torch.bincount(self.train.y, minlength=len(self.classes))
+        if int(counts.min()) == 0:
+            empty = self.classes[int(counts.argmin())]
+            raise DataError(f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class")
+        unknown = set(self.augment) - {"crop", "flip"}
+        if unknown:
+            raise DataError(f"task {self.name!r} asks for augmentation {sorted(unknown)}; known are 'crop' and 'flip'")
+        if self.augment and len(self.train.shape) != 3:
+            raise DataError(f"task {self.name!r} has features, not images; they cannot be augmented by {self.augment}")
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r}, {len(self.classes)} classes, train={len(self.train)}, test={len(self.test)})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one input."""
+        return self.train.shape
+
+    def keep(self, share: float, seed: int) -> "Task":
+        """This task with a fixed random share of its training data, the same share of every class (at least one each)."""
+        if share == 1.0:
+            return self
+        counts = torch.bincount(self.train.y, minlength=len(self.classes))
+        return self._sample([max(1, round(share * int(count))) for count in counts], seed)
+
+    def sample(self, per_class: int, seed: int) -> "Task":
+        """This task with `per_class` random training examples of each class."""
+        if per_class < 1:
+            raise DataError(f"{per_class} samples per class; give at least 1")
+        counts = torch.bincount(self.train.y, minlength=len(self.classes))
+        if int(counts.min()) < per_class:
+            short = int(counts.argmin())
+            raise DataError(
+                f"task {self.name!r} has only {int(counts[short])} examples of class {self.classes[short]!r}, "
+                f"{per_class} per class were asked for"
+            )
+        return self._sample([per_class] * len(self.classes), seed)
+
+    def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
+        rng = np.random.default_rng(derive(seed, "keep", self.name))
+        labels = self.train.y.numpy()
+        rows = [rng.choice(np.flatnonzero(labels == c), size, replace=False) for c, size in enumerate(sizes)]
+        return replace(self, train=self.train.select(torch.from_numpy(np.sort(np.concatenate(rows)))))
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """A name and tasks, in the order they are met; sliceable, so that `benchmark[:5]` is its first five tasks."""
+
+    name: str
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise DataError(f"benchmark {self.name!r} has no tasks")
+        first = self.tasks[0]
+        for task in self.tasks[1:]:
+            if task.shape != first.shape or task.train.x.dtype != first.train.x.dtype:
+                raise DataError(
+                    f"benchmark {self.name!r}: task {task.name!r} has {task.train!r}, task {first.name!r} has "
+                    f"{first.train!r}; tasks of one benchmark share one input shape"
+                )
+        names = [task.name for task in self.tasks]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"benchmark {self.name!r} has two tasks named {name!r}; give each its own name")
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    @overload
+    def __getitem__(self, place: int) -> Task: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Benchmark": ...
+    def __getitem__(self, place: int | slice) -> "Task | Benchmark":
+        if isinstance(place, int):
+            return self.tasks[place]
+        return Benchmark(self.name, self.tasks[place])
+
+    def sample(self, per_class: int, seed: int = 0) -> "Benchmark":
+        """Every task with `per_class` random training examples of each class."""
+        return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks))
+
+    def shuffled(self, seed: int) -> "Benchmark":
+        """The same tasks in a random order."""
+        order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
+        return Benchmark(self.name, tuple(self.tasks[place] for place in order))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
+        from hashlib import blake2b
+
+        digest = blake2b(digest_size=16)
+        for task in self.tasks:
+            digest.update(repr((task.name, task.classes, task.augment)).encode())
+            for examples in (task.train, task.test):
+                digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
+                digest.update(memoryview(examples.x.contiguous().numpy()).cast("B"))
+                digest.update(memoryview(examples.y.contiguous().numpy()).cast("B"))
+        return digest.hexdigest()
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _refuse_not_finite(x: Tensor) -> None:
+    bad = (~torch.isfinite(x)).any(dim=1).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        value = x[row][~torch.isfinite(x[row])][0].item()
+        raise DataError(f"row {row} of x holds {value}; {len(bad)} row(s) are not finite, clean them first")
