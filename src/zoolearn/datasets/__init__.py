@@ -1,0 +1,9 @@
+"""Publishers' own files become tensors: readers for each data set, where their files are kept, and how to get them."""
+
+from zoolearn.datasets.cifar import cifar10, cifar100
+from zoolearn.datasets.dataset import DataSet
+from zoolearn.datasets.digits import digits
+from zoolearn.datasets.mnist import mnist
+from zoolearn.datasets.root import data_root
+
+__all__ = ["DataSet", "cifar10", "cifar100", "data_root", "digits", "mnist"]
