@@ -54,6 +54,14 @@ def coarse_cifar100(data: Data = None) -> Benchmark:
     return Benchmark("coarse-cifar100", _tasks(cifar, cifar.superclasses, ("crop", "flip")))
 
 
+def split_miniimagenet(data: Data = None) -> Benchmark:
+    """Twenty tasks of five classes each, in the order of the train, val and test lists of Ravi and Larochelle (2017).
+
+    Of each class the first 80 % of the images train and the rest test, always: no test image is ever trained on.
+    """
+    return _split("split-miniimagenet", datasets.mini_imagenet(data), 5, ("crop", "flip"))
+
+
 def rotated_digits(
     data: Data = None, angles: Sequence[float] = (0, 15, 30, 45, 60), samples_per_class: int = 10
 ) -> Benchmark:
@@ -82,6 +90,7 @@ BENCHMARKS: dict[str, Callable[[Data], Benchmark]] = {
     "split-cifar10": split_cifar10,
     "split-cifar100": split_cifar100,
     "coarse-cifar100": coarse_cifar100,
+    "split-miniimagenet": split_miniimagenet,
     "rotated-digits": rotated_digits,
     "split-digits": split_digits,
 }

@@ -3,7 +3,8 @@
 from zoolearn.datasets.cifar import cifar10, cifar100
 from zoolearn.datasets.dataset import DataSet
 from zoolearn.datasets.digits import digits
+from zoolearn.datasets.mini_imagenet import mini_imagenet
 from zoolearn.datasets.mnist import mnist
 from zoolearn.datasets.root import data_root
 
-__all__ = ["DataSet", "cifar10", "cifar100", "data_root", "digits", "mnist"]
+__all__ = ["DataSet", "cifar10", "cifar100", "data_root", "digits", "mini_imagenet", "mnist"]

@@ -1,0 +1,27 @@
+"""A progress bar around any loop, on the error stream, and only where someone is looking."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+
+def shown(
+    items: Iterable[Item], title: str, total: int | None, done: int = 0, size: Callable[[Item], int] | None = None
+) -> Iterator[Item]:
+    """The same items, while a bar advances: by one for each, or by its `size` in bytes.
+
+    >>> list(shown("ab", "reading", total=2))
+    ['a', 'b']
+    """
+    from rich import progress  # noqa: PLC0415 (slow to import, needed here only)
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    amount = progress.DownloadColumn() if size else progress.MofNCompleteColumn()
+    columns = ("[progress.description]{task.description}", progress.BarColumn(), amount, progress.TimeRemainingColumn())
+    with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+        for item in items:
+            yield item
+            bar.advance(task, size(item) if size else 1)
