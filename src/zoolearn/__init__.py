@@ -1,1 +1,27 @@
-"""zoolearn."""
+"""zoolearn: continual learning with a growing zoo of small networks."""
+
+from zoolearn.benchmarks import BENCHMARKS, benchmark
+from zoolearn.errors import (
+    DataError,
+    Diverged,
+    MissingData,
+    SettingsError,
+    StoreError,
+    UnknownTask,
+    ZooError,
+)
+from zoolearn.learner import Learner, accuracy
+from zoolearn.methods import METHODS
+from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.model_zoo import Member, ModelZoo, boosted, released, uniform
+from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.single_net import FineTune
+from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
+from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
+from zoolearn.results import Results
+from zoolearn.run import episodes, progress, run
+from zoolearn.store import load
+from zoolearn.task import Benchmark, Examples, Task
+from zoolearn.train import Progress, Recipe, fit
+
+__version__ = "0.1.0"

@@ -2,8 +2,10 @@
 
 import json
 import os
+import platform
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -128,4 +130,37 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
     module.load_state_dict(dict(tensors))
 
 
-Load = Callable[[], tuple[dict[str, Tensor], dict[str, Json]]]
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+        if not _lock(file.fileno()):
+            file.seek(0)
+            raise StoreError(f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it")
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {platform.node()}")
+        file.flush()
+        yield
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Deletes what an interrupted `replacing` left behind."""
+    for part in folder.rglob(".*.part"):
+        part.unlink(missing_ok=True)

@@ -1,8 +1,9 @@
 """What a learner is shown: examples, tasks, and benchmarks (tasks in the order they are met)."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import overload
 
 import numpy as np
@@ -167,6 +168,7 @@ class Benchmark:
 
     name: str
     tasks: tuple[Task, ...]
+    options: Mapping[str, int] = field(default_factory=dict)  # how it was cut down from the whole, for the record
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -196,22 +198,23 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if isinstance(place, int):
             return self.tasks[place]
-        return Benchmark(self.name, self.tasks[place])
+        first, last, stride = place.indices(len(self.tasks))
+        options = {"first_tasks": last} if (first, stride) == (0, 1) else {"from": first, "to": last, "stride": stride}
+        return Benchmark(self.name, self.tasks[place], {**self.options, **options})
 
     def sample(self, per_class: int, seed: int = 0) -> "Benchmark":
         """Every task with `per_class` random training examples of each class."""
-        return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks))
+        options = {**self.options, "samples_per_class": per_class, "samples_seed": seed}
+        return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks), options)
 
     def shuffled(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
-        return Benchmark(self.name, tuple(self.tasks[place] for place in order))
+        return Benchmark(self.name, tuple(self.tasks[place] for place in order), {**self.options, "order_seed": seed})
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-        from hashlib import blake2b
-
         digest = blake2b(digest_size=16)
         for task in self.tasks:
             digest.update(repr((task.name, task.classes, task.augment)).encode())

@@ -1,0 +1,42 @@
+"""Isolated: a new small net for every task, nothing shared; what a continual learner must beat."""
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from zoolearn.errors import SettingsError
+from zoolearn.learner import Episode
+from zoolearn.methods.model_zoo import ModelZoo, Weigh, uniform
+from zoolearn.task import Task
+from zoolearn.train import Progress
+
+
+@dataclass(kw_only=True, eq=False)
+class Isolated(ModelZoo):
+    """Model Zoo with one task per episode: no replay, no transfer, no forgetting."""
+
+    tasks_per_episode: int = field(init=False, default=1)
+    replay: float = field(init=False, default=0.0)
+    weigh: Weigh = field(init=False, default=uniform)
+
+
+@dataclass(kw_only=True, eq=False)
+class IsolatedEnsemble(Isolated):
+    """Several independent nets for every task, averaged: how much of Model Zoo's gain an ensemble alone would give."""
+
+    networks: int = field(default=5, metadata={"help": "independent nets per task"})
+
+    def __post_init__(self) -> None:
+        if self.networks < 1:
+            raise SettingsError(f"networks is {self.networks}; an ensemble has 1 or more")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains `networks` nets on the new task alone, each from its own seed."""
+        losses = []
+        for number in range(self.networks):
+            losses.append((yield from self.grow([task], self.episode_seed("network", number))))
+        return Episode((task.name,), {}, sum(losses) / len(losses))
+
+    @property
+    def members_per_episode(self) -> int:
+        """How many members an episode adds."""
+        return self.networks

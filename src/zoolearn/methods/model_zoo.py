@@ -1,0 +1,251 @@
+"""Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import load_state
+from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
+from zoolearn.nets import Backbone, Net
+from zoolearn.seeds import derive
+from zoolearn.task import Task
+from zoolearn.train import Progress, fitting, probabilities
+
+Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The paper's weights, exp(mean negative log-likelihood): tasks that the zoo finds hard come up more often.
+
+    >>> boosted(np.array([0.0, np.log(3.0)])).tolist()
+    [0.25, 0.75]
+    """
+    weights = np.exp(losses - losses.max())
+    return np.asarray(weights / weights.sum())
+
+
+def released(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The weights of the authors' code: exp((loss - mean) / mean), kept within 1e-4 and 1e3."""
+    mean = losses.mean()
+    relative = (losses - mean) / mean if mean > 0 else np.zeros_like(losses)
+    weights = np.clip(np.exp(np.minimum(relative, 50.0)), 1e-4, 1e3)
+    return np.asarray(weights / weights.sum())
+
+
+def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same weight for every past task."""
+    return np.full(len(losses), 1.0 / len(losses))
+
+
+WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": uniform}
+
+
+@dataclass(eq=False)
+class Member:
+    """A net, fixed after its episode, and the share of each task's data that it saw: its vote's weight for that task."""
+
+    net: Net
+    share: dict[str, float]
+
+
+@dataclass(eq=False)
+class Votes:
+    """The running sum of the votes of the first `members` members on one fixed set of inputs."""
+
+    total: Tensor
+    weight: float = 0.0
+    members: int = 0
+
+    def add(self, probabilities: Tensor, weight: float) -> None:
+        """Counts one member's vote."""
+        self.total = self.total + weight * probabilities
+        self.weight += weight
+
+    @property
+    def mean(self) -> Tensor:
+        """The ensemble's answer: the weighted average of the votes."""
+        return self.total / self.weight
+
+
+@dataclass(kw_only=True, eq=False)
+class ModelZoo(Learner):
+    """Grows by one small net an episode; answers for a task with the average of the members that know it.
+
+    Episode k trains on task k and on up to `tasks_per_episode` - 1 past tasks, drawn without repeats with weights that
+    `weigh` makes of the zoo's training losses. A prediction is sum_m share_m p_m(y | x) / sum_m share_m over the members
+    m that were trained on the task (equation 3 of the paper, with the weighting of its appendix for limited replay).
+
+    Where we differ from the paper: the new task is always trained on, and past ones are drawn without repeats (as in the
+    authors' code, and as the text needs); each member starts from its own seed; limited replay keeps the same share of
+    each class; half of each of its batches is of the new task, half of the past tasks together.
+
+    >>> from zoolearn import Recipe, benchmark, mlp
+    >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=2)
+    >>> first, second = benchmark("split-digits")[:2]
+    >>> zoo.learn(first)
+    >>> zoo.learn(second)
+    >>> [sorted(member.share) for member in zoo.members]
+    [['0-1'], ['0-1', '2-3']]
+    >>> zoo.predict_proba(first.test.x[:3], task="0-1").sum(dim=1).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    grows: ClassVar[bool] = True
+
+    tasks_per_episode: int = field(
+        default=5, metadata={"help": "tasks that a member is trained on, the new one included (the paper's b)"}
+    )
+    replay: float = field(default=1.0, metadata={"help": "share of each past task's training data that is kept"})
+    weigh: Weigh = field(
+        default=boosted, metadata={"help": "how past tasks are weighed from their losses", "choices": WEIGH}
+    )
+
+    members: list[Member] = field(init=False, default_factory=list)
+    kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)  # the share of each task's data
+    train_votes: dict[str, Votes] = field(init=False, default_factory=dict, repr=False)  # of the label, on `kept`
+    test_votes: dict[str, Votes] = field(init=False, default_factory=dict, repr=False)  # of every class
+
+    def __post_init__(self) -> None:
+        if self.tasks_per_episode < 1:
+            raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
+        check_share("replay", self.replay)
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Draws past tasks, trains a member on them and on the new task, and counts its votes."""
+        weights = self.past_weights()
+        drawn = self.draw(weights)
+        loss = yield from self.grow([task, *(self.kept[name] for name in drawn)], self.episode_seed())
+        if self.replay:
+            self.kept[task.name] = task.keep(self.replay, derive(self.seed, "replay"))
+        self._count_train_votes([task.name, *drawn])
+        return Episode((task.name, *drawn), weights, loss)
+
+    def grow(self, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, float]:
+        """Trains one member on some tasks, the first of which it sees in full, and adds it to the zoo."""
+        net = self.new_net(tasks, seed)
+        loss = yield from fitting(
+            net, tasks, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
+        )
+        share = {task.name: 1.0 if place == 0 else self.replay for place, task in enumerate(tasks)}
+        self.members.append(Member(net.freeze(), share))
+        return loss
+
+    def past_weights(self) -> dict[str, float]:
+        """The normalised weight of every past task that can be drawn."""
+        if not self.train_votes or self.tasks_per_episode == 1:
+            return {}
+        losses = np.array([self.training_loss(name) for name in self.train_votes])
+        return dict(zip(self.train_votes, self.weigh(losses).tolist(), strict=True))
+
+    def training_loss(self, task: str) -> float:
+        """Mean negative log-likelihood that the zoo gives to the kept training data of a task."""
+        likelihood = self.train_votes[task].mean.double()
+        return float(-likelihood.clamp_min(torch.finfo(torch.float32).tiny).log().mean())
+
+    def draw(self, weights: Mapping[str, float]) -> list[str]:
+        """Up to `tasks_per_episode` - 1 past tasks, without repeats."""
+        names = list(weights)
+        count = min(self.tasks_per_episode - 1, len(names))
+        if not count:
+            return []
+        missing = [name for name in names if name not in self.kept]
+        if missing:
+            raise DataError(
+                f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
+                "continue it with the benchmark it was grown on"
+            )
+        rng = np.random.default_rng(self.episode_seed("draw"))
+        chances = np.fromiter(weights.values(), float)
+        return [names[place] for place in rng.choice(len(names), count, replace=False, p=chances / chances.sum())]
+
+    def answer(self, x: Tensor, task: str) -> Tensor:
+        """The weighted average of the members that know the task."""
+        votes = Votes(torch.zeros(()))
+        for member in self.members:
+            if task in member.share:
+                votes.add(probabilities(member.net, x, task, self.recipe), member.share[task])
+        return votes.mean
+
+    def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
+        """Test accuracy of the tasks that got a new vote since the last call; only the new members are asked."""
+        changed = {}
+        for task in tasks:
+            votes = self.test_votes.setdefault(task.name, Votes(torch.zeros(())))
+            if self._ask_new_members(votes, task.name, task.test.x):
+                changed[task.name] = accuracy(votes.mean, task.test.y)
+        return changed
+
+    def _count_train_votes(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self.kept and self.tasks_per_episode > 1:
+                votes = self.train_votes.setdefault(name, Votes(torch.zeros(())))
+                train = self.kept[name].train
+                self._ask_new_members(votes, name, train.x, train.y)
+
+    def _ask_new_members(self, votes: Votes, task: str, x: Tensor, labels: Tensor | None = None) -> bool:
+        """Adds the votes (on the labels, if given) of members that came since; says whether any knew the task."""
+        before = votes.weight
+        for member in self.members[votes.members :]:
+            if task in member.share:
+                answers = probabilities(member.net, x, task, self.recipe)
+                if labels is not None:
+                    answers = answers.gather(1, labels[:, None])[:, 0]
+                votes.add(answers, member.share[task])
+        votes.members = len(self.members)
+        return votes.weight > before
+
+    def knowledge(self) -> Snapshot:
+        """The latest episode's members, and the votes that they changed."""
+        assert self.latest is not None
+        parts = {}
+        first = len(self.members) - self.members_per_episode
+        for number, member in enumerate(self.members[first:], first + 1):
+            info = {"net": member.net.spec(), "share": member.share}
+            parts[f"members/{number:04d}"] = Part(member.net.state_dict(), info)
+        tensors, counts = {}, {}
+        for kind, votes in (("train", self.train_votes), ("test", self.test_votes)):
+            for place, name in enumerate(self.latest.tasks):
+                if name in votes:
+                    tensors[f"{kind}.{place}"] = votes[name].total
+                    counts[f"{kind}.{place}"] = [name, votes[name].weight, votes[name].members]
+        parts[f"votes/{self.episode:04d}"] = Part(tensors, counts)
+        return Snapshot({}, parts)
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up every episode's members and the newest votes of each task."""
+        for snapshot in snapshots:
+            for name, part in snapshot.parts.items():
+                if name.startswith("members/"):
+                    net = Net.from_spec(part.info["net"], backbones)
+                    load_state(net, part.tensors, name)
+                    self.members.append(Member(net.freeze(), dict(part.info["share"])))
+                else:
+                    self._recall_votes(part)
+        if self.replay:
+            self.kept = {task.name: task.keep(self.replay, derive(self.seed, "replay")) for task in tasks}
+
+    def _recall_votes(self, part: Part) -> None:
+        for key, (name, weight, members) in part.info.items():
+            votes = self.train_votes if key.startswith("train.") else self.test_votes
+            votes[name] = Votes(part.tensors[key], weight, members)
+
+    @property
+    def members_per_episode(self) -> int:
+        """How many members an episode adds."""
+        return 1
+
+    @property
+    def stored_samples(self) -> int:
+        """Kept training examples."""
+        return sum(len(task.train) for task in self.kept.values())
+
+    @property
+    def weights(self) -> int:
+        """Weights of all members."""
+        return sum(member.net.weights for member in self.members)

@@ -1,0 +1,87 @@
+"""Multi-Head: one net on all tasks at once; not a continual learner, but the reference from above."""
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from zoolearn.errors import DataError, UnknownTask
+from zoolearn.files import load_state
+from zoolearn.learner import Episode, Learner, Part, Snapshot
+from zoolearn.nets import Backbone, Net
+from zoolearn.task import Task
+from zoolearn.train import Progress, fitting, probabilities
+
+
+@dataclass(kw_only=True, eq=False)
+class MultiHead(Learner):
+    """Keeps all data and trains one shared backbone with a head per task on the mixture, from scratch.
+
+    By default it trains once, when the last task has been met (`finishing`), and has no answers before; with
+    `every_episode` it trains anew on all tasks so far each time.
+    """
+
+    every_episode: bool = field(default=False, metadata={"help": "train anew after every task, not once at the end"})
+
+    kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)
+    net: Net | None = field(init=False, default=None)
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Keeps the task's data and, with `every_episode`, trains on everything kept."""
+        missing = [name for name in self.classes if name not in self.kept]
+        if missing:
+            raise DataError(f"the data of task {missing[0]!r} is not at hand; continue with the benchmark of this run")
+        kept = {**self.kept, task.name: task}
+        loss = None
+        if self.every_episode:
+            loss = yield from self._train(kept)
+        self.kept = kept
+        return Episode(tuple(kept) if self.every_episode else (), None, loss)
+
+    def finishing(self) -> Generator[Progress, None, None]:
+        """Trains on all tasks, unless that was done episode by episode."""
+        if not self.every_episode:
+            loss = yield from self._train(self.kept)
+            self.latest = Episode(tuple(self.kept), None, loss)
+
+    def _train(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
+        tasks = list(kept.values())
+        seed = self.episode_seed(len(tasks))
+        net = self.new_net(tasks, seed)
+        loss = yield from fitting(net, tasks, self.recipe, seed=seed, checkpoints=self.checkpoints)
+        self.net = net.freeze()
+        return loss
+
+    def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
+        """Test accuracy of all tasks; nothing before the net is trained."""
+        return super().evaluate(tasks) if self.net is not None else {}
+
+    def answer(self, x: Tensor, task: str) -> Tensor:
+        """The shared net's answer."""
+        if self.net is None:
+            raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`finishing`)")
+        return probabilities(self.net, x, task, self.recipe)
+
+    def knowledge(self) -> Snapshot:
+        """The net, if there is one yet."""
+        if self.net is None:
+            return Snapshot({}, {})
+        return Snapshot({}, {f"net/{self.episode:04d}": Part(self.net.state_dict(), {"net": self.net.spec()})})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net; the data comes from the tasks."""
+        self.kept = {task.name: task for task in tasks}
+        for name, part in snapshots[-1].parts.items():
+            self.net = Net.from_spec(part.info["net"], backbones)
+            load_state(self.net, part.tensors, name)
+            self.net.freeze()
+
+    @property
+    def stored_samples(self) -> int:
+        """All training examples."""
+        return sum(len(task.train) for task in self.kept.values())
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net."""
+        return self.net.weights if self.net is not None else 0

@@ -1,0 +1,70 @@
+"""What the methods with one growing net share, and the plainest of them."""
+
+from collections.abc import Generator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from zoolearn.files import load_state
+from zoolearn.learner import Episode, Learner, Part, Snapshot
+from zoolearn.nets import Backbone, Net
+from zoolearn.task import Task
+from zoolearn.train import Progress, fitting, probabilities
+
+
+@dataclass(kw_only=True, eq=False)
+class SingleNet(Learner):
+    """One net for all tasks, with a new head for each."""
+
+    net: Net | None = field(init=False, default=None)
+
+    def grown(self, task: Task) -> Net:
+        """A copy of the net with a head for the task; it becomes `net` when the episode is over."""
+        if self.net is None:
+            return self.new_net([task], self.seed)
+        net = deepcopy(self.net)
+        net.add_head(task.name, len(task.classes))
+        return net
+
+    def answer(self, x: Tensor, task: str) -> Tensor:
+        """The net's answer through the task's head."""
+        assert self.net is not None
+        return probabilities(self.net, x, task, self.recipe)
+
+    def knowledge(self) -> Snapshot:
+        """The net as it is now."""
+        assert self.net is not None
+        return Snapshot({}, {f"net/{self.episode:04d}": Part(self.net.state_dict(), {"net": self.net.spec()})})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net."""
+        ((name, part),) = snapshots[-1].parts.items()
+        self.net = Net.from_spec(part.info["net"], backbones)
+        self.net.seed = self.seed
+        load_state(self.net, part.tensors, name)
+
+    @property
+    def stored_samples(self) -> int:
+        """None: nothing is replayed."""
+        return 0
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net."""
+        return self.net.weights if self.net is not None else 0
+
+
+@dataclass(kw_only=True, eq=False)
+class FineTune(SingleNet):
+    """Trains on each new task from the weights that the last one left, and nothing else: the reference from below.
+
+    Old heads stay out of the optimiser, so neither momentum nor weight decay moves them.
+    """
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Plain SGD on the new task."""
+        net = self.grown(task)
+        loss = yield from fitting(net, [task], self.recipe, seed=self.episode_seed(), checkpoints=self.checkpoints)
+        self.net = net
+        return Episode((task.name,), None, loss)

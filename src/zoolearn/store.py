@@ -1,0 +1,143 @@
+"""A run on disk: append-only, one small record renamed into place per episode, so that a crash leaves the last one whole.
+
+    run.json                    method, benchmark, settings, data fingerprint; written once
+    episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
+    members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
+    checkpoints/                a training under way
+    results.json                all of it gathered, for people and programs to read
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from zoolearn.errors import SettingsError, StoreError, one_of
+from zoolearn.files import Json, load_json, load_tensors, remove_leftovers, save_json, save_tensors
+from zoolearn.learner import Learner, Part, Snapshot
+from zoolearn.methods import METHODS
+from zoolearn.results import Results
+
+FORMAT = 1
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "run.json").exists()
+
+    def begin(self, header: Mapping[str, Json]) -> None:
+        """Starts a new run, or makes sure that the one here is the same."""
+        if self.exists:
+            _refuse_difference(self.path, self.header(), header)
+            remove_leftovers(self.path)
+            return
+        strangers = [entry.name for entry in self.path.iterdir() if entry.name != ".lock"] if self.path.exists() else []
+        if [name for name in strangers if not name.endswith(".part")]:
+            raise StoreError(f"{self.path} holds {strangers[0]!r} but no run; give a new or an empty folder")
+        save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+
+    def header(self) -> dict[str, Json]:
+        """What was said about the run when it began."""
+        if not self.exists:
+            raise StoreError(f"{self.path} holds no run (run.json is missing); give the folder of a `zoo run`")
+        header = load_json(self.path / "run.json")
+        if header.pop("format", None) != FORMAT:
+            raise StoreError(
+                f"{self.path} has another format than this version's {FORMAT}; use the zoolearn that wrote it or a newer one"
+            )
+        return header
+
+    def commit(self, number: int, episode: Mapping[str, Json], snapshot: Snapshot, *, grows: bool) -> None:
+        """Makes an episode part of the run: its files first, then the record that names them."""
+        files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
+        record = {"format": FORMAT, **episode, "learner": snapshot.info, "files": files}
+        save_json(self._record(number), record)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        if not grows and number > 1:
+            for name in load_json(self._record(number - 1))["files"]:
+                if name not in files:
+                    self._file(name).unlink(missing_ok=True)
+
+    def episodes(self) -> list[dict[str, Json]]:
+        """The records of all episodes so far."""
+        numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
+        if numbers != list(range(1, len(numbers) + 1)):
+            missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
+            raise StoreError(f"{self._record(missing)} is missing although later episodes are there; restore it")
+        return [load_json(self._record(number)) for number in numbers]
+
+    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[Snapshot]:
+        """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
+        return [
+            Snapshot(record["learner"], {name: self._part(name, digest) for name, digest in record["files"].items()})
+            for record in (records if grows else records[-1:])
+        ]
+
+    def _part(self, name: str, digest: str) -> Part:
+        return Part(*load_tensors(self._file(name), digest))
+
+    def _file(self, name: str) -> Path:
+        folder, _, number = name.partition("/")
+        if not (folder.isidentifier() and number.isdigit()):
+            raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
+        return self.path / folder / f"{number}.safetensors"
+
+    def _record(self, number: int) -> Path:
+        return self.path / "episodes" / f"{number:04d}.json"
+
+
+def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None) -> Learner:
+    """The learner of a run, ready to predict; it needs no data. `names` gives your own backbone or weigh functions.
+
+    >>> load("nowhere")
+    Traceback (most recent call last):
+    ...
+    zoolearn.errors.StoreError: nowhere holds no run (run.json is missing); give the folder of a `zoo run`
+    """
+    folder = RunFolder(Path(path))
+    header = folder.header()
+    if header["method"] not in METHODS:
+        raise StoreError(f"{path}: {one_of('method', header['method'], METHODS)}")
+    learner = METHODS[header["method"]].from_settings(header["settings"], names)
+    records = folder.episodes()
+    if not records:
+        raise StoreError(f"{path} has not finished its first episode; continue the run first")
+    learner.restore(folder.snapshots(records, grows=learner.grows), backbones=names)
+    return learner
+
+
+def check_results(path: Path) -> None:
+    """Refuses a results.json that was damaged or altered since it was written."""
+    if (path / Results.FILE).exists():
+        Results.load(path)
+
+
+def _refuse_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:
+    flat_before, flat_now = _flat(before), _flat(now)
+    differences = [
+        f"{name} was {flat_before.get(name, 'not set')}, now {flat_now.get(name, 'not set')}"
+        for name in flat_before | flat_now
+        if flat_before.get(name) != flat_now.get(name) and not name.startswith("environment.")
+    ]
+    if differences:
+        named = [text for text in differences if not text.startswith("data was")]
+        listed = named or ["the data of the benchmark is not what the run began with"]
+        raise SettingsError(f"{path} was begun with other settings: {'; '.join(listed)}. Use them, or another folder")
+
+
+def _flat(content: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
+    flat: dict[str, Json] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, "" if name in ("settings", "recipe") else f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat

@@ -1,0 +1,407 @@
+"""Training: a recipe, the batches it makes of one or several tasks, and `fit`.
+
+`fitting` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Two slots let a
+method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between backward and step.
+"""
+
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoolearn.augment import augment
+from zoolearn.errors import Diverged, SettingsError
+from zoolearn.files import load_state, load_tensors, save_tensors
+from zoolearn.nets import Net
+from zoolearn.seeds import derive, generator
+from zoolearn.task import Task
+
+CHUNK_BYTES = 1 << 21  # how much raw data is gathered at once; a chunk is many batches, so its cost is shared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a net is trained; the defaults are the paper's.
+
+    >>> Recipe(epochs=1).augments
+    False
+    """
+
+    epochs: int = field(default=200, metadata={"help": "passes over the training data"})
+    batch_size: int = field(default=16, metadata={"help": "rows per step"})
+    lr: float = field(default=0.01, metadata={"help": "learning rate at the first step"})
+    schedule: Literal["cosine", "constant"] = field(
+        default="cosine", metadata={"help": "cosine: annealed at every step, to 0 at the end"}
+    )
+    momentum: float = field(default=0.9, metadata={"help": "SGD momentum; 0 is plain SGD"})
+    nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
+    weight_decay: float = field(default=1e-5, metadata={"help": "pull of all weights towards 0"})
+    dropout: float = field(default=0.2, metadata={"help": "share of units dropped, by backbones that drop units"})
+    augment: Literal["auto", "yes", "no"] = field(
+        default="auto", metadata={"help": "random crops and flips; auto: only with more than one epoch"}
+    )
+    pixel_mean: float = field(default=0.5, metadata={"help": "subtracted from pixels in 0..1"})
+    pixel_std: float = field(default=0.25, metadata={"help": "pixels are then divided by this"})
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
+        default="auto", metadata={"help": "arithmetic of the nets; auto: float32 on a CPU, mixed on a GPU"}
+    )
+    device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
+
+    def __post_init__(self) -> None:
+        _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
+        _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
+        _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
+        _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
+        _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
+        _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
+        _require("pixel_std", self.pixel_std, 0 < self.pixel_std < math.inf, "above 0")
+
+    @property
+    def augments(self) -> bool:
+        """Whether training images are varied."""
+        return self.augment == "yes" or (self.augment == "auto" and self.epochs > 1)
+
+    @property
+    def torch_device(self) -> torch.device:
+        """Where nets are trained."""
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
+        return torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
+
+    @property
+    def autocast_dtype(self) -> torch.dtype | None:
+        """The type of mixed-precision arithmetic, None for plain float32."""
+        if self.precision == "auto":
+            return torch.float16 if self.torch_device.type == "cuda" else None
+        return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
+
+    def lr_at(self, step: int, steps: int) -> float:
+        """The learning rate of a step (from 0) of `steps` in all."""
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+def _require(name: str, value: object, holds: bool, wanted: str) -> None:
+    if not holds:
+        raise SettingsError(f"{name} is {value}; it must be {wanted}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task."""
+
+    x: Tensor
+    y: Tensor
+    rows: Tensor
+    tasks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training has come: `steps` is the whole of it, `loss` the mean over the current epoch so far."""
+
+    what: str
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float
+
+
+Loss = Callable[[Net, Batch], Tensor]
+Adjust = Callable[[Net, Batch], None]
+
+
+def cross_entropy(net: Net, batch: Batch) -> Tensor:
+    """Mean over rows of the negative log-likelihood of each row's label under its own task's head."""
+    if len(batch.tasks) == 1:
+        return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y)
+    logits, first = net.mixed(batch.x, batch.tasks, batch.rows)
+    return F.cross_entropy(logits, batch.y + first)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed."""
+
+    folder: Path
+    every: int
+
+    def path(self, seed: int) -> Path:
+        """The file of the training that started from this seed."""
+        return self.folder / f"{seed:016x}.safetensors"
+
+
+def fit(net: Net, tasks: Sequence[Task], recipe: Recipe, *, seed: int, **slots: Any) -> float:
+    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch.
+
+    >>> from zoolearn.benchmarks import benchmark
+    >>> from zoolearn.nets import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
+    """
+    return drain(fitting(net, tasks, recipe, seed=seed, **slots))
+
+
+def drain(work: Generator[Progress, None, Any]) -> Any:
+    """Runs a generator to its end and gives what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def fitting(
+    net: Net,
+    tasks: Sequence[Task],
+    recipe: Recipe,
+    *,
+    seed: int,
+    loss: Loss = cross_entropy,
+    adjust: Adjust | None = None,
+    balanced: bool = False,
+    checkpoints: Checkpoints | None = None,
+) -> Generator[Progress, None, float]:
+    """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
+
+    With `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+    """
+    device = recipe.torch_device
+    net.to(device)
+    _refuse_single_rows(net, recipe)
+    training = _Training(net, tasks, recipe, seed, loss, adjust)
+    first_epoch = training.resume(checkpoints) if checkpoints else 0
+    order = _balanced_order if balanced and len(tasks) > 1 else _shuffled_order
+    what = tasks[0].name
+    random_state = _RandomState(device)
+    for epoch in range(first_epoch, recipe.epochs):
+        net.train()
+        random_state.start(derive(seed, "dropout", epoch))
+        places = order(tasks, derive(seed, "order", epoch))
+        sizes = _batch_sizes(len(places), recipe.batch_size)
+        steps = len(sizes)
+        losses: list[Tensor] = []
+        for chunk in _chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
+            with random_state:
+                for batch in chunk:
+                    step = epoch * steps + len(losses)
+                    losses.append(training.step(batch, recipe.lr_at(step, recipe.epochs * steps)))
+            training.mean_loss = _mean_or_diverged(losses, what, epoch)
+            step = epoch * steps + len(losses)
+            yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
+        if checkpoints and (epoch + 1) % checkpoints.every == 0:
+            training.save(checkpoints, epoch + 1)
+    return training.mean_loss
+
+
+class _Training:
+    """A net with its optimiser: one step, and all of it saved and resumed."""
+
+    def __init__(
+        self, net: Net, tasks: Sequence[Task], recipe: Recipe, seed: int, loss: Loss, adjust: Adjust | None
+    ) -> None:
+        self.net, self.recipe, self.seed, self.loss, self.adjust = net, recipe, seed, loss, adjust
+        self.device = recipe.torch_device
+        self.autocast = recipe.autocast_dtype
+        self.parameters = net.trainable([task.name for task in tasks])
+        self.optimizer = torch.optim.SGD(
+            self.parameters,
+            lr=recipe.lr,
+            momentum=recipe.momentum,
+            nesterov=recipe.nesterov and recipe.momentum > 0,
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
+        scaled = self.autocast == torch.float16 and self.device.type == "cuda"
+        self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
+        self.mean_loss = math.nan
+
+    def step(self, batch: Batch, lr: float) -> Tensor:
+        self.optimizer.param_groups[0]["lr"] = lr
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.autocast is None:
+            value = self.loss(self.net, batch)
+        else:
+            with torch.autocast(self.device.type, self.autocast):
+                value = self.loss(self.net, batch)
+        self.scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+        if self.adjust is not None:
+            self.scaler.unscale_(self.optimizer)
+            self.adjust(self.net, batch)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return value.detach()
+
+    def save(self, checkpoints: Checkpoints, epochs: int) -> None:
+        tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
+        for place, parameter in enumerate(self.parameters):
+            moment = self.optimizer.state[parameter].get("momentum_buffer")
+            if moment is not None:
+                tensors[f"momentum.{place}"] = moment
+        info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
+        save_tensors(checkpoints.path(self.seed), tensors, info)
+
+    def resume(self, checkpoints: Checkpoints) -> int:
+        """Takes up a saved training; returns the epochs that are done (0 if there is none)."""
+        path = checkpoints.path(self.seed)
+        if not path.exists():
+            return 0
+        tensors, info = load_tensors(path)
+        state = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        load_state(self.net, state, str(path))
+        for place, parameter in enumerate(self.parameters):
+            if f"momentum.{place}" in tensors:
+                moment = torch.empty_like(parameter).copy_(tensors[f"momentum.{place}"])
+                self.optimizer.state[parameter]["momentum_buffer"] = moment
+        self.scaler.load_state_dict(info["scaler"])
+        self.mean_loss = float(info["loss"])
+        return int(info["epochs"])
+
+
+class _RandomState:
+    """Torch's global random state of one training, in force only inside `with`: callers keep theirs."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.mine: tuple[Tensor, Tensor | None] | None = None
+
+    def start(self, seed: int) -> None:
+        outside = self._get()
+        torch.manual_seed(seed)
+        self.mine = self._get()
+        self._set(outside)
+
+    def __enter__(self) -> None:
+        self.outside = self._get()
+        if self.mine is not None:
+            self._set(self.mine)
+
+    def __exit__(self, *_: object) -> None:
+        self.mine = self._get()
+        self._set(self.outside)
+
+    def _get(self) -> tuple[Tensor, Tensor | None]:
+        gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+        return torch.get_rng_state(), gpu
+
+    def _set(self, state: tuple[Tensor, Tensor | None]) -> None:
+        torch.set_rng_state(state[0])
+        if state[1] is not None:
+            torch.cuda.set_rng_state(state[1], self.device)
+
+
+def _shuffled_order(tasks: Sequence[Task], seed: int) -> Tensor:
+    """Every row of every task once, in random order; rows are numbered through all tasks."""
+    return torch.randperm(sum(len(task.train) for task in tasks), generator=generator(seed))
+
+
+def _balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
+    """Rows of the first task (each once) and of the others (as often as needed), alternating."""
+    rng = generator(seed)
+    new = len(tasks[0].train)
+    others = sum(len(task.train) for task in tasks[1:])
+    rounds = -(-new // others)
+    past = torch.cat([torch.randperm(others, generator=rng) for _ in range(rounds)])[:new] + new
+    return torch.stack([torch.randperm(new, generator=rng), past], dim=1).reshape(-1)
+
+
+def _batch_sizes(rows: int, batch_size: int) -> list[int]:
+    """Full batches and the rest; a rest of one row joins the batch before it, since batch-norm cannot take one row.
+
+    >>> _batch_sizes(33, 16), _batch_sizes(34, 16)
+    ([16, 17], [16, 16, 2])
+    """
+    sizes = [batch_size] * (rows // batch_size)
+    rest = rows % batch_size
+    if rest == 1 and sizes:
+        sizes[-1] += 1
+    elif rest:
+        sizes.append(rest)
+    return sizes
+
+
+def _chunks(
+    tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int
+) -> Iterator[Iterator[Batch]]:
+    """The epoch's batches in groups that are gathered, moved and augmented at once."""
+    kinds = tasks[0].augment if recipe.augments else ()
+    row_bytes = tasks[0].train.x[0].numel() * tasks[0].train.x.element_size()
+    per_chunk = max(1, CHUNK_BYTES // (row_bytes * recipe.batch_size))
+    names = tuple(task.name for task in tasks)
+    ends = torch.tensor([len(task.train) for task in tasks]).cumsum(0)
+    rng = generator(seed)
+    done = 0
+    for first in range(0, len(sizes), per_chunk):
+        chunk_sizes = list(sizes[first : first + per_chunk])
+        chosen = places[done : done + sum(chunk_sizes)]
+        done += len(chosen)
+        x, y, rows = (_to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
+        if kinds:
+            x = augment(x, kinds, rng)
+        parts = zip(x.split(chunk_sizes), y.split(chunk_sizes), rows.split(chunk_sizes), strict=True)
+        yield (Batch(*part, names) for part in parts)
+
+
+def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    if len(tasks) == 1:
+        train = tasks[0].train
+        return train.x.index_select(0, places), train.y.index_select(0, places), torch.zeros_like(places)
+    rows = torch.searchsorted(ends, places, right=True)
+    first = tasks[0].train
+    x = first.x.new_empty((len(places), *first.shape))
+    y = torch.empty_like(places)
+    for number, task in enumerate(tasks):
+        here = (rows == number).nonzero()[:, 0]
+        local = places[here] - (int(ends[number]) - len(task.train))
+        x.index_copy_(0, here, task.train.x.index_select(0, local))
+        y.index_copy_(0, here, task.train.y.index_select(0, local))
+    return x, y, rows
+
+
+def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor
+
+
+def _mean_or_diverged(losses: Sequence[Tensor], what: str, epoch: int) -> float:
+    values = torch.stack(list(losses))
+    finite = torch.isfinite(values)
+    if not bool(finite.all()):
+        step = int((~finite).nonzero()[0, 0])
+        raise Diverged(
+            f"training on task {what!r} diverged: the loss is {float(values[step])} at step {step + 1} of epoch "
+            f"{epoch + 1}; what was saved before is kept. Try a smaller learning rate (--lr)"
+        )
+    return float(values.double().mean())
+
+
+def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
+    if recipe.batch_size == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
+        raise SettingsError("batch_size is 1 but the backbone has batch-norm, which needs 2 rows or more; use mlp or more rows")
+
+
+@torch.inference_mode()
+def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: int = 256) -> Tensor:
+    """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU."""
+    device = recipe.torch_device
+    net.to(device).eval()
+    parts = []
+    for rows in x.split(batch_size):
+        if recipe.autocast_dtype is None:
+            logits = net(_to_device(rows, device), task)
+        else:
+            with torch.autocast(device.type, recipe.autocast_dtype):
+                logits = net(_to_device(rows, device), task)
+        parts.append(torch.softmax(logits.float(), dim=1))
+    return torch.cat(parts).cpu()
