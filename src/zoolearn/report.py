@@ -1,0 +1,389 @@
+"""Runs side by side: one row per method, benchmark and settings, mean and standard deviation over seeds."""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Literal
+
+import rich.box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.files import Json
+from zoolearn.results import Results
+
+MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
+MISSING = "-"
+LONGEST_VALUE = 24
+UNFOLDED = 10_000  # characters: wider than any table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are to be read: the first `labels` columns say what was run, the others what came out; then notes."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, and have come equally far."""
+
+    runs: tuple[Results, ...]
+
+    @property
+    def first(self) -> Results:
+        """The run that speaks for the group's method, benchmark and settings."""
+        return self.runs[0]
+
+
+def find_runs(paths: Iterable[Path | str]) -> list[Path]:
+    """The folders that hold a `results.json`: each path itself, or else all below it; none twice, in the order given."""
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        for folder in _runs_below(path):
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def _runs_below(path: Path) -> list[Path]:
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; give the folder of a run, or one that holds such folders")
+    if path.name == Results.FILE and path.is_file():
+        return [path.parent]
+    if (path / Results.FILE).is_file():
+        return [path]
+    folders = sorted(file.parent for file in path.rglob(Results.FILE) if file.is_file()) if path.is_dir() else []
+    if not folders:
+        raise StoreError(f"no run in {path}: neither it nor a folder below holds a {Results.FILE}")
+    return folders
+
+
+def report(results: Sequence[Results]) -> Table:
+    """One row per group of runs, sorted by benchmark and otherwise as given.
+
+    Runs that have come less far get their own row, since they answer for fewer tasks. Of two runs with the same seed the
+    one further along counts, and a note says so: a seed that counts twice would make the deviation too small.
+    """
+    if not results:
+        raise DataError("there are no runs to report; give at least one")
+    counted = _one_per_seed(results)
+    groups = sorted(_groups(counted), key=lambda group: group.first.benchmark)
+    columns = _columns(groups)
+    return Table(
+        header=tuple(columns),
+        rows=tuple(zip(*columns.values(), strict=True)),
+        labels=list(columns).index("average accuracy"),
+        notes=_notes(len(results) - len(counted), groups),
+    )
+
+
+def _one_per_seed(results: Sequence[Results]) -> list[Results]:
+    furthest: dict[tuple[str, str], Results] = {}
+    for place, run in enumerate(results):
+        seed = json.dumps(run.settings["seed"]) if "seed" in run.settings else f"unknown {place}"
+        kept = furthest.get((_identity(run), seed))
+        if kept is None or len(run.accuracy) > len(kept.accuracy):
+            furthest[_identity(run), seed] = run
+    return list(furthest.values())
+
+
+def _groups(results: Iterable[Results]) -> list[Group]:
+    alike: dict[tuple[str, int], list[Results]] = {}
+    for run in results:
+        alike.setdefault((_identity(run), len(run.accuracy)), []).append(run)
+    return [Group(tuple(runs)) for runs in alike.values()]
+
+
+def _identity(run: Results) -> str:
+    """What runs must share to be averaged: all but the seed, and the order of tasks that a seed may decide."""
+    settings = {name: value for name, value in run.settings.items() if name != "seed"}
+    return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
+
+
+def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
+    settings = _differing_settings(groups)
+    columns = {
+        "method": [group.first.method for group in groups],
+        "benchmark": [group.first.benchmark for group in groups],
+        "settings": settings,
+        "seeds": [str(len(group.runs)) for group in groups],
+        "episodes": [_episodes(group.first) for group in groups],
+    }
+    for measure in MEASURES:
+        columns[measure.replace("_", " ")] = [
+            percent([run.summary()[measure] for run in group.runs]) for group in groups
+        ]
+    columns["stored samples"] = [f"{_mean(group, lambda run: run.stored_samples):,.0f}" for group in groups]
+    columns["weights"] = [human(_mean(group, lambda run: run.weights)) for group in groups]
+    columns["seconds"] = [seconds(_mean(group, lambda run: sum(run.seconds.values()))) for group in groups]
+    if not any(settings):
+        del columns["settings"]
+    if all(group.first.finished for group in groups) and _same_length(groups):
+        del columns["episodes"]
+    return columns
+
+
+def _same_length(groups: Sequence[Group]) -> bool:
+    """Whether groups of one benchmark have equally many tasks."""
+    lengths = {(group.first.benchmark, len(group.first.tasks)) for group in groups}
+    return len(lengths) == len({benchmark for benchmark, _ in lengths})
+
+
+def _episodes(run: Results) -> str:
+    return f"{len(run.accuracy)}/{len(run.tasks)}"
+
+
+def _mean(group: Group, measure: Callable[[Results], float]) -> float:
+    return fmean(measure(run) for run in group.runs)
+
+
+def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
+    notes = []
+    if left_out:
+        notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
+    if not all(group.first.finished for group in groups):
+        notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
+    return tuple(notes)
+
+
+def percent(fractions: Sequence[float | None]) -> str:
+    """Mean and sample standard deviation in percent; a single value has no deviation, a missing one no mean.
+
+    >>> percent([0.25, 0.75]), percent([0.25]), percent([0.25, None])
+    ('50.00 ± 35.36', '25.00', '-')
+    """
+    values = [100 * fraction for fraction in fractions if fraction is not None]
+    if not values or len(values) < len(fractions):
+        return MISSING
+    mean = f"{fmean(values):z.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.2f}"
+
+
+def human(number: float) -> str:
+    """A count in three digits.
+
+    >>> human(119_445), human(2_400_000), human(80)
+    ('119k', '2.4M', '80')
+    """
+    rounded = float(f"{number:.3g}")
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rounded >= size:
+            return f"{rounded / size:.3g}{letter}"
+    return f"{rounded:.3g}"
+
+
+def seconds(duration: float) -> str:
+    """Seconds, with a decimal only where it matters.
+
+    >>> seconds(612.4), seconds(2.25)
+    ('612', '2.2')
+    """
+    return f"{duration:,.0f}" if duration >= 10 else f"{duration:.1f}"
+
+
+def _differing_settings(groups: Sequence[Group]) -> list[str]:
+    """For each group, its values of the settings in which the groups of its benchmark differ."""
+    flat = [_flatten(group.first.settings) for group in groups]
+    shown = [
+        [path for path in mine if path != "seed" and _differs(path, group, groups, flat)]
+        for group, mine in zip(groups, flat, strict=True)
+    ]
+    names = _short_names({path for paths in shown for path in paths})
+    return [
+        ", ".join(f"{names[path]}={_short(mine[path])}" for path in paths)
+        for mine, paths in zip(flat, shown, strict=True)
+    ]
+
+
+def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]]) -> bool:
+    """Whether groups of this benchmark have other values; only the same method can differ by lacking the setting."""
+    values = {
+        settings.get(path)
+        for other, settings in zip(groups, flat, strict=True)
+        if other.first.benchmark == group.first.benchmark
+        and (path in settings or other.first.method == group.first.method)
+    }
+    return len(values) > 1
+
+
+def _flatten(settings: dict[str, Json], above: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            flat.update(_flatten(value, f"{above}{name}."))
+        else:
+            flat[above + name] = value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def _short_names(paths: set[str]) -> dict[str, str]:
+    last = [path.rpartition(".")[2] for path in paths]
+    return {path: name if last.count(name) == 1 else path for path, name in zip(paths, last, strict=True)}
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
+
+
+def per_task(results: Results) -> Table:
+    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means."""
+    summary = results.summary()
+    learned = [row[-1] for row in results.accuracy]
+    final = results.accuracy[-1] if results.accuracy else []
+    tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
+    means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
+    return Table(
+        header=("task", "just learned", "final", "change"),
+        rows=tuple(
+            (name, percent([first]), percent([last]), _change(first, last)) for name, first, last in [*tasks, means]
+        ),
+        labels=1,
+    )
+
+
+def _change(first: float | None, last: float | None) -> str:
+    return MISSING if first is None or last is None else f"{100 * (last - first):+z.2f}"
+
+
+def single_run(results: Results, width: int | None = None) -> str:
+    """One run as text: what it was, the accuracy of each task, and the measures that are not in that table."""
+    summary = results.summary()
+    state = "" if results.finished else f", {_episodes(results)} episodes so far"
+    measures = {
+        "forgetting": percent([summary["forgetting"]]),
+        "backward transfer": percent([summary["backward_transfer"]]),
+        "stored samples": f"{results.stored_samples:,}",
+        "weights": human(results.weights),
+        "seconds": seconds(sum(results.seconds.values())),
+    }
+    return "\n".join(
+        [
+            f"{results.method} on {results.benchmark}{state}",
+            text(per_task(results), width),
+            ", ".join(f"{name} {value}" for name, value in measures.items()),
+        ]
+    )
+
+
+def text(table: Table, width: int | None = None) -> str:
+    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is said once, above.
+
+    >>> print(text(Table(("method", "seeds", "average accuracy"), (("model-zoo", "3", "73.67"),), labels=2)))
+    seeds 3
+                average
+    method     accuracy
+    ───────────────────
+    model-zoo     73.67
+    """
+    shared = [place for place in range(1, table.labels) if len({row[place] for row in table.rows}) == 1]
+    heading = ", ".join(f"{table.header[place]} {table.rows[0][place]}" for place in shared)
+    kept = [place for place in range(len(table.header)) if place not in shared]
+    drawing = io.StringIO()
+    console = Console(file=drawing, width=width or UNFOLDED, color_system=None, force_jupyter=False)
+    console.print(_drawn(table, kept))
+    lines = [line.rstrip() for line in drawing.getvalue().splitlines()]
+    return "\n".join([*([heading] if heading else []), *lines, *table.notes])
+
+
+def _drawn(table: Table, places: Sequence[int]) -> RichTable:
+    """These columns of the table, the words of a header stacked; `Text` keeps brackets from being read as markup."""
+    drawn = RichTable(box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for place in places:
+        side: Literal["left", "right"] = "left" if place < table.labels else "right"
+        drawn.add_column(Text(table.header[place].replace(" ", "\n")), justify=side, overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(row[place]) for place in places))
+    return drawn
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, its columns padded so that the source reads well too.
+
+    >>> print(markdown(Table(("method", "seeds"), (("model-zoo", "3"),), labels=1)))
+    | method    | seeds |
+    |:----------|------:|
+    | model-zoo |     3 |
+    """
+    columns = [
+        _markdown_column([_markdown_escape(cell) for cell in column], is_label=place < table.labels)
+        for place, column in enumerate(zip(table.header, *table.rows, strict=True))
+    ]
+    lines = [f"|{'|'.join(cells)}|" for cells in zip(*columns, strict=True)]
+    notes = ["", *map(_markdown_escape, table.notes)] if table.notes else []
+    return "\n".join([*lines, *notes])
+
+
+def _markdown_column(cells: Sequence[str], is_label: bool) -> list[str]:
+    width = max(3, *map(len, cells))
+    rule = ":" + "-" * (width + 1) if is_label else "-" * (width + 1) + ":"
+    header, *rest = [f" {cell.ljust(width) if is_label else cell.rjust(width)} " for cell in cells]
+    return [header, rule, *rest]
+
+
+MARKDOWN_ESCAPES = str.maketrans({**{mark: f"\\{mark}" for mark in "\\|*`<["}, "\n": " "})
+
+
+def _markdown_escape(cell: str) -> str:
+    return cell.translate(MARKDOWN_ESCAPES)
+
+
+def latex(table: Table) -> str:
+    r"""The table as a LaTeX tabular; needs the package booktabs.
+
+    >>> print(latex(Table(("method", "change"), (("model-zoo", "-1.50"),), labels=1)))
+    \begin{tabular}{lr}
+    \toprule
+    method & change \\
+    \midrule
+    model-zoo & $-$1.50 \\
+    \bottomrule
+    \end{tabular}
+    """
+    alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)
+    header, *rows = [
+        " & ".join(_latex_cell(cell, place < table.labels) for place, cell in enumerate(line)) + r" \\"
+        for line in (table.header, *table.rows)
+    ]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{alignment}}}",
+            r"\toprule",
+            header,
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {note}" for note in table.notes),
+        ]
+    )
+
+
+LATEX_ESCAPES = str.maketrans(
+    {
+        **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "…": r"\ldots{}",
+        "\n": " ",
+    }
+)
+
+
+def _latex_cell(cell: str, is_label: bool) -> str:
+    escaped = cell.translate(LATEX_ESCAPES)
+    is_negative = not is_label and cell.startswith("-") and cell != MISSING
+    return escaped.replace("-", "$-$", 1) if is_negative else escaped
+
+
+RENDERERS: dict[str, Callable[[Table], str]] = {"text": text, "markdown": markdown, "latex": latex}

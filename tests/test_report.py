@@ -1,0 +1,327 @@
+"""The table over runs: who is averaged with whom, what is written in each cell, and how it looks."""
+
+import pytest
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.report import (
+    RENDERERS,
+    Table,
+    find_runs,
+    human,
+    latex,
+    markdown,
+    per_task,
+    percent,
+    report,
+    single_run,
+    text,
+)
+from zoolearn.results import EpisodeRecord, Results
+
+
+def run(
+    method="model-zoo",
+    benchmark="split-mnist",
+    *,
+    matrix=((0.75,), (0.5, 1.0)),
+    tasks=("0-1", "2-3"),
+    stored_samples=200,
+    weights=238_890,
+    train=6.0,
+    **settings,
+):
+    return Results(
+        method=method,
+        benchmark=benchmark,
+        tasks=list(tasks),
+        settings={"seed": 0, **settings},
+        accuracy=[list(row) for row in matrix],
+        episodes=[EpisodeRecord([], None, None, {"train": train, "evaluate": 0.5}) for _ in matrix],
+        stored_samples=stored_samples,
+        weights=weights,
+    )
+
+
+def column(table, name):
+    return [row[table.header.index(name)] for row in table.rows]
+
+
+def test_one_run_is_one_row_without_deviation():
+    table = report([run()])
+    assert table.header == (
+        "method",
+        "benchmark",
+        "seeds",
+        "average accuracy",
+        "forgetting",
+        "forward transfer",
+        "backward transfer",
+        "stored samples",
+        "weights",
+        "seconds",
+    )
+    assert table.rows == (("model-zoo", "split-mnist", "1", "75.00", "25.00", "87.50", "-25.00", "200", "239k", "13"),)
+    assert table.labels == 3
+    assert table.notes == ()
+
+
+def test_seeds_are_averaged_with_their_sample_deviation():
+    # Means of the last row: 0.70, 0.74, 0.72; the squared distances from 0.72 sum to 2 * 0.02 ** 2, over 3 - 1.
+    accuracies = [0.70, 0.74, 0.72]
+    table = report([run(matrix=[[a], [a, a]], seed=seed) for seed, a in enumerate(accuracies)])
+    assert column(table, "average accuracy") == ["72.00 ± 2.00"]
+    assert column(table, "forgetting") == ["0.00 ± 0.00"]
+    assert column(table, "seeds") == ["3"]
+
+
+def test_costs_are_means_over_seeds():
+    table = report([run(seed=0, train=1.0, stored_samples=1000), run(seed=1, train=2.0, stored_samples=2000)])
+    assert column(table, "stored samples") == ["1,500"]
+    assert column(table, "seconds") == ["4.0"]
+
+
+def test_other_settings_make_another_row_and_are_shown_by_their_last_name():
+    table = report(
+        [
+            run(seed=0, tasks_per_episode=2, recipe={"epochs": 1, "lr": 0.01}),
+            run(seed=0, tasks_per_episode=2, recipe={"epochs": 5, "lr": 0.01}),
+            run(seed=1, tasks_per_episode=2, recipe={"epochs": 1, "lr": 0.01}),
+        ]
+    )
+    assert column(table, "settings") == ["epochs=1", "epochs=5"]
+    assert column(table, "seeds") == ["2", "1"]
+    assert table.labels == 4
+
+
+def test_settings_that_share_their_last_name_are_shown_in_full():
+    table = report([run(net={"size": 1}, memory={"size": 3}), run(net={"size": 2}, memory={"size": 4})])
+    assert column(table, "settings") == ["net.size=1, memory.size=3", "net.size=2, memory.size=4"]
+
+
+def test_a_setting_that_only_another_method_has_is_no_difference():
+    table = report([run(method="isolated"), run(method="model-zoo", replay=1.0)])
+    assert "settings" not in table.header
+
+
+def test_a_setting_that_only_some_runs_of_a_method_have_is_a_difference():
+    table = report([run(), run(replay=1.0)])
+    assert column(table, "settings") == ["", "replay=1.0"]
+
+
+def test_settings_are_compared_within_a_benchmark():
+    table = report([run(benchmark="a", b=2), run(benchmark="c", b=5)])
+    assert "settings" not in table.header
+
+
+def test_long_values_keep_their_end():
+    table = report([run(note="x" * 40 + "one"), run(note="x" * 40 + "two"), run(note=None)])
+    assert column(table, "settings") == ["note=…" + "x" * 20 + "one", "note=…" + "x" * 20 + "two", "note=null"]
+
+
+def test_runs_on_other_tasks_are_not_averaged_and_their_number_is_shown():
+    longer = run(seed=1, tasks=("0-1", "2-3", "4-5"), matrix=[[0.5], [0.5, 0.5], [0.5, 0.5, 0.5]])
+    table = report([run(), longer])
+    assert column(table, "episodes") == ["2/2", "3/3"]
+    assert column(table, "average accuracy") == ["75.00", "50.00"]
+
+
+def test_an_order_of_tasks_that_follows_the_seed_does_not_split_a_group():
+    assert column(report([run(seed=0), run(seed=1, tasks=("2-3", "0-1"))]), "seeds") == ["2"]
+
+
+def test_unfinished_runs_have_their_own_marked_row_and_a_note():
+    table = report([run(seed=0), run(seed=1, matrix=[[1.0]]), run(seed=2)])
+    assert column(table, "episodes") == ["2/2", "1/2"]
+    assert column(table, "seeds") == ["2", "1"]
+    assert column(table, "average accuracy") == ["75.00 ± 0.00", "100.00"]
+    assert column(table, "forgetting") == ["25.00 ± 0.00", "-"]
+    assert table.notes == (
+        "Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.",
+    )
+
+
+def test_a_run_that_has_not_begun_is_shown_without_numbers():
+    assert report([run(matrix=[])]).rows == (
+        ("model-zoo", "split-mnist", "1", "0/2", "-", "-", "-", "-", "200", "239k", "0.0"),
+    )
+
+
+def test_a_seed_counts_once_by_the_run_that_is_further():
+    table = report([run(seed=0, matrix=[[1.0]]), run(seed=1), run(seed=0)])
+    assert column(table, "seeds") == ["2"]
+    assert "episodes" not in table.header
+    assert table.notes == ("1 left out: another run with the same settings and seed has come as far or further.",)
+
+
+def test_runs_without_a_recorded_seed_all_count():
+    runs = [run(), run()]
+    for result in runs:
+        del result.settings["seed"]
+    assert column(report(runs), "seeds") == ["2"]
+
+
+def test_rows_are_sorted_by_benchmark_and_otherwise_stay_as_given():
+    runs = [run("z", "b"), run("y", "a"), run("x", "b"), run("w", "a")]
+    assert column(report(runs), "method") == ["y", "w", "z", "x"]
+
+
+def test_a_learner_that_answers_only_at_the_end_has_an_accuracy_and_gaps():
+    table = report([run(matrix=[[None], [0.5, 1.0]], seed=seed) for seed in range(2)])
+    assert [column(table, name)[0] for name in table.header[3:7]] == ["75.00 ± 0.00", "-", "-", "-"]
+
+
+def test_nothing_to_report_is_an_error():
+    with pytest.raises(DataError, match="no runs to report"):
+        report([])
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, "0"), (999, "999"), (1000, "1k"), (999_499, "999k"), (999_500, "1M"), (2_433_000, "2.43M"), (3e9, "3G")],
+)
+def test_counts_are_three_digits(number, expected):
+    assert human(number) == expected
+
+
+def test_a_tiny_loss_is_not_minus_zero():
+    assert percent([-1e-9]) == "0.00"
+
+
+SMALL = Table(
+    header=("method", "accuracy"),
+    rows=(("er_[bold]|*", "73.67 ± 0.20"), ("isolated", "-1.50 ± 0.10"), ("x", "-")),
+    labels=1,
+    notes=("A note.",),
+)
+
+
+def test_text_is_aligned_and_takes_brackets_literally():
+    assert text(SMALL) == "\n".join(
+        [
+            "method           accuracy",
+            "─────────────────────────",
+            "er_[bold]|*  73.67 ± 0.20",
+            "isolated     -1.50 ± 0.10",
+            "x                       -",
+            "A note.",
+        ]
+    )
+
+
+def test_text_says_once_what_all_rows_share_and_fits_a_common_terminal():
+    table = report([run(), run("multi-head")])
+    assert (
+        text(table, width=80)
+        == text(table)
+        == "\n".join(
+            [
+                "benchmark split-mnist, seeds 1",
+                "             average               forward  backward   stored",
+                "method      accuracy  forgetting  transfer  transfer  samples  weights  seconds",
+                "───────────────────────────────────────────────────────────────────────────────",
+                "model-zoo      75.00       25.00     87.50    -25.00      200     239k       13",
+                "multi-head     75.00       25.00     87.50    -25.00      200     239k       13",
+            ]
+        )
+    )
+
+
+def test_text_folds_to_a_narrow_terminal_and_loses_nothing():
+    folded = text(Table(("method",), (("a" * 30,),), labels=1), width=20)
+    assert max(map(len, folded.splitlines())) <= 20
+    assert folded.count("a") == 30
+
+
+def test_markdown_is_aligned_and_escaped():
+    assert markdown(SMALL) == "\n".join(
+        [
+            r"| method         |     accuracy |",
+            r"|:---------------|-------------:|",
+            r"| er_\[bold]\|\* | 73.67 ± 0.20 |",
+            r"| isolated       | -1.50 ± 0.10 |",
+            r"| x              |            - |",
+            "",
+            "A note.",
+        ]
+    )
+
+
+def test_latex_is_a_booktabs_table_with_escapes_and_real_minus_signs():
+    assert latex(SMALL) == "\n".join(
+        [
+            r"\begin{tabular}{lr}",
+            r"\toprule",
+            r"method & accuracy \\",
+            r"\midrule",
+            r"er\_[bold]|* & 73.67 $\pm$ 0.20 \\",
+            r"isolated & $-$1.50 $\pm$ 0.10 \\",
+            r"x & - \\",
+            r"\bottomrule",
+            r"\end{tabular}",
+            "% A note.",
+        ]
+    )
+
+
+def test_every_special_character_of_latex_is_escaped():
+    table = Table(("name",), ((r"&%$#_{}~^\…",),), labels=1)
+    assert r"\&\%\$\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\ldots{} \\" in latex(table).splitlines()
+
+
+def test_a_whole_report_in_markdown():
+    assert RENDERERS["markdown"](report([run(seed=0), run(seed=1), run("isolated", matrix=[[0.5], [0.5, 0.5]])])) == (
+        "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | weights | seconds |\n"
+        "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|--------:|--------:|\n"
+        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |    239k |      13 |\n"
+        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |    239k |      13 |"
+    )
+
+
+def test_a_single_run_shows_each_task_just_learned_and_at_the_end():
+    assert single_run(run()) == "\n".join(
+        [
+            "model-zoo on split-mnist",
+            "         just",
+            "task  learned   final  change",
+            "─────────────────────────────",
+            "0-1     75.00   50.00  -25.00",
+            "2-3    100.00  100.00   +0.00",
+            "mean    87.50   75.00  -12.50",
+            "forgetting 25.00, backward transfer -25.00, stored samples 200, weights 239k, seconds 13",
+        ]
+    )
+
+
+def test_a_single_unfinished_run_says_how_far_it_is():
+    shown = single_run(run(matrix=[[0.75]]))
+    assert shown.splitlines()[0] == "model-zoo on split-mnist, 1/2 episodes so far"
+    assert "2-3" not in shown
+
+
+def test_a_single_run_without_earlier_answers_shows_gaps():
+    assert per_task(run(matrix=[[None], [0.5, 1.0]])).rows == (
+        ("0-1", "-", "50.00", "-"),
+        ("2-3", "100.00", "100.00", "+0.00"),
+        ("mean", "-", "75.00", "-"),
+    )
+
+
+def test_runs_are_found_at_any_depth_once_and_in_order(tmp_path):
+    for name in ("sweep/b", "sweep/deep/er/a", "alone"):
+        run().save(tmp_path / name)
+    alone, sweep = tmp_path / "alone", tmp_path / "sweep"
+    assert find_runs([alone, sweep, str(sweep / "b"), alone / "results.json"]) == [
+        alone,
+        sweep / "b",
+        sweep / "deep" / "er" / "a",
+    ]
+
+
+def test_a_folder_without_runs_and_a_path_that_is_not_there_are_named(tmp_path):
+    with pytest.raises(StoreError, match=r"no run in .*: neither it nor a folder below holds a results.json"):
+        find_runs([tmp_path])
+    with pytest.raises(StoreError, match=r"gone does not exist; give the folder of a run"):
+        find_runs([tmp_path / "gone"])
+    (tmp_path / "notes.txt").write_text("no run")
+    with pytest.raises(StoreError, match="no run in"):
+        find_runs([tmp_path / "notes.txt"])
