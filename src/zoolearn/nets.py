@@ -84,6 +84,10 @@ class Net(nn.Module):
         self.places[task] = len(self.heads)
         self.heads.append(head.to(device))
 
+    def share_head(self, task: str, owner: str) -> None:
+        """Lets a task answer through the head of another, as streams with one set of labels do."""
+        self.places[task] = self.places[owner]
+
     def head(self, task: str) -> nn.Linear:
         """The head of a task."""
         if task not in self.places:
@@ -127,8 +131,9 @@ class Net(nn.Module):
 
     def trainable(self, tasks: Sequence[str]) -> list[nn.Parameter]:
         """The parameters that training on these tasks may move: the backbone's and those tasks' heads'."""
-        heads = [parameter for task in tasks for parameter in self.head(task).parameters()]
-        return [parameter for parameter in [*self.body.parameters(), *heads] if parameter.requires_grad]
+        heads = [self.heads[place] for place in dict.fromkeys(self.places[task] for task in tasks)]
+        parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
+        return [parameter for parameter in parameters if parameter.requires_grad]
 
     def freeze(self) -> "Net":
         """Fixes the net for good: evaluation mode, no gradients."""
@@ -149,7 +154,8 @@ class Net(nn.Module):
             "dropout": self.dropout,
             "pixel_mean": self.pixel_mean,
             "pixel_std": self.pixel_std,
-            "heads": {task: self.head(task).out_features for task in self.places},
+            "heads": [cast(nn.Linear, head).out_features for head in self.heads],
+            "places": dict(self.places),
         }
 
     @classmethod
@@ -167,8 +173,8 @@ class Net(nn.Module):
             pixel_mean=spec["pixel_mean"],
             pixel_std=spec["pixel_std"],
         )
-        for task, classes in spec["heads"].items():
-            net.add_head(task, classes)
+        net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
+        net.places = dict(spec["places"])
         return net
 
 

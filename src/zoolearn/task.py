@@ -220,8 +220,8 @@ class Benchmark:
             digest.update(repr((task.name, task.classes, task.augment)).encode())
             for examples in (task.train, task.test):
                 digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
-                digest.update(memoryview(examples.x.contiguous().numpy()).cast("B"))
-                digest.update(memoryview(examples.y.contiguous().numpy()).cast("B"))
+                for tensor in (examples.x, examples.y):
+                    digest.update(tensor.contiguous().numpy().data.cast("B"))
         return digest.hexdigest()
 
 

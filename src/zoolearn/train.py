@@ -5,7 +5,7 @@ method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between
 """
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -149,7 +149,7 @@ def fit(net: Net, tasks: Sequence[Task], recipe: Recipe, *, seed: int, **slots: 
     >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
     True
     """
-    return drain(fitting(net, tasks, recipe, seed=seed, **slots))
+    return float(drain(fitting(net, tasks, recipe, seed=seed, **slots)))
 
 
 def drain(work: Generator[Progress, None, Any]) -> Any:
@@ -170,16 +170,21 @@ def fitting(
     loss: Loss = cross_entropy,
     adjust: Adjust | None = None,
     balanced: bool = False,
+    heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
+    carried: Mapping[str, Tensor] | None = None,
 ) -> Generator[Progress, None, float]:
     """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
 
-    With `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+    `heads` names the tasks whose heads may move, by default the tasks that are trained on. With `checkpoints`, the
+    training is saved at the end of every few epochs and taken up there if it was cut short; `carried` are the tensors
+    that the slots change in place from step to step, saved and taken up with it.
     """
     device = recipe.torch_device
     net.to(device)
     _refuse_single_rows(net, recipe)
-    training = _Training(net, tasks, recipe, seed, loss, adjust)
+    movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
+    training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
     first_epoch = training.resume(checkpoints) if checkpoints else 0
     order = _balanced_order if balanced and len(tasks) > 1 else _shuffled_order
     what = tasks[0].name
@@ -208,12 +213,19 @@ class _Training:
     """A net with its optimiser: one step, and all of it saved and resumed."""
 
     def __init__(
-        self, net: Net, tasks: Sequence[Task], recipe: Recipe, seed: int, loss: Loss, adjust: Adjust | None
+        self,
+        net: Net,
+        parameters: list[nn.Parameter],
+        recipe: Recipe,
+        seed: int,
+        loss: Loss,
+        adjust: Adjust | None,
+        carried: Mapping[str, Tensor],
     ) -> None:
-        self.net, self.recipe, self.seed, self.loss, self.adjust = net, recipe, seed, loss, adjust
+        self.net, self.parameters, self.recipe, self.seed = net, parameters, recipe, seed
+        self.loss, self.adjust, self.carried = loss, adjust, carried
         self.device = recipe.torch_device
         self.autocast = recipe.autocast_dtype
-        self.parameters = net.trainable([task.name for task in tasks])
         self.optimizer = torch.optim.SGD(
             self.parameters,
             lr=recipe.lr,
@@ -248,6 +260,7 @@ class _Training:
             moment = self.optimizer.state[parameter].get("momentum_buffer")
             if moment is not None:
                 tensors[f"momentum.{place}"] = moment
+        tensors |= {f"carried.{name}": tensor for name, tensor in self.carried.items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
         save_tensors(checkpoints.path(self.seed), tensors, info)
 
@@ -263,6 +276,8 @@ class _Training:
             if f"momentum.{place}" in tensors:
                 moment = torch.empty_like(parameter).copy_(tensors[f"momentum.{place}"])
                 self.optimizer.state[parameter]["momentum_buffer"] = moment
+        for name, tensor in self.carried.items():
+            tensor.copy_(tensors[f"carried.{name}"])
         self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
         return int(info["epochs"])
@@ -348,8 +363,8 @@ def _chunks(
         x, y, rows = (_to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
         if kinds:
             x = augment(x, kinds, rng)
-        parts = zip(x.split(chunk_sizes), y.split(chunk_sizes), rows.split(chunk_sizes), strict=True)
-        yield (Batch(*part, names) for part in parts)
+        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows)), strict=True)
+        yield (Batch(inputs, labels, owners, names) for inputs, labels, owners in parts)
 
 
 def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -397,7 +412,7 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: in
     device = recipe.torch_device
     net.to(device).eval()
     parts = []
-    for rows in x.split(batch_size):
+    for rows in torch.split(x, batch_size):
         if recipe.autocast_dtype is None:
             logits = net(_to_device(rows, device), task)
         else:

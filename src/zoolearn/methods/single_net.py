@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from zoolearn.errors import DataError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot
 from zoolearn.nets import Backbone, Net
@@ -17,6 +18,10 @@ from zoolearn.train import Progress, fitting, probabilities
 class SingleNet(Learner):
     """One net for all tasks, with a new head for each."""
 
+    shared_head: bool = field(
+        default=False, metadata={"help": "one head for all tasks, for streams whose tasks have the same labels"}
+    )
+
     net: Net | None = field(init=False, default=None)
 
     def grown(self, task: Task) -> Net:
@@ -24,7 +29,16 @@ class SingleNet(Learner):
         if self.net is None:
             return self.new_net([task], self.seed)
         net = deepcopy(self.net)
-        net.add_head(task.name, len(task.classes))
+        if self.shared_head:
+            first, classes = next(iter(self.classes.items()))
+            if len(task.classes) != len(classes):
+                raise DataError(
+                    f"task {task.name!r} has {len(task.classes)} classes, the shared head of {first!r} has {len(classes)}; "
+                    "tasks that share a head have the same labels"
+                )
+            net.share_head(task.name, first)
+        else:
+            net.add_head(task.name, len(task.classes))
         return net
 
     def answer(self, x: Tensor, task: str) -> Tensor:
