@@ -288,7 +288,9 @@ def text(table: Table, width: int | None = None) -> str:
     heading = ", ".join(f"{table.header[place]} {table.rows[0][place]}" for place in shared)
     kept = [place for place in range(len(table.header)) if place not in shared]
     drawing = io.StringIO()
-    console = Console(file=drawing, width=width or UNFOLDED, color_system=None, force_jupyter=False)
+    console = Console(
+        file=drawing, width=width or UNFOLDED, color_system=None, force_terminal=False, force_jupyter=False
+    )
     console.print(_drawn(table, kept))
     lines = [line.rstrip() for line in drawing.getvalue().splitlines()]
     return "\n".join([*([heading] if heading else []), *lines, *table.notes])
