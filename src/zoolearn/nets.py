@@ -96,11 +96,15 @@ class Net(nn.Module):
 
     def embed(self, x: Tensor) -> Tensor:
         """The features of raw inputs."""
-        if x.dtype == torch.uint8:
-            scale = 1.0 / (255.0 * self.pixel_std)
-            layout = self._layout if x.ndim == 4 else torch.preserve_format
-            x = x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
-        return cast(Tensor, self.body(x))
+        return cast(Tensor, self.body(self.scaled(x)))
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""
+        if x.dtype != torch.uint8:
+            return x
+        scale = 1.0 / (255.0 * self.pixel_std)
+        layout = self._layout if x.ndim == 4 else torch.preserve_format
+        return x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
 
     def forward(self, x: Tensor, task: str) -> Tensor:
         """The logits of one task's classes."""
@@ -311,6 +315,42 @@ class _BasicBlock(nn.Module):
         return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
 
 
+def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """ResNet18-S with one 3x3 convolution per block, as Stable-SGD and TAG run it: 480,580 weights before the heads.
+
+    Activation comes before batch-norm, and units are dropped after each batch-norm of a block. The second convolution
+    that the published blocks hold but never execute is left out; it counts among their weights, not in their answers.
+    """
+    channels, height, width = _image(shape, "resnet18-s-one-conv")
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, 20, 3, padding=1, bias=False),
+        nn.BatchNorm2d(20),
+        nn.ReLU(inplace=True),
+    ]
+    inputs = 20
+    for outputs, stride in ((20, 1), (40, 2), (80, 2), (160, 2)):
+        layers += [_OneConvBlock(inputs, outputs, stride, dropout), _OneConvBlock(outputs, outputs, 1, dropout)]
+        inputs = outputs
+    side = min(-(-height // 8), -(-width // 8))
+    layers += [nn.AvgPool2d(4) if side >= 4 else nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    return nn.Sequential(*layers)
+
+
+class _OneConvBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.drop = nn.Dropout(dropout)
+        changes = stride != 1 or inputs != outputs
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if changes else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.drop(self.norm1(F.relu(self.conv(x))))
+        return cast(Tensor, self.drop(self.norm2(F.relu(out + self.shortcut(x)))))
+
+
 def _image(shape: Shape, backbone: str) -> tuple[int, int, int]:
     if len(shape) != 3:
         raise SettingsError(f"{backbone} takes images, the inputs have shape {shape}; use mlp for features")
@@ -322,6 +362,7 @@ BACKBONES: dict[str, Backbone] = {
     "small-conv": small_conv,
     "wrn-16-4": wrn_16_4,
     "resnet18-s": resnet18_s,
+    "resnet18-s-one-conv": resnet18_s_one_conv,
     "mlp": mlp,
     "mlp-100": mlp_100,
     "mlp-2000": mlp_2000,
