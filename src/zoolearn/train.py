@@ -173,12 +173,14 @@ def fitting(
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
     carried: Mapping[str, Tensor] | None = None,
+    restart_momentum: bool = False,
 ) -> Generator[Progress, None, float]:
     """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
 
     `heads` names the tasks whose heads may move, by default the tasks that are trained on. With `checkpoints`, the
     training is saved at the end of every few epochs and taken up there if it was cut short; `carried` are the tensors
-    that the slots change in place from step to step, saved and taken up with it.
+    that the slots change in place from step to step, saved and taken up with it. With `restart_momentum`, every epoch
+    begins with the optimiser's momentum at zero.
     """
     device = recipe.torch_device
     net.to(device)
@@ -191,6 +193,8 @@ def fitting(
     random_state = _RandomState(device)
     for epoch in range(first_epoch, recipe.epochs):
         net.train()
+        if restart_momentum:
+            training.optimizer.state.clear()
         random_state.start(derive(seed, "dropout", epoch))
         places = order(tasks, derive(seed, "order", epoch))
         sizes = _batch_sizes(len(places), recipe.batch_size)
