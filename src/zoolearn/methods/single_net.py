@@ -4,7 +4,7 @@ from collections.abc import Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoolearn.errors import DataError
 from zoolearn.files import load_state
@@ -53,10 +53,15 @@ class SingleNet(Learner):
 
     def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net."""
-        ((name, part),) = snapshots[-1].parts.items()
+        name, part = part_of(snapshots[-1], "net")
         self.net = Net.from_spec(part.info["net"], backbones)
         self.net.seed = self.seed
         load_state(self.net, part.tensors, name)
+
+    def shared(self, net: Net) -> list[nn.Parameter]:
+        """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
+        module = net if self.shared_head else net.body
+        return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
     @property
     def stored_samples(self) -> int:
@@ -67,6 +72,11 @@ class SingleNet(Learner):
     def weights(self) -> int:
         """Weights of the net."""
         return self.net.weights if self.net is not None else 0
+
+
+def part_of(snapshot: Snapshot, folder: str) -> tuple[str, Part]:
+    """The name and content of the one part that a snapshot has in a folder."""
+    return next((name, part) for name, part in snapshot.parts.items() if name.startswith(f"{folder}/"))
 
 
 @dataclass(kw_only=True, eq=False)
