@@ -238,6 +238,9 @@ class _Training:
             weight_decay=recipe.weight_decay,
             fused=True,
         )
+        if recipe.momentum:
+            for parameter in parameters:  # a head may get its first gradient late, and all must have a moment or none
+                self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.mean_loss = math.nan
