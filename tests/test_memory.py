@@ -1,0 +1,64 @@
+import pytest
+import torch
+
+from zoolearn.errors import SettingsError
+from zoolearn.memory import Memory, check_sizes
+from zoolearn.task import Examples, Task
+
+
+def task(name, count=30, classes=3):
+    x = torch.arange(count, dtype=torch.float32)[:, None].repeat(1, 2)
+    examples = Examples(x, torch.arange(count) % classes)
+    return Task(name, examples, examples)
+
+
+def test_the_bound_holds_per_task_and_per_class():
+    memory = Memory().keep(task("a"), 7, "task", 0).keep(task("b"), 4, "class", 0)
+    assert torch.bincount(memory.rows).tolist() == [7, 12]
+    assert torch.bincount(memory.y[memory.rows == 1]).tolist() == [4, 4, 4]
+
+
+def test_a_short_task_is_kept_whole_and_no_more():
+    memory = Memory().keep(task("a", 5), 256, "task", 0)
+    assert sorted(memory.x[:, 0].tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_only_examples_that_were_seen_are_kept_with_their_labels():
+    memory = Memory().keep(task("a"), 3, "class", 0)
+    assert (memory.x[:, 0].long() % 3).equal(memory.y)
+
+
+def test_every_example_is_kept_equally_often():
+    counts = torch.zeros(30)
+    for seed in range(600):
+        counts[Memory().keep(task("a"), 6, "task", seed).x[:, 0].long()] += 1
+    chi_square = ((counts - 120) ** 2 / 120).sum() / (1 - 6 / 30)  # 29 degrees of freedom, draws without repeats
+    assert chi_square < 58  # one in a thousand
+
+
+def test_a_draw_has_no_repeats_keeps_rows_together_and_depends_on_its_seed_only():
+    memory = Memory().keep(task("a"), 10, "task", 0).keep(task("b"), 10, "task", 1)
+    first, again, other = memory.draw(8, 5), memory.draw(8, 5), memory.draw(8, 6)
+    assert first.x.equal(again.x)
+    assert first.rows.equal(again.rows)
+    assert not first.x.equal(other.x)
+    assert len({(float(x[0]), int(row)) for x, row in zip(first.x, first.rows, strict=True)}) == 8
+    assert len(memory.draw(100, 5).y) == 20
+
+
+def test_tasks_come_apart_again():
+    memory = Memory().keep(task("a"), 4, "task", 0).keep(task("b"), 0, "task", 0).keep(task("c"), 2, "task", 0)
+    assert [(batch.tasks, len(batch.y)) for batch in memory.by_task()] == [(("a",), 4), (("c",), 2)]
+    assert Memory().by_task() == []
+
+
+def test_what_is_saved_is_loaded():
+    memory = Memory().keep(task("a"), 4, "task", 0).keep(task("b"), 4, "task", 0)
+    loaded = Memory.load(memory.save())
+    assert loaded.tasks == memory.tasks
+    assert all(getattr(loaded, name).equal(getattr(memory, name)) for name in ("x", "y", "rows"))
+
+
+def test_negative_sizes_are_refused_by_name():
+    with pytest.raises(SettingsError, match="memory_size is -1"):
+        check_sizes(memory_size=-1)
