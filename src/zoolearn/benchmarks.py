@@ -28,6 +28,8 @@ def rotated_mnist(data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 4
 
 def permuted_mnist(data: Data = None, tasks: int = 5, seed: int = 0) -> Benchmark:
     """All of MNIST, with its pixels in another fixed random order in each task but the first (Kirkpatrick et al., 2017)."""
+    if tasks < 1:
+        raise SettingsError(f"permuted-mnist with {tasks} tasks; give at least 1")
     mnist = datasets.mnist(data)
     unpermuted = Task("permuted-0", mnist.train, mnist.test, mnist.classes)
     return Benchmark("permuted-mnist", (unpermuted, *(_permuted(mnist, k, seed) for k in range(1, tasks))))
@@ -63,7 +65,7 @@ def split_miniimagenet(data: Data = None) -> Benchmark:
 
 
 def rotated_digits(
-    data: Data = None, angles: Sequence[float] = (0, 15, 30, 45, 60), samples_per_class: int = 10
+    data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40), samples_per_class: int = 10
 ) -> Benchmark:
     """Digits of scikit-learn (`data` is not read) at another angle in each task, from few images of each class.
 

@@ -97,7 +97,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, J
     with replacing(path) as part:
         save_file(plain, part, {INFO: json.dumps(dict(info or {}))})
         digest = checksum(part)
-    return digest
+    return digest  # noqa: RET504 (only once the file is in its place)
 
 
 def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Tensor], dict[str, Json]]:
@@ -130,7 +130,6 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
     module.load_state_dict(dict(tensors))
 
 
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
@@ -138,7 +137,9 @@ def locked(folder: Path) -> Iterator[None]:
     with (folder / ".lock").open("a+", encoding="utf-8") as file:
         if not _lock(file.fileno()):
             file.seek(0)
-            raise StoreError(f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it")
+            raise StoreError(
+                f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it"
+            )
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()

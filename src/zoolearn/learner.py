@@ -238,7 +238,9 @@ def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, 
             elif "choices" in setting.metadata:
                 known = {**setting.metadata["choices"], **names}
                 if value not in known:
-                    raise SettingsError(one_of(setting.name, value, known) + f"; pass your own as names={{{value!r}: ...}}")
+                    raise SettingsError(
+                        one_of(setting.name, value, known) + f"; pass your own as names={{{value!r}: ...}}"
+                    )
                 value = known[value]
             read[setting.name] = value
     return read
@@ -250,4 +252,3 @@ def name_of(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]
         if ours is function:
             return name
     return getattr(function, "__name__", type(function).__name__)
-

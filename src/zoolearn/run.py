@@ -25,10 +25,7 @@ def run(
     >>> results.summary()["average_accuracy"] > 0.9
     True
     """
-    results = None
-    for results in episodes(learner, benchmark, out, checkpoint_every):
-        pass
-    assert results is not None
+    *_, results = episodes(learner, benchmark, out, checkpoint_every)
     return results
 
 

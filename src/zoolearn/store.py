@@ -1,10 +1,10 @@
 """A run on disk: append-only, one small record renamed into place per episode, so that a crash leaves the last one whole.
 
-    run.json                    method, benchmark, settings, data fingerprint; written once
-    episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
-    members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
-    checkpoints/                a training under way
-    results.json                all of it gathered, for people and programs to read
+run.json                    method, benchmark, settings, data fingerprint; written once
+episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
+members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
+checkpoints/                a training under way
+results.json                all of it gathered, for people and programs to read
 """
 
 import shutil
@@ -36,13 +36,17 @@ class RunFolder:
     def begin(self, header: Mapping[str, Json]) -> None:
         """Starts a new run, or makes sure that the one here is the same."""
         if self.exists:
-            _refuse_difference(self.path, self.header(), header)
+            self.refuse_other(header)
             remove_leftovers(self.path)
             return
         strangers = [entry.name for entry in self.path.iterdir() if entry.name != ".lock"] if self.path.exists() else []
         if [name for name in strangers if not name.endswith(".part")]:
             raise StoreError(f"{self.path} holds {strangers[0]!r} but no run; give a new or an empty folder")
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+
+    def refuse_other(self, header: Mapping[str, Json]) -> None:
+        """Raises an error that names what differs if the run here is not the one that `header` describes."""
+        _refuse_difference(self.path, self.header(), header)
 
     def header(self) -> dict[str, Json]:
         """What was said about the run when it began."""

@@ -41,7 +41,9 @@ class Examples:
         if 0 in self.x.shape[1:]:
             raise DataError(f"x has shape {tuple(self.x.shape)}: an input without values cannot be learned from")
         if self.y.ndim != 1 or self.y.dtype != torch.int64:
-            raise DataError(f"y has shape {tuple(self.y.shape)} and dtype {_dtype(self.y)}; give one int64 label per row")
+            raise DataError(
+                f"y has shape {tuple(self.y.shape)} and dtype {_dtype(self.y)}; give one int64 label per row"
+            )
         if len(self.x) != len(self.y):
             raise DataError(f"{len(self.x)} inputs but {len(self.y)} labels; give one label per input")
         if len(self.y) and int(self.y.min()) < 0:
@@ -104,7 +106,9 @@ class Task:
             if not len(examples):
                 raise DataError(f"task {self.name!r} has no {split} examples; a task needs both")
         if self.train.shape != self.test.shape or self.train.x.dtype != self.test.x.dtype:
-            raise DataError(f"task {self.name!r} trains on {self.train!r} but tests on {self.test!r}; give both one shape")
+            raise DataError(
+                f"task {self.name!r} trains on {self.train!r} but tests on {self.test!r}; give both one shape"
+            )
         highest = max(int(self.train.y.max()), int(self.test.y.max()))
         if not self.classes:
             object.__setattr__(self, "classes", tuple(str(label) for label in range(highest + 1)))
@@ -120,7 +124,9 @@ class Task:
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
         if int(counts.min()) == 0:
             empty = self.classes[int(counts.argmin())]
-            raise DataError(f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class")
+            raise DataError(
+                f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class"
+            )
         unknown = set(self.augment) - {"crop", "flip"}
         if unknown:
             raise DataError(f"task {self.name!r} asks for augmentation {sorted(unknown)}; known are 'crop' and 'flip'")

@@ -410,7 +410,9 @@ def _mean_or_diverged(losses: Sequence[Tensor], what: str, epoch: int) -> float:
 
 def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
     if recipe.batch_size == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
-        raise SettingsError("batch_size is 1 but the backbone has batch-norm, which needs 2 rows or more; use mlp or more rows")
+        raise SettingsError(
+            "batch_size is 1 but the backbone has batch-norm, which needs 2 rows or more; use mlp or more rows"
+        )
 
 
 @torch.inference_mode()

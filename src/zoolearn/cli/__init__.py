@@ -1,0 +1,38 @@
+"""The `zoo` command: one module per subcommand, imported only when it is called, so that help is instant."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from zoolearn.cli.commands import COMMANDS, overview
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(overview())
+        return
+    if words[0] in ("-V", "--version"):
+        from importlib.metadata import version
+
+        print(f"zoolearn {version('zoolearn')}")
+        return
+    from zoolearn.errors import ZooError, one_of
+
+    if words[0] not in COMMANDS:
+        _fail(one_of("command", words[0], COMMANDS) + "\n`zoo --help` says what each does", 2)
+    try:
+        import_module(f"zoolearn.cli.{COMMANDS[words[0]].module}").main(words[1:])
+    except ZooError as error:
+        _fail(str(error), 1)
+    except KeyboardInterrupt:
+        _fail("stopped", 130)
+    except BrokenPipeError:  # the reader of our output, `head` for one, has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"zoo: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,28 @@
+"""Which subcommands there are; light enough to be read before anything heavy is imported."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A subcommand: its module in this package, how it is called, and what it does in a few words."""
+
+    module: str
+    usage: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {
+    "demo": Command("demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
+    "run": Command("run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
+    "report": Command("report", "report DIR...", "one table of many runs, averaged over seeds"),
+    "list": Command("list", "list", "the methods, benchmarks and backbones by name"),
+    "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
+}
+
+
+def overview() -> str:
+    """What `zoo --help` prints."""
+    lines = ["usage: zoo COMMAND ...", "", "Continual learning with a growing zoo of small networks.", ""]
+    lines += [f"  {command.usage:<24}{command.summary}" for command in COMMANDS.values()]
+    lines += ["", "`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
+    return "\n".join(lines)

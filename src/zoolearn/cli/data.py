@@ -1,0 +1,43 @@
+"""`zoo data`: what is there, what is missing, and how to get it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.datasets import data_root, download, status
+
+COLOURS = {"verified": "green", "present": "green", "missing": "yellow", "damaged": "red"}
+
+
+@dataclass
+class DataOptions:
+    """Which data root, and what to fetch into it."""
+
+    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    download: Annotated[
+        tuple[str, ...], optional("NAME...", "fetch these data sets from their publishers", "none")
+    ] = ()
+    verify: Annotated[bool, tyro.conf.arg(help="compare every file with the publisher's checksum")] = True
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fetches what was asked for, then shows the state of every data set."""
+    options = parse(
+        DataOptions, arguments, "zoo data", "Which data sets are present and whole, and how to get the others."
+    )
+    for name in options.download:
+        download(name, options.data)
+    console = Console()
+    console.print(f"data root: {data_root(options.data)}")
+    table = Table("data set", "state", "where, or what to do", box=None, padding=(0, 2))
+    for entry in status(options.data, verify=options.verify):
+        problems = "; ".join(entry.problems) if entry.state == "damaged" else ""
+        details = "\n".join(part for part in (problems, entry.advice) if part) or str(entry.path)
+        table.add_row(entry.name, f"[{COLOURS[entry.state]}]{entry.state}[/]", details)
+    console.print(table)

@@ -1,0 +1,56 @@
+"""Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
+
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, field, fields, make_dataclass
+from typing import Annotated, Any, Literal, get_type_hints
+
+import tyro
+
+from zoolearn.learner import Learner, name_of
+from zoolearn.train import Recipe
+
+
+def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:
+    """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes."""
+    return tyro.cli(
+        form,
+        args=list(arguments),
+        prog=prog,
+        description=description,
+        config=(tyro.conf.OmitArgPrefixes,),
+    )
+
+
+def optional(metavar: str, meaning: str, default: str) -> Any:
+    """How a flag that may be left out is shown: its value's kind, what it means, what happens without it."""
+    return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
+
+
+def settings_form(settings: type) -> type:
+    """A dataclass with a field for each setting of a learner or recipe; functions are chosen by name."""
+    hints = get_type_hints(settings)
+    own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
+    return make_dataclass(settings.__name__, [(s.name, _annotated(s, hints[s.name]), _default(s)) for s in own])
+
+
+def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:
+    """The learner that filled-in forms of its settings and its recipe describe."""
+    values = {}
+    for setting in fields(method):
+        if setting.init and setting.name != "recipe":
+            value = getattr(settings, setting.name)
+            values[setting.name] = setting.metadata["choices"][value] if "choices" in setting.metadata else value
+    return method(recipe=Recipe(**vars(recipe)), **values)
+
+
+def _annotated(setting: "Field[Any]", hint: Any) -> Any:
+    if "choices" in setting.metadata:
+        hint = Literal[tuple(setting.metadata["choices"])]
+    return Annotated[hint, tyro.conf.arg(help=setting.metadata.get("help", ""))]
+
+
+def _default(setting: "Field[Any]") -> Any:
+    if setting.default_factory is not MISSING:
+        return field(default_factory=setting.default_factory)
+    default: Any = setting.default
+    return field(default=name_of(default, setting.metadata["choices"]) if "choices" in setting.metadata else default)
