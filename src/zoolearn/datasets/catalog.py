@@ -67,15 +67,14 @@ class Source:
         missing = layout.missing(root)
         if missing:
             raise MissingData(
-                f"{self.name}: {root / layout.folder} lacks {_listed(missing)}; {self.advice(root)}, "
-                "or name the folder that holds them with --data or ZOOLEARN_DATA"
+                f"{self.name}: {root / layout.folder} lacks {_listed(missing)}; {self.advice(root)}; "
+                "--data or ZOOLEARN_DATA names another folder than " + str(root)
             )
         return layout
 
     def advice(self, root: Path) -> str:
         """How to get the files."""
-        first, *others = (f"{root / layout.folder} ({_listed(_names(layout))})" for layout in self.layouts)
-        places = " or ".join([first, *others])
+        places = " or ".join(f"{root / layout.folder} ({_listed(_names(layout))})" for layout in self.layouts)
         if self.downloads:
             return f"run `zoo data --download {self.name}`, or put the publisher's files into {places}"
         return f"{self.origin}: put them into {places}"

@@ -78,7 +78,6 @@ def _record(path: Path, sources: str) -> dict[str, Json] | None:
 
 
 def _write(path: Path, sources: str, decoding: Decoding) -> dict[str, Json]:
-    _record_of(path).unlink(missing_ok=True)  # until the pixels are whole, nothing says that they are
     record = {
         "format": FORMAT,
         "sources": sources,
@@ -94,9 +93,11 @@ def _write(path: Path, sources: str, decoding: Decoding) -> dict[str, Json]:
 def _write_pixels(path: Path, decoding: Decoding) -> str:
     """Writes the images one after another and returns the checksum of the file."""
     digest = sha256()
-    with replacing(path) as part, part.open("wb") as file:
-        for image in shown(decoding.images, f"decoding {path.stem}", total=decoding.shape[0]):
-            block = image.tobytes()
-            digest.update(block)
-            file.write(block)
+    with replacing(path) as part:
+        with part.open("wb") as file:
+            for image in shown(decoding.images, f"decoding {path.stem}", total=decoding.shape[0]):
+                block = image.tobytes()
+                digest.update(block)
+                file.write(block)
+        _record_of(path).unlink(missing_ok=True)  # an old record must never stand beside new pixels
     return digest.hexdigest()

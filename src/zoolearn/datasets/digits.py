@@ -15,7 +15,7 @@ def digits() -> DataSet:
     >>> digits().train
     Examples(1253 of 1x8x8 uint8)
     """
-    from sklearn.datasets import load_digits  # noqa: PLC0415 (slow to import, needed here only)
+    from sklearn.datasets import load_digits
 
     content = load_digits()
     x = torch.from_numpy(np.rint(content.images * (255 / 16)).astype(np.uint8))[:, None]

@@ -16,7 +16,7 @@ import torch
 
 from zoolearn.datasets.catalog import MINI_IMAGENET
 from zoolearn.datasets.dataset import DataSet
-from zoolearn.datasets.decoded import Decoding, Image, decoded, fingerprint
+from zoolearn.datasets.decoded import Decoding, Image, damage, decoded, fingerprint
 from zoolearn.datasets.root import data_root
 from zoolearn.datasets.safe_pickle import Plain, load_pickle
 from zoolearn.errors import DataError, MissingData
@@ -39,14 +39,15 @@ def mini_imagenet(data: Path | str | None = None) -> DataSet:
     layout = MINI_IMAGENET.locate(root)
     folder = root / layout.folder
     names = [file.name for file in layout.files]
+    from_images, from_pickles = cache_files(root)
     if "images" in names:
         listed = [folder / f"{split}.csv" for split in SPLITS]
         with os.scandir(folder / "images") as entries:
             sources = fingerprint([*listed, *entries])
-        x, counts = decoded(cache_file(root, "images"), sources, lambda: _decode_folder(folder))
+        x, counts = decoded(from_images, sources, lambda: _decode_folder(folder))
     else:
         pickles = [folder / name for name in names]
-        x, counts = decoded(cache_file(root, "pickles"), fingerprint(pickles), lambda: _decode_pickles(pickles))
+        x, counts = decoded(from_pickles, fingerprint(pickles), lambda: _decode_pickles(pickles))
     train, test = (
         torch.arange(len(counts)).repeat_interleave(torch.tensor([count[part] for count in counts.values()]))
         for part in (0, 1)
@@ -54,9 +55,21 @@ def mini_imagenet(data: Path | str | None = None) -> DataSet:
     return DataSet(Examples(x[: len(train)], train), Examples(x[len(train) :], test), tuple(counts))
 
 
-def cache_file(root: Path, kind: str) -> Path:
-    """Where the decoded pixels are kept; `kind` is "images" or "pickles"."""
-    return root / ".cache" / f"mini-imagenet-{kind}.bin"
+def cache_files(root: Path) -> tuple[Path, Path]:
+    """Where the pixels decoded from a folder of images and from the pickles are kept."""
+    return root / ".cache" / "mini-imagenet-images.bin", root / ".cache" / "mini-imagenet-pickles.bin"
+
+
+def problems(root: Path) -> list[str]:
+    """What is wrong with the lists, the images they name, and the decoded pixels (all of which are read)."""
+    found = [damage(path) for path in cache_files(root)]
+    folder = root / MINI_IMAGENET.layouts[0].folder
+    if not MINI_IMAGENET.layouts[0].missing(root):
+        try:
+            _listed_images(folder)
+        except DataError as error:
+            found.append(str(error))
+    return [problem for problem in found if problem]
 
 
 def _split(classes: Mapping[str, Sequence[Item]]) -> tuple[list[Item], Counts]:
@@ -71,6 +84,11 @@ def _split(classes: Mapping[str, Sequence[Item]]) -> tuple[list[Item], Counts]:
 
 
 def _decode_folder(folder: Path) -> Decoding:
+    paths, counts = _listed_images(folder)
+    return Decoding((len(paths), 3, SIDE, SIDE), _decode_images(paths), counts)
+
+
+def _listed_images(folder: Path) -> tuple[list[Path], Counts]:
     names, counts = _split(_read_lists(folder))
     present = set(os.listdir(folder / "images"))
     missing = [name for name in names if name not in present]
@@ -79,8 +97,7 @@ def _decode_folder(folder: Path) -> Decoding:
             f"mini-imagenet: {folder / 'images'} lacks {len(missing)} of the {len(names)} listed images, "
             f"{missing[0]} first; put them there or take their lines out of the lists"
         )
-    paths = [folder / "images" / name for name in names]
-    return Decoding((len(paths), 3, SIDE, SIDE), _decode_images(paths), counts)
+    return [folder / "images" / name for name in names], counts
 
 
 def _read_lists(folder: Path) -> dict[str, list[str]]:
@@ -119,7 +136,7 @@ def _decode_images(paths: Sequence[Path], block: int = 256) -> Iterator[Image]:
 
 
 def _decode_image(path: Path) -> Image:
-    from PIL import Image as pillow  # noqa: N813, PLC0415 (slow to import, needed here only)
+    from PIL import Image as pillow  # noqa: N813 (slow to import, needed here only)
 
     try:
         with pillow.open(path) as image:
@@ -154,13 +171,16 @@ def _check_pickle(path: Path, content: Plain) -> tuple[Image, dict[str, list[int
     images, classes = content["image_data"], content["class_dict"]
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (SIDE, SIDE, 3):
         raise DataError(f"{path}: 'image_data' is not an array of bytes of shape (count, {SIDE}, {SIDE}, 3)")
-    if not isinstance(classes, dict) or not all(isinstance(rows, list | np.ndarray) for rows in classes.values()):
+    if not isinstance(classes, dict) or not all(map(_is_rows, classes.values())):
         raise DataError(f"{path}: 'class_dict' does not give a list of rows for each class")
-    rows = {str(name): [int(row) for row in rows] for name, rows in classes.items()}
     met: set[int] = set()
-    for name, of_class in rows.items():
-        for row in of_class:
+    for name, rows in classes.items():
+        for row in rows:
             if row in met or not 0 <= row < len(images):
                 raise DataError(f"{path}: class {name!r} has row {row}, which is beyond the images or used twice")
             met.add(row)
-    return images, rows
+    return images, {str(name): rows for name, rows in classes.items()}
+
+
+def _is_rows(rows: Plain) -> bool:
+    return isinstance(rows, list) and all(isinstance(row, int) for row in rows)

@@ -14,8 +14,8 @@ def shown(
     >>> list(shown("ab", "reading", total=2))
     ['a', 'b']
     """
-    from rich import progress  # noqa: PLC0415 (slow to import, needed here only)
-    from rich.console import Console  # noqa: PLC0415
+    from rich import progress
+    from rich.console import Console
 
     console = Console(stderr=True)
     amount = progress.DownloadColumn() if size else progress.MofNCompleteColumn()
