@@ -325,3 +325,19 @@ def test_a_folder_without_runs_and_a_path_that_is_not_there_are_named(tmp_path):
     (tmp_path / "notes.txt").write_text("no run")
     with pytest.raises(StoreError, match="no run in"):
         find_runs([tmp_path / "notes.txt"])
+
+
+def sampled(seed=0, samples_seed=0, samples_per_class=100):
+    made = run(seed=seed)
+    made.settings["benchmark"] = {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
+    return made
+
+
+def test_bootstraps_of_the_data_are_averaged_like_seeds_of_the_learner():
+    runs = [sampled(seed=0, samples_seed=0), sampled(seed=1, samples_seed=1), sampled(seed=1, samples_seed=2)]
+    assert column(report(runs), "seeds") == ["3"]
+
+
+def test_the_number_of_samples_is_no_seed():
+    runs = [sampled(samples_per_class=100), sampled(samples_per_class=500)]
+    assert column(report(runs), "settings") == ["samples_per_class=100", "samples_per_class=500"]

@@ -19,6 +19,7 @@ from zoolearn.results import Results
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 MISSING = "-"
+SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
 LONGEST_VALUE = 24
 UNFOLDED = 10_000  # characters: wider than any table
 
@@ -89,7 +90,8 @@ def report(results: Sequence[Results]) -> Table:
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
     furthest: dict[tuple[str, str], Results] = {}
     for place, run in enumerate(results):
-        seed = json.dumps(run.settings["seed"]) if "seed" in run.settings else f"unknown {place}"
+        flat = _flatten(run.settings)
+        seed = json.dumps([flat.get(name) for name in SEEDS]) if "seed" in flat else f"unknown {place}"
         kept = furthest.get((_identity(run), seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
             furthest[_identity(run), seed] = run
@@ -104,8 +106,8 @@ def _groups(results: Iterable[Results]) -> list[Group]:
 
 
 def _identity(run: Results) -> str:
-    """What runs must share to be averaged: all but the seed, and the order of tasks that a seed may decide."""
-    settings = {name: value for name, value in run.settings.items() if name != "seed"}
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
+    settings = {name: value for name, value in _flatten(run.settings).items() if name not in SEEDS}
     return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
 
 
@@ -194,7 +196,7 @@ def _differing_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its values of the settings in which the groups of its benchmark differ."""
     flat = [_flatten(group.first.settings) for group in groups]
     shown = [
-        [path for path in mine if path != "seed" and _differs(path, group, groups, flat)]
+        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat)]
         for group, mine in zip(groups, flat, strict=True)
     ]
     names = _short_names({path for paths in shown for path in paths})
