@@ -62,7 +62,7 @@ class Net(nn.Module):
         with torch.no_grad():
             out = self.body.eval()(torch.zeros(1, *self.shape))
         self.body.train(training)
-        if not isinstance(out, Tensor) or out.ndim != 2:
+        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 1:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise SettingsError(
                 f"backbone {backbone_name(self.backbone)!r} gave {got} for a batch of one {self.shape}; "
@@ -77,7 +77,7 @@ class Net(nn.Module):
 
     def add_head(self, task: str, classes: int) -> None:
         """Adds an untrained head for a task, its biases zero."""
-        device = next(self.parameters()).device
+        device = next((parameter.device for parameter in self.parameters()), None)  # a backbone may have no weights
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
