@@ -94,24 +94,40 @@ def _json_checksum(content: Mapping[str, Json]) -> str:
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, Json] | None = None) -> str:
     """Writes tensors and a JSON record as one safetensors file, atomically; returns its checksum."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    record = {**(info or {}), "checksum": _tensors_checksum(plain, info or {})}
     with replacing(path) as part:
-        save_file(plain, part, {INFO: json.dumps(dict(info or {}))})
+        save_file(plain, part, {INFO: json.dumps(record)})  # one entry: the order of several would be random
         digest = checksum(part)
     return digest  # noqa: RET504 (only once the file is in its place)
 
 
 def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Tensor], dict[str, Json]]:
-    """The tensors and the record of a file that `save_tensors` wrote, after comparing it with its checksum."""
+    """The tensors and the record of a file that `save_tensors` wrote, after comparing it with its checksum.
+
+    `expected` is the checksum that `save_tensors` returned; without it, the file is held to the one that it contains.
+    """
     try:
         if expected is not None and checksum(path) != expected:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {}).get(INFO, "{}"))
-            return {name: file.get_tensor(name) for name in file.keys()}, info  # noqa: SIM118 (not a dict)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        inner = info.pop("checksum", None)
+        if expected is None and inner != _tensors_checksum(tensors, info):
+            raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
+        return tensors, info
     except FileNotFoundError as error:
         raise StoreError(f"{path} is missing; restore it from a copy") from error
     except (SafetensorError, ValueError, OSError) as error:
         raise StoreError(f"{path} is damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def _tensors_checksum(tensors: Mapping[str, Tensor], info: Mapping[str, Json]) -> str:
+    digest = sha256(_json_checksum(info).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: str) -> None:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.augment import augment
-from zoolearn.errors import Diverged, SettingsError
+from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import load_state, load_tensors, save_tensors
 from zoolearn.nets import Net
 from zoolearn.seeds import derive, generator
@@ -276,7 +276,10 @@ class _Training:
         path = checkpoints.path(self.seed)
         if not path.exists():
             return 0
-        tensors, info = load_tensors(path)
+        try:
+            tensors, info = load_tensors(path)
+        except StoreError as error:
+            raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
         state = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
         load_state(self.net, state, str(path))
         for place, parameter in enumerate(self.parameters):
