@@ -1,0 +1,392 @@
+"""Training: every row once, the optimiser of the paper, and nothing that depends on anything but the seed."""
+
+import math
+from itertools import islice
+
+import pytest
+import torch
+from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
+
+from zoolearn import train
+from zoolearn.errors import Diverged, SettingsError, StoreError
+from zoolearn.nets import mlp_100
+from zoolearn.train import Checkpoints, Recipe, cross_entropy, drain, fit, fitting, probabilities
+
+TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
+
+
+@pytest.fixture
+def every_batch(monkeypatch):
+    """Word after every batch: a chunk holds just one."""
+    monkeypatch.setattr(train, "CHUNK_BYTES", 1)
+
+
+def recipe(**changes):
+    return Recipe(**{"epochs": 2, "batch_size": 8, "lr": 0.05, "device": "cpu", "dropout": 0.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epochs", 0),
+        ("batch_size", 0),
+        ("lr", 0.0),
+        ("lr", math.inf),
+        ("lr", math.nan),
+        ("momentum", 1.0),
+        ("momentum", -0.1),
+        ("weight_decay", -1e-5),
+        ("weight_decay", math.nan),
+        ("dropout", 1.0),
+        ("pixel_std", 0.0),
+    ],
+)
+def test_an_impossible_setting_is_named_with_its_value(name, value):
+    with pytest.raises(SettingsError, match=f"{name} is {value}"):
+        Recipe(**{name: value})
+
+
+def test_the_defaults_are_the_papers():
+    paper = Recipe()
+    assert (paper.epochs, paper.batch_size, paper.lr, paper.momentum) == (200, 16, 0.01, 0.9)
+    assert (paper.weight_decay, paper.dropout, paper.schedule, paper.nesterov) == (1e-5, 0.2, "cosine", True)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said_to_be_missing():
+    with pytest.raises(SettingsError, match="no GPU"):
+        _ = Recipe(device="cuda").torch_device
+    assert Recipe().torch_device.type == "cpu"
+
+
+def test_the_learning_rate_falls_along_a_cosine_from_the_first_step():
+    rates = [Recipe(lr=0.4).lr_at(step, 4) for step in range(4)]
+    assert rates == pytest.approx([0.4, 0.2 + 0.2 * math.sqrt(0.5), 0.2, 0.2 - 0.2 * math.sqrt(0.5)])
+    assert Recipe(lr=0.4).lr_at(4, 4) == pytest.approx(0)
+    assert Recipe(lr=0.4, schedule="constant").lr_at(3, 4) == 0.4
+
+
+def trained_by_hand(net, batches, tasks, settings, steps):
+    """Nesterov momentum with weight decay and cosine annealing, written out a second time."""
+    parameters = net.trainable([task.name for task in tasks])
+    velocities = [torch.zeros_like(parameter) for parameter in parameters]
+    net.train()
+    for step, batch in enumerate(batches):
+        rate = settings.lr / 2 * (1 + math.cos(math.pi * step / steps))
+        gradients = torch.autograd.grad(cross_entropy(net, batch), parameters)
+        with torch.no_grad():
+            for parameter, velocity, gradient in zip(parameters, velocities, gradients, strict=True):
+                decayed = gradient + settings.weight_decay * parameter
+                velocity.mul_(settings.momentum).add_(decayed)
+                towards = decayed + settings.momentum * velocity if settings.nesterov else velocity
+                parameter.sub_(rate * towards)
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+@pytest.mark.parametrize("tasks", [TASKS[:1], TASKS])
+def test_training_is_sgd_with_momentum_decay_and_annealing(tasks, nesterov):
+    settings = recipe(weight_decay=0.01, nesterov=nesterov)
+    net, by_hand = net_for(tasks), net_for(tasks)
+    before = state(net)
+    spy = Spy()
+    fit(net, tasks, settings, seed=0, loss=spy)
+    rows = sum(len(task.train) for task in tasks)
+    steps = 2 * math.ceil(rows / 8)
+    assert len(spy.batches) == steps
+    trained_by_hand(by_hand, spy.batches, tasks, settings, steps)
+    assert not same(state(net), before)
+    for name, tensor in state(net).items():
+        assert torch.allclose(tensor.double(), state(by_hand)[name].double(), atol=1e-6), name
+
+
+def test_the_first_step_of_plain_sgd_is_the_gradient_times_the_learning_rate():
+    task = blobs(per_class=4)
+    settings = recipe(epochs=1, momentum=0.0, weight_decay=0.0, lr=0.1)
+    net = net_for([task])
+    before = net.head(task.name).bias.detach().clone()
+    gradients = []
+    fit(
+        net, [task], settings, seed=0, adjust=lambda net, batch: gradients.append(net.head(task.name).bias.grad.clone())
+    )
+    assert torch.allclose(net.head(task.name).bias.detach(), before - 0.1 * gradients[0], atol=1e-7)
+
+
+def test_every_row_is_seen_once_an_epoch_in_an_order_of_the_epochs_own():
+    spy = Spy()
+    fit(net_for(TASKS), TASKS, recipe(), seed=0, loss=spy)
+    assert [len(batch.y) for batch in spy.batches] == [8, 8, 8, 8, 8, 5] * 2
+    epochs = [spy.batches[:6], spy.batches[6:]]
+    for epoch in epochs:
+        for place, task in enumerate(TASKS):
+            x = torch.cat([batch.x[batch.rows == place] for batch in epoch])
+            y = torch.cat([batch.y[batch.rows == place] for batch in epoch])
+            assert len(x) == len(task.train)
+            assert row_set(x) == row_set(task.train.x)
+            labels = {row.numpy().tobytes(): int(label) for row, label in zip(task.train.x, task.train.y, strict=True)}
+            assert [labels[row.numpy().tobytes()] for row in x] == y.tolist()
+    assert not torch.equal(epochs[0][0].x, epochs[1][0].x)
+
+
+def test_batches_mix_the_tasks():
+    spy = Spy()
+    fit(net_for(TASKS), TASKS, recipe(), seed=0, loss=spy)
+    assert sum(len(batch.rows.unique()) == 2 for batch in spy.batches) >= 10
+
+
+@pytest.mark.parametrize("past", [pictures("dots", 2, 3), pictures("dots", 2, 40)])
+def test_half_of_a_balanced_batch_is_of_the_first_task(past):
+    new = pictures("stripes", 2, 12)
+    spy = Spy()
+    fit(net_for([new, past]), [new, past], recipe(epochs=1), seed=0, loss=spy, balanced=True)
+    assert [int((batch.rows == 0).sum()) for batch in spy.batches] == [4] * 6
+    assert [len(batch.rows) for batch in spy.batches] == [8] * 6
+    fresh = torch.cat([batch.x[batch.rows == 0] for batch in spy.batches])
+    replayed = torch.cat([batch.x[batch.rows == 1] for batch in spy.batches])
+    assert len(fresh) == len(row_set(fresh)) == 24
+    assert row_set(fresh) == row_set(new.train.x)
+    assert len(replayed) == 24
+    assert len(row_set(replayed)) == min(24, len(past.train))
+    assert row_set(replayed) <= row_set(past.train.x)
+
+
+def test_a_rest_of_one_row_joins_the_batch_before_it_because_of_batch_norm():
+    task = blobs(classes=3, per_class=3)
+    spy = Spy()
+    fit(net_for([task]), [task], recipe(epochs=1, batch_size=4), seed=0, loss=spy)
+    assert [len(batch.y) for batch in spy.batches] == [4, 5]
+
+
+def test_batches_of_one_row_are_refused_for_batch_norm_only():
+    task = blobs(per_class=2)
+    with pytest.raises(SettingsError, match="batch_size is 1 but the backbone has batch-norm"):
+        fit(net_for([task]), [task], recipe(batch_size=1), seed=0)
+    spy = Spy()
+    fit(net_for([task], mlp_100), [task], recipe(batch_size=1, epochs=1), seed=0, loss=spy)
+    assert [len(batch.y) for batch in spy.batches] == [1] * 4
+
+
+def trained(seed=0, settings=TINY, tasks=TASKS):
+    net = net_for(tasks, dropout=0.5)
+    loss = fit(net, tasks, settings, seed=seed)
+    return state(net), loss
+
+
+def test_the_same_seed_gives_the_same_weights_with_dropout_and_augmentation():
+    tasks = [pictures("stripes", augment=("crop", "flip"))]
+    first, again, other = (trained(seed, tasks=tasks) for seed in (1, 1, 2))
+    assert same(first[0], again[0])
+    assert first[1] == again[1]
+    assert not same(first[0], other[0])
+
+
+def test_dropout_and_augmentation_do_something():
+    tasks = [pictures("stripes", augment=("crop", "flip"))]
+
+    def weights(dropout, augment):
+        net = net_for(tasks, dropout=dropout)
+        fit(net, tasks, recipe(augment=augment), seed=0)
+        return state(net)
+
+    plain = weights(0.0, "no")
+    assert same(plain, weights(0.0, "no"))
+    assert not same(plain, weights(0.5, "no"))
+    assert not same(plain, weights(0.0, "yes"))
+
+
+@pytest.mark.parametrize(
+    ("augment", "epochs", "varies"), [("auto", 1, False), ("auto", 2, True), ("yes", 1, True), ("no", 2, False)]
+)
+def test_images_are_varied_when_the_recipe_and_the_task_say_so(augment, epochs, varies):
+    for kinds, expected in ((("crop",), varies), ((), False)):
+        task = pictures("stripes", augment=kinds)
+        spy = Spy()
+        fit(net_for([task]), [task], recipe(augment=augment, epochs=epochs), seed=0, loss=spy)
+        seen = torch.cat([batch.x for batch in spy.batches])
+        assert (not row_set(seen) <= row_set(task.train.x)) == expected
+
+
+def test_the_callers_randomness_is_untouched_between_and_after_steps(every_batch):
+    net = net_for(TASKS, dropout=0.5)
+    before = torch.get_rng_state()
+    steps = 0
+    for _ in fitting(net, TASKS, TINY, seed=0):
+        assert torch.equal(torch.get_rng_state(), before)
+        steps += 1
+    assert torch.equal(torch.get_rng_state(), before)
+    assert steps == 12
+
+
+def test_what_the_caller_draws_between_steps_changes_nothing(every_batch):
+    nets = [net_for(TASKS, dropout=0.5), net_for(TASKS, dropout=0.5)]
+    for _ in fitting(nets[0], TASKS, TINY, seed=0):
+        pass
+    with torch.random.fork_rng():
+        for _ in fitting(nets[1], TASKS, TINY, seed=0):
+            torch.rand(3)
+    assert same(state(nets[0]), state(nets[1]))
+
+
+def test_how_much_is_gathered_at_once_changes_nothing(monkeypatch):
+    whole, whole_loss = trained()
+    monkeypatch.setattr(train, "CHUNK_BYTES", 1)
+    single, single_loss = trained()
+    assert same(whole, single)
+    assert whole_loss == single_loss
+
+
+def test_progress_counts_steps_and_epochs_and_gives_the_mean_loss(every_batch):
+    losses = []
+
+    def noting(net, batch):
+        losses.append(cross_entropy(net, batch))
+        return losses[-1]
+
+    told = list(fitting(net_for(TASKS), TASKS, recipe(), seed=0, loss=noting))
+    assert [progress.step for progress in told] == list(range(1, 13))
+    assert [progress.epoch for progress in told] == [1] * 6 + [2] * 6
+    assert {(progress.steps, progress.epochs, progress.what) for progress in told} == {(12, 2, "stripes")}
+    assert told[8].loss == pytest.approx(sum(float(loss.detach()) for loss in losses[6:9]) / 3)
+
+
+def test_fit_returns_the_mean_loss_of_the_last_epoch_and_it_falls():
+    task = pictures()
+    first = fit(net_for([task]), [task], recipe(epochs=1), seed=0)
+    last = fit(net_for([task]), [task], recipe(epochs=8), seed=0)
+    assert last < first / 2
+
+
+def test_heads_of_other_tasks_do_not_move():
+    net = net_for([*TASKS, pictures("rings")])
+    before = state(net.head("rings"))
+    fit(net, TASKS, recipe(weight_decay=0.1), seed=0)
+    assert same(state(net.head("rings")), before)
+
+
+def test_only_the_heads_that_are_named_move():
+    net = net_for(TASKS)
+    before = {task.name: state(net.head(task.name)) for task in TASKS}
+    fit(net, TASKS, recipe(weight_decay=0.1), seed=0, heads=["dots"])
+    assert same(state(net.head("stripes")), before["stripes"])
+    assert not same(state(net.head("dots")), before["dots"])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_divergence_names_task_epoch_and_step(value, every_batch):
+    steps = []
+
+    def exploding(net, batch):
+        steps.append(batch)
+        return cross_entropy(net, batch) * (value if len(steps) == 6 + 4 else 1.0)
+
+    with pytest.raises(Diverged, match=rf"task 'stripes' diverged: the loss is {value} at step 4 of epoch 2;.*--lr"):
+        fit(net_for(TASKS), TASKS, recipe(), seed=0, loss=exploding)
+
+
+def test_too_large_a_learning_rate_is_a_divergence():
+    with pytest.raises(Diverged, match="at step .* of epoch"):
+        fit(net_for(TASKS, mlp_100), TASKS, recipe(lr=1e12, epochs=3), seed=0)
+
+
+def cut(tasks, settings, folder, steps, every=1, **slots):
+    """A training that is abandoned after so many steps."""
+    work = fitting(
+        net_for(tasks, dropout=0.3), tasks, settings, seed=7, checkpoints=Checkpoints(folder, every), **slots
+    )
+    assert len(list(islice(work, steps))) == steps
+    work.close()
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+@pytest.mark.parametrize("done", [0, 1, 2, 3])
+def test_a_training_cut_after_any_epoch_is_taken_up_and_ends_the_same(tmp_path, every_batch, done, momentum):
+    tasks = [pictures("stripes", augment=("crop",)), pictures("dots", 3, 7)]
+    settings = recipe(epochs=4, momentum=momentum, weight_decay=0.01)
+    whole = net_for(tasks, dropout=0.3)
+    whole_loss = fit(whole, tasks, settings, seed=7)
+    cut(tasks, settings, tmp_path, 6 * done + 2)
+    resumed = net_for(tasks, dropout=0.3)
+    work = fitting(resumed, tasks, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1))
+    assert next(work).step == 6 * done + 1
+    assert drain(work) == whole_loss
+    assert same(state(resumed), state(whole))
+
+
+def test_a_checkpoint_is_written_every_few_epochs_only(tmp_path, every_batch):
+    settings = recipe(epochs=5)
+    cut(TASKS, settings, tmp_path, 6 * 3 + 2, every=2)
+    work = fitting(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 2))
+    assert next(work).epoch == 3
+
+
+def test_a_checkpoint_belongs_to_one_seed(tmp_path, every_batch):
+    cut(TASKS, recipe(), tmp_path, 8)
+    work = fitting(net_for(TASKS), TASKS, recipe(), seed=8, checkpoints=Checkpoints(tmp_path, 1))
+    assert next(work).step == 1
+
+
+def test_what_the_slots_carry_from_step_to_step_is_taken_up_too(tmp_path, every_batch):
+    settings = recipe(epochs=3)
+
+    def carrying():
+        count = torch.zeros(1)
+
+        def counted(net, batch):
+            count.add_(1)
+            return cross_entropy(net, batch) * (1 + count / 10)
+
+        return {"loss": counted, "carried": {"count": count}}
+
+    whole = net_for(TASKS)
+    fit(whole, TASKS, settings, seed=7, **carrying())
+    work = fitting(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
+    list(islice(work, 15))
+    work.close()
+    resumed = net_for(TASKS)
+    fit(resumed, TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
+    assert same(state(resumed), state(whole))
+
+
+def test_a_damaged_checkpoint_is_named_and_not_trained_on(tmp_path, every_batch):
+    cut(TASKS, recipe(), tmp_path, 8)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    loss = whole.index(b"epochs") + 10
+    altered = [
+        whole[:middle],
+        b"",
+        whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :],
+        whole[:loss] + bytes([whole[loss] ^ 1]) + whole[loss + 1 :],
+    ]
+    for content in altered:
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match=path.name):
+            fit(net_for(TASKS), TASKS, recipe(), seed=7, checkpoints=Checkpoints(tmp_path, 1))
+        assert path.read_bytes() == content
+
+
+def test_probabilities_are_asked_in_evaluation_mode_whatever_the_number_of_rows():
+    task = pictures(per_class=150)
+    net = net_for([task], dropout=0.5)
+    fit(net, [task], recipe(epochs=1), seed=0)
+    before = state(net)
+    net.train()
+    whole = probabilities(net, task.train.x, task.name, TINY)
+    assert len(whole) == 300
+    assert torch.equal(probabilities(net, task.train.x, task.name, TINY), whole)
+    assert torch.allclose(probabilities(net, task.train.x, task.name, TINY, batch_size=7), whole, atol=1e-6)
+    assert torch.allclose(whole, torch.softmax(net.eval()(task.train.x, task.name), 1), atol=1e-6)
+    assert same(state(net), before)
+
+
+def test_mixed_precision_trains_float32_weights():
+    task = pictures()
+    net = net_for([task])
+    loss = fit(net, [task], recipe(epochs=6, precision="bfloat16"), seed=0)
+    assert loss < 0.5
+    assert {tensor.dtype for tensor in state(net).values()} == {torch.float32, torch.int64}
+    assert probabilities(net, task.test.x, task.name, recipe(precision="bfloat16")).dtype == torch.float32
+
+
+def test_the_backbone_of_these_tests_has_batch_norm():
+    assert any(isinstance(module, torch.nn.BatchNorm1d) for module in with_norm((1, 8, 8)).modules())

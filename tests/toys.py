@@ -1,0 +1,151 @@
+"""Tiny tasks that a net learns in a moment, tiny nets to learn them, and ways to look into a folder or a learner."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoolearn.learner import Learner
+from zoolearn.nets import Net, mlp_100
+from zoolearn.seeds import derive
+from zoolearn.task import Benchmark, Examples, Task
+from zoolearn.train import Batch, Recipe, cross_entropy, drain
+
+TINY = Recipe(epochs=2, batch_size=8, lr=0.05, device="cpu")
+
+
+def pictures(
+    name: str = "stripes",
+    classes: int = 2,
+    per_class: int = 12,
+    *,
+    test_per_class: int = 10,
+    shape: tuple[int, int, int] = (1, 8, 8),
+    augment: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Task:
+    """Noisy uint8 images of one random pattern per class; no image occurs twice, in training or test."""
+    rng = np.random.default_rng(derive(seed, "pictures", name))
+    patterns = 180 * rng.integers(0, 2, (classes, *shape))
+
+    def split(count: int) -> Examples:
+        y = np.tile(np.arange(classes), count)
+        return Examples.of((patterns[y] + rng.integers(0, 76, (len(y), *shape))).astype(np.uint8), y)
+
+    names = tuple(f"{name} {number}" for number in range(classes))
+    return Task(name, split(per_class), split(test_per_class), names, augment)
+
+
+def blobs(name: str = "blobs", classes: int = 2, per_class: int = 12, features: int = 6, seed: int = 0) -> Task:
+    """Float features around one random centre per class."""
+    rng = np.random.default_rng(derive(seed, "blobs", name))
+    centres = rng.normal(0, 3, (classes, features))
+
+    def split(count: int) -> Examples:
+        y = np.tile(np.arange(classes), count)
+        return Examples.of(centres[y] + rng.normal(0, 0.5, (len(y), features)), y)
+
+    return Task(name, split(per_class), split(8))
+
+
+def benchmark(tasks: int = 3, **options: Any) -> Benchmark:
+    """Picture tasks of two and three classes in turn."""
+    names = ("stripes", "dots", "rings", "waves", "grids", "stars")[:tasks]
+    return Benchmark("toys", tuple(pictures(name, 2 + place % 2, **options) for place, name in enumerate(names)))
+
+
+def learner_of(method: type[Learner], recipe: Recipe = TINY, **settings: Any) -> Learner:
+    """Any method with a small backbone and a short training."""
+    return method(**{"backbone": mlp_100, "recipe": recipe, **settings})
+
+
+def show(learner: Learner, tasks: Iterable[Task]) -> Learner:
+    """The learner after it has met these tasks and finished."""
+    for task in tasks:
+        learner.learn(task)
+    drain(learner.finishing())
+    return learner
+
+
+def with_norm(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
+    """A backbone with batch-norm: one hidden layer of eight units."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(int(np.prod(shape)), 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(dropout)
+    )
+
+
+def net_for(tasks: Sequence[Task], backbone: Any = with_norm, **settings: Any) -> Net:
+    net = Net(backbone, tasks[0].shape, **settings)
+    for task in tasks:
+        net.add_head(task.name, len(task.classes))
+    return net
+
+
+def state(net: Net) -> dict[str, Tensor]:
+    """A copy of all tensors of a net."""
+    return {name: tensor.clone() for name, tensor in net.state_dict().items()}
+
+
+def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    """Whether two states are equal bit for bit."""
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def row_set(x: Tensor) -> set[bytes]:
+    """Each row as bytes, to ask which rows occur where."""
+    return {row.contiguous().numpy().tobytes() for row in x}
+
+
+class Spy:
+    """A loss that notes every batch before it computes the usual one."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def __call__(self, net: Net, batch: Batch) -> Tensor:
+        self.batches.append(batch)
+        return cross_entropy(net, batch)
+
+
+@contextmanager
+def embedded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Net, bool, Tensor]]]:
+    """Notes every pass of inputs through a net inside the block: the net, whether it was training, and the inputs."""
+    passes: list[tuple[Net, bool, Tensor]] = []
+    embed = Net.embed
+
+    def noting(net: Net, x: Tensor) -> Tensor:
+        passes.append((net, net.training, x.clone()))
+        return embed(net, x)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Net, "embed", noting)
+        yield passes
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, except the lock."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """What a run left that must not depend on where it was cut: all but times, and checksums that contain times."""
+    found: dict[str, Any] = {}
+    for name, content in contents(folder).items():
+        found[name] = _timeless(json.loads(content)) if name.endswith(".json") else content
+    return found
+
+
+def _timeless(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_timeless(entry) for entry in content]
+    if isinstance(content, dict):
+        timed = ("seconds", "ms_per_sample", "checksum")
+        return {name: _timeless(entry) for name, entry in content.items() if name not in timed}
+    return content
