@@ -15,7 +15,7 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
     "run": Command("run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
     "report": Command("report", "report DIR...", "one table of many runs, averaged over seeds"),
-    "list": Command("list", "list", "the methods, benchmarks and backbones by name"),
+    "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
     "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
 }
 

@@ -1,0 +1,148 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from zoolearn.benchmarks import BENCHMARKS
+from zoolearn.cli import main
+from zoolearn.cli.commands import COMMANDS
+from zoolearn.methods import METHODS
+from zoolearn.nets import BACKBONES
+from zoolearn.results import Results
+
+QUICK = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
+
+
+def zoo(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    main(words)
+    return capsys.readouterr().out
+
+
+def refused(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code in (1, 2)
+    return capsys.readouterr().err
+
+
+def test_help_names_every_command(capsys):
+    out = zoo("--help", capsys=capsys)
+    assert all(command.usage in out and command.summary in out for command in COMMANDS.values())
+
+
+def test_a_misspelt_command_is_corrected(capsys):
+    assert "did you mean 'report'?" in refused("reprot", capsys=capsys)
+
+
+def test_run_help_lists_methods_and_benchmarks(capsys):
+    out = zoo("run", "--help", capsys=capsys)
+    assert all(name in out for name in [*METHODS, *BENCHMARKS])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_setting_of_a_method_and_of_the_recipe_is_a_flag(method, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["run", method, "--help"])
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    settings = METHODS[method]().settings()
+    for name in (settings.keys() | settings["recipe"].keys()) - {"recipe"}:
+        assert f"--{name.replace('_', '-')}" in out
+
+
+def test_list_shows_every_name(capsys):
+    out = zoo("list", capsys=capsys)
+    assert all(name in out for name in [*METHODS, *BENCHMARKS, *BACKBONES])
+
+
+def test_a_run_is_written_shown_and_reported(tmp_path, capsys):
+    out = zoo("run", "isolated", *QUICK, "--out", str(tmp_path / "one"), capsys=capsys)
+    results = Results.load(tmp_path / "one")
+    assert results.finished
+    assert results.settings["recipe"]["epochs"] == 1
+    assert f"{100 * results.summary()['average_accuracy']:.2f}" in out
+    table = zoo("report", str(tmp_path), "--format", "markdown", capsys=capsys)
+    assert table.startswith("|")
+    assert f"{100 * results.summary()['average_accuracy']:.2f}" in table
+
+
+def test_flags_reach_the_learner(tmp_path):
+    main(["run", "model-zoo", *QUICK, "--weigh", "uniform", "--replay", "0.5", "--seed", "3", "--out", str(tmp_path)])
+    settings = Results.load(tmp_path).settings
+    assert (settings["weigh"], settings["replay"], settings["seed"]) == ("uniform", 0.5, 3)
+    assert settings["benchmark"] == {"first_tasks": 2}
+
+
+def test_a_finished_run_says_so_and_trains_nothing(tmp_path, capsys):
+    main(["run", "isolated", *QUICK, "--out", str(tmp_path)])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    assert "is finished" in zoo("run", "isolated", *QUICK, "--out", str(tmp_path), capsys=capsys)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == before
+
+
+def test_other_settings_are_refused_by_name(tmp_path, capsys):
+    main(["run", "isolated", *QUICK, "--out", str(tmp_path)])
+    message = refused("run", "isolated", *QUICK, "--lr", "0.5", "--out", str(tmp_path), capsys=capsys)
+    assert "lr was 0.01, now 0.5" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "model-zo", "split-digits"], "did you mean 'model-zoo'?"),
+        (["run", "isolated", "split-digit"], "did you mean 'split-digits'?"),
+        (["run", "isolated", "split-digits", "--epochs", "0"], "epochs is 0; it must be at least 1"),
+        (["run", "isolated", "split-digits", "--first-tasks", "9"], "first_tasks is 9, but split-digits has 5 tasks"),
+        (["run", "model-zoo", "split-digits", "--replay", "2"], "replay is 2.0; it is a share"),
+        (["report", "no-such-folder"], "no-such-folder does not exist"),
+        (["data", "--download", "imagenet"], "unknown data set 'imagenet'"),
+    ],
+)
+def test_a_wrong_word_gets_one_clear_line(words, message, capsys):
+    err = refused(*words, capsys=capsys)
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_missing_data_is_named_with_the_way_to_get_it(tmp_path, capsys):
+    err = refused(
+        "run", "isolated", "split-cifar100", "--data", str(tmp_path), "--out", str(tmp_path / "out"), capsys=capsys
+    )
+    assert "train.bin" in err
+    assert "zoo data --download cifar-100" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_shows_what_is_missing_and_what_comes_with_us(tmp_path, capsys):
+    out = zoo("data", "--data", str(tmp_path), capsys=capsys)
+    assert "missing" in out
+    assert "zoo data --download" in out
+    assert "digits" in out
+
+
+def test_the_demo_ends_in_a_table_and_says_what_to_try_next(capsys):
+    out = zoo("demo", "--epochs", "1", capsys=capsys)
+    assert all(f"\n{name} " in out for name in ("model-zoo", "isolated", "fine-tune", "multi-head"))
+    assert all(word in out for word in ("forgetting", "forward", "backward", "stored", "weights", "seconds"))
+    assert "zoo run model-zoo" in out
+
+
+def test_ctrl_c_says_how_to_continue_and_the_same_command_does(tmp_path):
+    command = [sys.executable, "-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
+    command += ["--epochs", "30", "--out", str(tmp_path / "run")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    assert "1 of 5 tasks" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "The same command continues" in err
+    kept = len(list(Path(tmp_path / "run" / "episodes").iterdir()))
+    assert 1 <= kept < 5
+    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert f"after episode {kept} of 5" in again.stdout
+    assert Results.load(tmp_path / "run").finished
