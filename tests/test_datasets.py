@@ -427,6 +427,17 @@ def test_an_image_that_cannot_be_decoded_is_named_and_nothing_is_left_behind(tmp
     assert list((tmp_path / ".cache").iterdir()) == []
 
 
+def test_what_a_killed_process_left_is_removed_but_not_what_another_is_writing(tmp_path):
+    write_mini_imagenet_folder(tmp_path)
+    abandoned, busy = (tmp_path / ".cache" / f".mini-imagenet-images.bin.{name}.part" for name in ("old", "new"))
+    write(abandoned, b"half")
+    os.utime(abandoned, (0, 0))
+    write(busy, b"half")
+    datasets.mini_imagenet(tmp_path)
+    assert not abandoned.exists()
+    assert busy.exists()
+
+
 def test_a_cache_that_cannot_be_written_is_named(tmp_path):
     write_mini_imagenet_folder(tmp_path)
     (tmp_path / ".cache").write_text("a file in the way")
@@ -438,6 +449,21 @@ def test_listed_images_that_are_not_there_are_counted(tmp_path):
     write_mini_imagenet_folder(tmp_path)
     (tmp_path / "mini-imagenet" / "images" / "n0000003000000002.jpg").unlink()
     with pytest.raises(MissingData, match=r"lacks 1 of the 50 listed images, n0000003000000002\.jpg first"):
+        datasets.mini_imagenet(tmp_path)
+
+
+def test_images_that_cannot_be_listed_are_named(tmp_path):
+    write_mini_imagenet_folder(tmp_path)
+    (tmp_path / "mini-imagenet" / "images" / "nowhere.jpg").symlink_to(tmp_path / "gone")
+    with pytest.raises(DataError, match=r"images cannot be listed \(.*nowhere\.jpg.*\); mend or replace it"):
+        datasets.mini_imagenet(tmp_path)
+
+
+def test_lists_without_any_image_are_refused(tmp_path):
+    write_mini_imagenet_folder(tmp_path)
+    for split in ("train", "val", "test"):
+        (tmp_path / "mini-imagenet" / f"{split}.csv").write_text("filename,label\n")
+    with pytest.raises(DataError, match="three files name no image at all"):
         datasets.mini_imagenet(tmp_path)
 
 

@@ -168,13 +168,12 @@ def test_a_wrong_file_never_replaces_the_one_that_is_there(publisher, tmp_path):
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
-def test_offline_the_message_says_what_to_put_where(tmp_path):
-    address, path = unused_address(), tmp_path / "mnist" / "file"
+def test_when_no_address_has_the_file_each_answer_is_named(publisher, tmp_path):
+    addresses = (unused_address(), publisher.address("nothing"))
     with pytest.raises(MissingData) as error:
-        fetch_first((address,), path, md5(CONTENT))
-    message = str(error.value)
-    assert message.startswith(f"{address} cannot be reached (")
-    assert message.endswith(f"or get file elsewhere, put it at {path} and run the same command again")
+        fetch_first(addresses, tmp_path / "file", md5(CONTENT))
+    assert str(error.value).startswith(f"{addresses[0]} cannot be reached (")
+    assert str(error.value).endswith(f"; {addresses[1]} answered 404 Not Found")
 
 
 def test_a_missing_page_is_named(publisher, tmp_path):
@@ -272,7 +271,7 @@ def test_an_archive_put_there_by_hand_is_unpacked_without_a_connection(publisher
     assert publisher.asked == []
 
 
-def test_files_that_need_no_unpacking_are_fetched_one_by_one(publisher, tmp_path, monkeypatch):
+def test_files_are_fetched_one_by_one_and_offline_the_missing_ones_are_named(publisher, tmp_path, monkeypatch):
     write_mnist(tmp_path / "published")
     contents = {path.name: path.read_bytes() for path in (tmp_path / "published" / "mnist").iterdir()}
     publisher.files.update(contents)
@@ -280,6 +279,13 @@ def test_files_that_need_no_unpacking_are_fetched_one_by_one(publisher, tmp_path
     offers = tuple(Download(f"mnist/{file.name}", file.checksum, (publisher.address(file.name),)) for file in files)
     monkeypatch.setitem(SOURCES, "mnist", Source("mnist", (Layout("mnist", files),), offers))
     write(tmp_path / "data" / "mnist" / files[0].name, contents[files[0].name])
+    publisher.files.clear()
+    with pytest.raises(MissingData) as error:
+        datasets.download("mnist", tmp_path / "data")
+    places = ", ".join(str(tmp_path / "data" / "mnist" / file.name) for file in files[1:])
+    assert str(error.value).endswith(f"elsewhere, put them at {places} and run the same command again")
+    publisher.files.update(contents)
+    publisher.asked.clear()
     assert datasets.download("mnist", tmp_path / "data") == tmp_path / "data" / "mnist"
     assert [name for name, _ in publisher.asked] == [file.name for file in files[1:]]
     assert len(datasets.mnist(tmp_path / "data").test) == 30

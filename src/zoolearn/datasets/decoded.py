@@ -5,6 +5,7 @@ compares the sources and the size with the record, and makes the file again if t
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +22,7 @@ from zoolearn.errors import StoreError
 from zoolearn.files import Json, checksum, load_json, replacing, save_json
 
 FORMAT = 1
+ABANDONED = 3600.0  # seconds without a change
 
 Image = NDArray[np.uint8]
 
@@ -87,7 +89,15 @@ def _write(path: Path, sources: str, decoding: Decoding) -> dict[str, Json]:
         "notes": decoding.notes,
     }
     save_json(_record_of(path), record)
+    _remove_abandoned(path)
     return record
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Removes what a killed process left half-written; another that is still decoding touched its file just now."""
+    for part in path.parent.glob(f".{path.name}.*.part"):
+        if part.stat().st_mtime < time.time() - ABANDONED:
+            part.unlink(missing_ok=True)
 
 
 def _write_pixels(path: Path, decoding: Decoding) -> str:

@@ -12,7 +12,7 @@ from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from zoolearn.datasets.catalog import SOURCES, Download
+from zoolearn.datasets.catalog import SOURCES, Download, Source
 from zoolearn.datasets.progress import shown
 from zoolearn.datasets.root import data_root
 from zoolearn.datasets.verification import is_whole, matches
@@ -32,9 +32,22 @@ def download(name: str, data: Path | str | None = None) -> Path:
     if not is_whole(source.nearest(root), root):
         if not source.downloads:
             raise MissingData(f"{name}: {source.advice(root)}")
-        for wanted in source.downloads:
-            _obtain(wanted, root)
+        try:
+            for wanted in source.downloads:
+                _obtain(wanted, root)
+        except MissingData as error:
+            raise MissingData(f"{error}. {_by_hand(source, root)}") from error
     return root / source.locate(root).folder
+
+
+def _by_hand(source: Source, root: Path) -> str:
+    places = [
+        str(root / wanted.place) for wanted in source.downloads if not matches(root / wanted.place, wanted.checksum)
+    ]
+    return (
+        "Try again later (what has arrived is kept), or get the missing files elsewhere, put them at "
+        f"{', '.join(places)} and run the same command again"
+    )
 
 
 def _obtain(wanted: Download, root: Path) -> None:
@@ -47,17 +60,14 @@ def _obtain(wanted: Download, root: Path) -> None:
 
 
 def fetch_first(addresses: tuple[str, ...], path: Path, checksum: str) -> None:
-    """Fetches a file from the first address that has it; if none has, says where to put it by hand."""
+    """Fetches a file from the first address that has it; if none has, says what each answered."""
     failures = []
     for address in addresses:
         try:
             return fetch(address, path, checksum)
         except DataError as error:
             failures.append(str(error))
-    raise MissingData(
-        f"{'; '.join(failures)}. Try again later (what has arrived is kept), or get {path.name} elsewhere, "
-        f"put it at {path} and run the same command again"
-    )
+    raise MissingData("; ".join(failures))
 
 
 def fetch(address: str, path: Path, checksum: str) -> None:

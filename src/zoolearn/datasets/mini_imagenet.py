@@ -41,10 +41,7 @@ def mini_imagenet(data: Path | str | None = None) -> DataSet:
     names = [file.name for file in layout.files]
     from_images, from_pickles = cache_files(root)
     if "images" in names:
-        listed = [folder / f"{split}.csv" for split in SPLITS]
-        with os.scandir(folder / "images") as entries:
-            sources = fingerprint([*listed, *entries])
-        x, counts = decoded(from_images, sources, lambda: _decode_folder(folder))
+        x, counts = decoded(from_images, _folder_fingerprint(folder), lambda: _decode_folder(folder))
     else:
         pickles = [folder / name for name in names]
         x, counts = decoded(from_pickles, fingerprint(pickles), lambda: _decode_pickles(pickles))
@@ -58,6 +55,14 @@ def mini_imagenet(data: Path | str | None = None) -> DataSet:
 def cache_files(root: Path) -> tuple[Path, Path]:
     """Where the pixels decoded from a folder of images and from the pickles are kept."""
     return root / ".cache" / "mini-imagenet-images.bin", root / ".cache" / "mini-imagenet-pickles.bin"
+
+
+def _folder_fingerprint(folder: Path) -> str:
+    try:
+        with os.scandir(folder / "images") as images:
+            return fingerprint([*(folder / f"{split}.csv" for split in SPLITS), *images])
+    except OSError as error:
+        raise DataError(f"mini-imagenet: {folder / 'images'} cannot be listed ({error}); mend or replace it") from error
 
 
 def problems(root: Path) -> list[str]:
@@ -74,6 +79,8 @@ def problems(root: Path) -> list[str]:
 
 def _split(classes: Mapping[str, Sequence[Item]]) -> tuple[list[Item], Counts]:
     """All that trains, class by class, then all that tests: so that a task's images lie side by side in the file."""
+    if not classes:
+        raise DataError("mini-ImageNet's three files name no image at all; replace them")
     cuts = {name: len(items) * 4 // 5 for name, items in classes.items()}
     for name, cut in cuts.items():
         if cut == 0:
@@ -136,7 +143,7 @@ def _decode_images(paths: Sequence[Path], block: int = 256) -> Iterator[Image]:
 
 
 def _decode_image(path: Path) -> Image:
-    from PIL import Image as pillow  # noqa: N813 (slow to import, needed here only)
+    from PIL import Image as pillow  # noqa: N813 (here an Image is an array)
 
     try:
         with pillow.open(path) as image:
