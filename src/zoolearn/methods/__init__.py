@@ -1,10 +1,15 @@
 """The methods by name: one line each."""
 
 from zoolearn.learner import Learner
+from zoolearn.methods.a_gem import AGem
+from zoolearn.methods.gem import Gem
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.mc_sgd import McSgd
+from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.tag import Tag
 
 METHODS: dict[str, type[Learner]] = {
     "model-zoo": ModelZoo,
@@ -12,4 +17,9 @@ METHODS: dict[str, type[Learner]] = {
     "multi-head": MultiHead,
     "isolated-ensemble": IsolatedEnsemble,
     "fine-tune": FineTune,
+    "gem": Gem,
+    "a-gem": AGem,
+    "mega-ii": MegaII,
+    "tag": Tag,
+    "mc-sgd": McSgd,
 }

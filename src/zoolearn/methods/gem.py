@@ -1,0 +1,145 @@
+"""GEM (Lopez-Paz and Ranzato, 2017): no step may raise, to first order, the loss on the memory of any past task."""
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.learner import Episode, Snapshot
+from zoolearn.memory import Memory, Per, check_sizes
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone, Net
+from zoolearn.task import Task
+from zoolearn.train import Batch, Progress, cross_entropy, fitting
+
+RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
+SWEEPS = 10_000
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(kw_only=True, eq=False)
+class Gem(SingleNet):
+    """Replaces a gradient that opposes a memory by the nearest one that opposes none.
+
+    "Gradient Episodic Memory for Continual Learning", algorithm 1 and the dual of its projection: with the gradients g_k
+    of the loss on the whole memory of each past task, if some <g_k, g> < 0 the step is g + sum_k v_k g_k, where v minimises
+    v' (G G' + ridge I) v / 2 + (G g)' v over v_k >= `memory_strength`. A strength above 0 adds at least that much of
+    every g_k to a step in conflict, which favours the past; steps without conflict stay as they are, bit for bit. The
+    first task is plain training. Memories pass through the net in training mode, so that batch-norm statistics follow
+    them too, as in the authors' code. `stored_samples` is the memory; nothing else is kept.
+
+    Where we differ: the dual is solved by coordinate descent, and all products of gradients are in float64; the memory
+    of a task is drawn uniformly when the task ends, from its raw training data, in place of a ring of its last examples.
+    A step in conflict also moves the heads of past tasks; they have no gradient in the other steps, so neither momentum
+    nor weight decay moves them then. The guarantee is about the gradient: with momentum the step may still oppose a
+    memory (the paper has none). Memory gradients are computed in float32 throughout.
+    """
+
+    memory_size: int = field(default=256, metadata={"help": "examples kept of each task or class"})
+    memory_per: Per = field(default="task", metadata={"help": "what memory_size counts for"})
+    memory_strength: float = field(
+        default=0.5,
+        metadata={"help": "least weight of each memory's gradient in a step in conflict (the paper's gamma)"},
+    )
+
+    memory: Memory = field(init=False, default_factory=Memory, repr=False)
+
+    def __post_init__(self) -> None:
+        check_sizes(memory_size=self.memory_size)
+        if not 0 <= self.memory_strength < math.inf:
+            raise SettingsError(f"memory_strength is {self.memory_strength}; it must be 0 or more")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains on the new task with projected gradients, then keeps some of it."""
+        net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
+        device = self.recipe.torch_device
+        flat = Flat(net.trainable(known))
+        memories = self.memory.to(device).by_task()
+        gradients = torch.empty(len(memories), len(flat), dtype=torch.float64, device=device)
+
+        def spare_the_past(net: Net, _: Batch) -> None:
+            for past, row in zip(memories, gradients, strict=True):
+                row.copy_(flat.gradient_of(cross_entropy(net, past)))
+            gradient = flat.gradient()
+            spared = project(gradient, gradients, self.memory_strength)
+            if spared is not gradient:
+                flat.write_gradient(spared)
+
+        loss = yield from fitting(
+            net,
+            [task],
+            self.recipe,
+            seed=seed,
+            adjust=spare_the_past if memories else None,
+            heads=known,
+            checkpoints=self.checkpoints,
+        )
+        self.net, self.memory = net, self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        return Episode((task.name,), None, loss)
+
+    def knowledge(self) -> Snapshot:
+        """The net and the memory."""
+        own = super().knowledge()
+        return Snapshot(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net and the memory."""
+        super().recall(snapshots, tasks, backbones)
+        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
+
+    @property
+    def stored_samples(self) -> int:
+        """Examples in the memory."""
+        return len(self.memory)
+
+
+def project(gradient: Tensor, memories: Tensor, strength: float, ridge: float = RIDGE) -> Tensor:
+    """The step for `gradient` that opposes no row of `memories` (float64); the gradient itself if it opposes none."""
+    exact = gradient.double()
+    products = memories @ exact
+    if not bool((products < 0).any() and torch.isfinite(products).all()):
+        return gradient
+    gram = (memories @ memories.T).cpu().numpy() + ridge * np.eye(len(memories))
+    weights = solve_dual(gram, products.cpu().numpy(), strength)
+    return (exact + torch.from_numpy(weights).to(exact.device) @ memories).to(gradient.dtype)
+
+
+def solve_dual(gram: Vector, products: Vector, least: float, tolerance: float = 1e-12) -> Vector:
+    """Minimises v' gram v / 2 + products' v over v >= least.
+
+    Cyclic coordinate descent; after each sweep the equations of the coordinates that left the bound are solved at once,
+    and taken if that meets every condition of a minimum. Related tasks have nearly parallel gradients, and there the
+    sweeps alone would find those coordinates soon but their values only after thousands of rounds.
+
+    >>> solve_dual(np.eye(2), np.array([-3.0, 1.0]), least=0.5).tolist()
+    [3.0, 0.5]
+    """
+    diagonal = np.diag(gram)
+    weights = np.full(len(products), least)
+    slopes = gram @ weights + products
+    for _ in range(SWEEPS):
+        for place, curvature in enumerate(diagonal):
+            change = max(least, weights[place] - slopes[place] / curvature) - weights[place]
+            weights[place] += change
+            slopes += change * gram[place]
+        for candidate in (_solved_where_free(gram, products, least, weights > least), weights):
+            slopes = gram @ candidate + products
+            excess = np.abs(candidate - np.maximum(least, candidate - slopes / diagonal))
+            if not excess.max() > tolerance * max(1.0, np.abs(candidate).max()):
+                return candidate
+    return weights
+
+
+def _solved_where_free(gram: Vector, products: Vector, least: float, free: NDArray[np.bool_]) -> Vector:
+    """The point whose free coordinates have no slope, the others at the bound."""
+    point = np.where(free, 0.0, least)
+    slopes = gram[free] @ point + products[free]
+    point[free] = np.linalg.lstsq(gram[np.ix_(free, free)], -slopes, rcond=None)[0]
+    return point

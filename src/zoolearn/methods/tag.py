@@ -1,0 +1,148 @@
+"""TAG (Malviya et al., 2022): RMSProp that remembers the gradients of each task and shrinks steps that would hurt it."""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.learner import Episode, Part, Snapshot
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone, Net
+from zoolearn.task import Task
+from zoolearn.train import Batch, Progress, fitting
+
+EPSILON = 1e-8
+TINY = torch.finfo(torch.float32).tiny
+
+
+@dataclass(kw_only=True, eq=False)
+class Tag(SingleNet):
+    """Divides each gradient by the root of second moments of all tasks, those of tasks that disagree weighing more.
+
+    "TAG: Task-based Accumulated Gradients for Lifelong Learning", its RMSProp form. For each parameter tensor, with the running means m of its gradients g and v of their squares in this task, and from every past task t its last
+    v_t and the direction u_t of its last m_t: the step is lr * g / (sqrt(e^-b v + sum_t exp(-b cos(u_t, m)) v_t) + 1e-8),
+    where b is `contrast`; on the first task it is lr * g / (sqrt(v) + 1e-8).
+
+    `weights` counts, beside the net, the directions and second moments of past tasks: 2 per shared weight and task, so
+    it grows with the tasks. Nothing is replayed.
+
+    Where we differ: heads are separate, so the head of a new task has no past and takes plain RMSProp steps, and past
+    heads stay as they are (one shared head has its past like the rest); a tensor counts a past task only if it had
+    gradients in it; the cosine of a gradient that is zero is 0. The step goes through the recipe: its momentum acts on
+    the divided gradient, and its weight decay beside it. The paper has neither, and a small constant rate: give
+    `momentum=0, weight_decay=0, schedule="constant"` and a rate well below that of SGD (2.5e-4 for Split-CIFAR100).
+
+    Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
+    """
+
+    contrast: float = field(
+        default=5.0, metadata={"help": "how sharply agreement with a past task's direction counts (the paper's b)"}
+    )
+    first_decay: float = field(default=0.9, metadata={"help": "share of the mean gradient kept at each step"})
+    second_decay: float = field(default=0.99, metadata={"help": "share of the mean squared gradient kept at each step"})
+
+    directions: Tensor = field(init=False, default_factory=lambda: torch.empty(0), repr=False)  # past tasks x weights
+    seconds: Tensor = field(init=False, default_factory=lambda: torch.empty(0), repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.contrast < math.inf:
+            raise SettingsError(f"contrast is {self.contrast}; it must be 0 or more")
+        for name, decay in (("first_decay", self.first_decay), ("second_decay", self.second_decay)):
+            if not 0 <= decay < 1:
+                raise SettingsError(f"{name} is {decay}; it is a share of the mean that is kept, from 0 to below 1")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains on the new task with divided gradients, then keeps its moments."""
+        net, device = self.grown(task), self.recipe.torch_device
+        shared = Flat(self.shared(net))
+        flat = Flat([*shared.parameters, *(() if self.shared_head else net.head(task.name).parameters())])
+        first, second = torch.zeros(len(flat), device=device), torch.zeros(len(flat), device=device)
+        denominator = self._denominator(shared, first, second)
+
+        def divide(_: Net, __: Batch) -> None:
+            gradient = flat.gradient()
+            if self._overflowed(gradient):
+                return
+            first.lerp_(gradient, 1 - self.first_decay)
+            second.mul_(self.second_decay).addcmul_(gradient, gradient, value=1 - self.second_decay)
+            flat.write_gradient(gradient.div_(denominator()))
+
+        loss = yield from fitting(
+            net,
+            [task],
+            self.recipe,
+            seed=self.episode_seed(),
+            adjust=divide,
+            checkpoints=self.checkpoints,
+            carried={"first": first, "second": second},
+        )
+        direction = _directions(torch.split(first[: len(shared)], shared.sizes))
+        self.net = net
+        self.directions = torch.cat([self.directions, direction[None].cpu()])
+        self.seconds = torch.cat([self.seconds, second[None, : len(shared)].cpu()])
+        return Episode((task.name,), None, loss)
+
+    def _denominator(self, shared: Flat, first: Tensor, second: Tensor) -> Callable[[], Tensor]:
+        """What gives the divisor of the gradient, from the moments as they then are."""
+        if not self.classes:
+            return lambda: second.sqrt().add_(EPSILON)
+        directions = torch.split(self.directions.to(first.device), shared.sizes, dim=1)
+        past = [part.t() for part in torch.split(self.seconds.to(first.device), shared.sizes, dim=1)]
+        has_past = torch.stack([part.any() for part in directions]).tolist()
+        own = [math.exp(-self.contrast) if has else 1.0 for has in has_past]
+        means = torch.split(first[: len(shared)], shared.sizes)
+        present = torch.split(second[: len(shared)], shared.sizes)
+        total = torch.empty_like(second)
+        totals = torch.split(total[: len(shared)], shared.sizes)
+
+        def weighed() -> Tensor:
+            total[len(shared) :] = second[len(shared) :]
+            for parts in zip(totals, present, past, agreement(directions, means, self.contrast), own, strict=True):
+                out, now, before, weights, share = parts
+                torch.addmv(now, before, weights, beta=share, out=out)
+            return total.sqrt_().add_(EPSILON)
+
+        return weighed
+
+    def _overflowed(self, gradient: Tensor) -> bool:
+        """Whether a half-precision step will be skipped by the loss scaling; it must not reach the moments."""
+        return self.recipe.autocast_dtype is torch.float16 and not bool(torch.isfinite(gradient).all())
+
+    def knowledge(self) -> Snapshot:
+        """The net and the moments of all tasks."""
+        own = super().knowledge()
+        moments = Part({"directions": self.directions, "seconds": self.seconds})
+        return Snapshot(own.info, {**own.parts, f"moments/{self.episode:04d}": moments})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net and the moments."""
+        super().recall(snapshots, tasks, backbones)
+        moments = part_of(snapshots[-1], "moments")[1].tensors
+        self.directions, self.seconds = moments["directions"], moments["seconds"]
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net, and the directions and second moments of past tasks."""
+        return super().weights + self.directions.numel() + self.seconds.numel()
+
+
+def agreement(directions: Sequence[Tensor], means: Sequence[Tensor], contrast: float) -> Tensor:
+    """The weights exp(-contrast * cosine) of past tasks' moments, one row a tensor, computed where the tensors are.
+
+    >>> past = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> agreement([past], [torch.tensor([3.0, 0.0])], contrast=1.0).log().tolist()
+    [[-1.0, 0.0, 1.0]]
+    """
+    products = torch.stack([torch.mv(part, mean) for part, mean in zip(directions, means, strict=True)])
+    lengths = torch.stack(torch._foreach_norm([*means])).clamp_min_(TINY)
+    return products.div_(lengths[:, None]).clamp_(-1.0, 1.0).mul_(-contrast).exp_()
+
+
+def _directions(means: Sequence[Tensor]) -> Tensor:
+    """Each part at length 1, zeros left as they are, as one vector."""
+    lengths = torch.stack(torch._foreach_norm([*means])).clamp_min_(TINY)
+    return torch.cat([mean / length for mean, length in zip(means, lengths, strict=True)])
