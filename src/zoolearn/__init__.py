@@ -1,72 +1,43 @@
-"""zoolearn: continual learning with a growing zoo of small networks."""
+"""zoolearn: continual learning with a growing zoo of small networks.
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark
-from zoolearn.errors import (
-    DataError,
-    Diverged,
-    MissingData,
-    SettingsError,
-    StoreError,
-    UnknownTask,
-    ZooError,
-)
-from zoolearn.learner import Learner, accuracy
-from zoolearn.methods import METHODS
-from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
-from zoolearn.methods.model_zoo import Member, ModelZoo, boosted, released, uniform
-from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.single_net import FineTune
-from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
-from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
-from zoolearn.results import Results
-from zoolearn.run import episodes, progress, run
-from zoolearn.store import load
-from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Progress, Recipe, fit
+The public names are listed in `public.py`. They are imported when the first of them is asked for, so that `zoo --help`
+and a worker process do not wait for torch before they need it.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoolearn.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BACKBONES",
-    "BENCHMARKS",
-    "METHODS",
-    "Benchmark",
-    "DataError",
-    "Diverged",
-    "Examples",
-    "FineTune",
-    "Isolated",
-    "IsolatedEnsemble",
-    "Learner",
-    "Member",
-    "MissingData",
-    "ModelZoo",
-    "MultiHead",
-    "Net",
-    "Progress",
-    "Recipe",
-    "Results",
-    "SettingsError",
-    "StoreError",
-    "Task",
-    "UnknownTask",
-    "ZooError",
-    "accuracy",
-    "average_accuracy",
-    "backward_transfer",
-    "benchmark",
-    "boosted",
-    "episodes",
-    "fit",
-    "forgetting",
-    "forward_transfer",
-    "load",
-    "mlp",
-    "progress",
-    "released",
-    "resnet18_s",
-    "run",
-    "small_conv",
-    "uniform",
-    "wrn_16_4",
-]
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":  # asked by Python itself
+        raise AttributeError(f"module 'zoolearn' has no attribute {name!r}")
+    if name != "run" and find_spec(f"zoolearn.{name}"):
+        return import_module(f"zoolearn.{name}")
+    public = import_module("zoolearn.public")
+    globals().update({"__all__": public.__all__} | {known: getattr(public, known) for known in public.__all__})
+    if name not in globals():
+        raise AttributeError(f"module 'zoolearn' has no attribute {name!r}")
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module("zoolearn.public").__all__})
+
+
+class _Package(ModuleType):
+    """Keeps the import of `zoolearn/run.py` from hiding `zoolearn.run`, the function."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "run" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

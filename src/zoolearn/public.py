@@ -1,0 +1,70 @@
+"""The public names, nothing else; `zoolearn` gives them, and imports them (and torch) when the first is asked for."""
+
+from zoolearn.benchmarks import BENCHMARKS, benchmark
+from zoolearn.errors import (
+    DataError,
+    Diverged,
+    MissingData,
+    SettingsError,
+    StoreError,
+    UnknownTask,
+    ZooError,
+)
+from zoolearn.learner import Learner, accuracy
+from zoolearn.methods import METHODS
+from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.model_zoo import Member, ModelZoo, boosted, released, uniform
+from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.single_net import FineTune
+from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
+from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
+from zoolearn.results import Results
+from zoolearn.run import episodes, progress, run
+from zoolearn.store import load
+from zoolearn.task import Benchmark, Examples, Task
+from zoolearn.train import Progress, Recipe, fit
+
+__all__ = [
+    "BACKBONES",
+    "BENCHMARKS",
+    "METHODS",
+    "Benchmark",
+    "DataError",
+    "Diverged",
+    "Examples",
+    "FineTune",
+    "Isolated",
+    "IsolatedEnsemble",
+    "Learner",
+    "Member",
+    "MissingData",
+    "ModelZoo",
+    "MultiHead",
+    "Net",
+    "Progress",
+    "Recipe",
+    "Results",
+    "SettingsError",
+    "StoreError",
+    "Task",
+    "UnknownTask",
+    "ZooError",
+    "accuracy",
+    "average_accuracy",
+    "backward_transfer",
+    "benchmark",
+    "boosted",
+    "episodes",
+    "fit",
+    "forgetting",
+    "forward_transfer",
+    "load",
+    "mlp",
+    "progress",
+    "released",
+    "resnet18_s",
+    "run",
+    "small_conv",
+    "uniform",
+    "wrn_16_4",
+]
