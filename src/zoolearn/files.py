@@ -4,11 +4,11 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import torch
@@ -26,13 +26,12 @@ INFO = "zoolearn"  # the key of our own record in a safetensors header
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Gives a temporary path to write; on success it takes the place of `path` in one step, on failure nothing changes."""
+    part = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        part.touch(exist_ok=False)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
-    os.close(descriptor)
-    part = Path(name)
     try:
         yield part
         _flush(part)

@@ -194,7 +194,7 @@ def fitting(
     for epoch in range(first_epoch, recipe.epochs):
         net.train()
         if restart_momentum:
-            training.optimizer.state.clear()
+            training.restart_momentum()
         random_state.start(derive(seed, "dropout", epoch))
         places = order(tasks, derive(seed, "order", epoch))
         sizes = _batch_sizes(len(places), recipe.batch_size)
@@ -260,6 +260,10 @@ class _Training:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return value.detach()
+
+    def restart_momentum(self) -> None:
+        for state in self.optimizer.state.values():
+            state["momentum_buffer"].zero_()
 
     def save(self, checkpoints: Checkpoints, epochs: int) -> None:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
