@@ -79,7 +79,7 @@ def load_json(path: Path) -> dict[str, Json]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise StoreError(f"{path} is missing") from error
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise StoreError(f"{path} is damaged or cannot be read ({error}); restore it from a copy") from error
     if not isinstance(content, dict) or content.pop("checksum", None) != _json_checksum(content):
         raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")

@@ -61,6 +61,7 @@ class Learner(ABC):
     shape: Shape | None = field(init=False, default=None)
     dtype: torch.dtype | None = field(init=False, default=None)
     latest: Episode | None = field(init=False, default=None)
+    forgotten: int = field(init=False, default=0)  # tasks that were met and removed for good; their seeds stay used
     checkpoints: Checkpoints | None = field(init=False, default=None, repr=False)
 
     def learn(self, task: Task) -> None:
@@ -146,8 +147,8 @@ class Learner(ABC):
 
     @property
     def episode(self) -> int:
-        """How many tasks have been met."""
-        return len(self.classes)
+        """How many tasks have been met, those that were forgotten on demand included."""
+        return len(self.classes) + self.forgotten
 
     def episode_seed(self, *place: int | str) -> int:
         """The seed of the episode under way, for this purpose."""

@@ -240,6 +240,14 @@ def _perceptron(shape: Shape, width: int, dropout: float) -> nn.Module:
     return nn.Sequential(*layers)
 
 
+def tabular(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """Two hidden layers of 256 units over columns of any scale: each net first brings them to mean 0 and deviation 1."""
+    columns = 1
+    for extent in shape:
+        columns *= extent
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(columns, affine=False), _perceptron((columns,), 256, dropout))
+
+
 def wrn_16_4(shape: Shape, dropout: float = 0.0) -> nn.Module:
     """Wide residual network of depth 16 and width 4, pre-activation (Zagoruyko and Komodakis, 2016).
 
@@ -366,4 +374,5 @@ BACKBONES: dict[str, Backbone] = {
     "mlp": mlp,
     "mlp-100": mlp_100,
     "mlp-2000": mlp_2000,
+    "tabular": tabular,
 }

@@ -236,7 +236,8 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def _refuse_not_finite(x: Tensor) -> None:
-    bad = (~torch.isfinite(x)).any(dim=1).nonzero()
+    blocks = torch.split(x, max(1, (1 << 20) // x.shape[1]))  # a memory-mapped x may be larger than memory
+    bad = torch.cat([(~torch.isfinite(block)).any(dim=1) for block in blocks]).nonzero()
     if len(bad):
         row = int(bad[0])
         value = x[row][~torch.isfinite(x[row])][0].item()

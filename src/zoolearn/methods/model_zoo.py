@@ -61,11 +61,13 @@ class Votes:
     total: Tensor
     weight: float = 0.0
     members: int = 0
+    latest: Tensor | None = None  # the vote counted last, for those who keep each member's own
 
     def add(self, probabilities: Tensor, weight: float) -> None:
         """Counts one member's vote."""
         self.total = self.total + weight * probabilities
         self.weight += weight
+        self.latest = probabilities
 
     @property
     def mean(self) -> Tensor:
