@@ -1,0 +1,121 @@
+"""ER: the mixed loss, the memory on its way through tasks, and where it is plain fine-tuning."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.errors import SettingsError
+from zoolearn.methods.er import Er, Rehearsal
+from zoolearn.methods.single_net import FineTune
+from zoolearn.nets import Net, mlp_100
+from zoolearn.reservoir import Reservoir
+from zoolearn.train import Batch
+
+
+def er(**settings: Any) -> Er:
+    return Er(**{"backbone": with_norm, "recipe": TINY, **settings})
+
+
+def rehearsal(learner: Er, offered: int = 6) -> tuple[Rehearsal, Net, Batch]:
+    """The second episode's slots with a memory of rows of the first task, and a batch of the second."""
+    old, new = benchmark(2)
+    memory = Reservoir.empty(offered, old.shape, torch.uint8)
+    memory.offer(old.train.x[:offered], old.train.y[:offered], task=0, seed=0)
+    learner.classes[old.name] = old.classes
+    slots = Rehearsal(learner, memory, (old.name, new.name), new, seed=0)
+    batch = Batch(new.train.x[:6], new.train.y[:6], torch.zeros(6, dtype=torch.int64), (new.name,))
+    return slots, net_for([old, new], mlp_100).eval(), batch
+
+
+def losses_apart(net: Net, batch: Batch, memory: Reservoir) -> tuple[torch.Tensor, torch.Tensor]:
+    new = F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, reduction="none")
+    return new, F.cross_entropy(net(memory.x, "stripes"), memory.y, reduction="none")
+
+
+def test_the_pooled_loss_is_the_mean_over_rows_each_through_its_own_head() -> None:
+    slots, net, batch = rehearsal(er(), offered=4)
+    new, old = losses_apart(net, batch, slots.memory)
+    assert torch.allclose(slots.loss(net, batch), torch.cat([new, old]).mean(), rtol=1e-5)
+
+
+def test_the_added_loss_is_the_sum_of_two_means() -> None:
+    slots, net, batch = rehearsal(er(memory_loss="added"), offered=4)
+    new, old = losses_apart(net, batch, slots.memory)
+    assert torch.allclose(slots.loss(net, batch), new.mean() + old.mean(), rtol=1e-5)
+
+
+def test_without_memory_it_is_fine_tuning_bit_for_bit() -> None:
+    recipe = replace(TINY, weight_decay=0.1, dropout=0.3)
+    plain = show(FineTune(backbone=with_norm, recipe=recipe), benchmark(3))
+    replaying = show(er(memory_size=0, recipe=recipe), benchmark(3))
+    assert same(state(replaying.net), state(plain.net))
+    assert replaying.stored_samples == 0
+
+
+def test_the_memory_holds_rows_of_all_tasks_and_no_example_twice() -> None:
+    tasks = benchmark(3)
+    learner = show(er(memory_size=30), tasks)
+    memory = learner.memory
+    assert memory.seen == sum(len(task.train) for task in tasks)
+    assert learner.stored_samples == 30
+    assert len(row_set(memory.x)) == 30
+    for number, task in enumerate(tasks):
+        held = memory.x[memory.task == number]
+        assert len(held) > 0
+        assert row_set(held) <= row_set(task.train.x)
+
+
+def test_past_tasks_suffer_less_than_without_replay() -> None:
+    tasks = [pictures(f"task {number}", per_class=30) for number in range(5)]
+    recipe = replace(TINY, epochs=4, lr=0.2)
+    plain = show(FineTune(backbone=with_norm, recipe=recipe, shared_head=True), tasks).evaluate(tasks[:-1])
+    replaying = show(er(recipe=recipe, memory_size=60, shared_head=True), tasks).evaluate(tasks[:-1])
+    assert sum(replaying.values()) > sum(plain.values()) + 0.4
+
+
+def test_heads_of_past_tasks_move_where_replay_begins_and_not_before() -> None:
+    first, second = benchmark(2)
+    for replay_from, moves in ((1, True), (2, True), (3, False)):
+        learner = er(replay_from=replay_from, recipe=replace(TINY, weight_decay=0.1))
+        learner.learn(first)
+        before = learner.net.head(first.name).weight.clone()
+        learner.learn(second)
+        assert torch.equal(learner.net.head(first.name).weight, before) is not moves
+
+
+def test_the_first_task_is_plain_when_replay_begins_with_the_second() -> None:
+    first = benchmark(1)
+    plain = show(FineTune(backbone=with_norm, recipe=TINY), first)
+    later = show(er(replay_from=2), first)
+    assert same(state(later.net), state(plain.net))
+    assert later.stored_samples == len(first[0].train)
+
+
+def test_tasks_that_share_a_head_are_replayed_through_it() -> None:
+    tasks = [pictures(name) for name in ("one", "two", "three")]
+    learner = show(er(shared_head=True, memory_size=20), tasks)
+    assert len(learner.net.heads) == 1
+    assert all(value > 0.8 for value in learner.evaluate(tasks).values())
+
+
+def test_a_failed_episode_leaves_the_memory_as_it_was() -> None:
+    first, second = benchmark(2)
+    learner = er(memory_size=10)
+    learner.learn(first)
+    before = learner.memory.copy()
+    training = learner.learning(second)
+    next(training)
+    training.close()
+    assert all(torch.equal(tensor, before.tensors()[name]) for name, tensor in learner.memory.tensors().items())
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"memory_size": -1}, {"memory_batch": -1}, {"memory_loss": "added", "memory_size": 1}]
+)
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=r"memory"):
+        er(**wrong)
