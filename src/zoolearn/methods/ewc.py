@@ -1,0 +1,117 @@
+"""EWC: elastic weight consolidation (Kirkpatrick et al., 2017)."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.importance import JOINS, Join, Spring, online
+from zoolearn.learner import Episode, Part, Snapshot
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone, Net
+from zoolearn.pergrad import FISHERS, Fisher, exact
+from zoolearn.seeds import generator
+from zoolearn.task import Examples, Task
+from zoolearn.train import Progress, fitting
+
+
+@dataclass(kw_only=True, eq=False)
+class Ewc(SingleNet):
+    """Holds each weight near where past tasks left it, as firmly as its Fisher information says that they need it.
+
+    "Overcoming catastrophic forgetting in neural networks" (Kirkpatrick et al., 2017), equation 3:
+    loss + strength / 2 * sum_i F_i (weight_i - anchor_i)^2, where F is the diagonal of the Fisher information of a past
+    task at the weights that it ended with (the anchor). The spring holds what all tasks share: the backbone, and the
+    head where tasks share one; a past task's own head gets no gradient and stays as it is.
+
+    `fisher` says which labels the information is of: "exact" (all, as the net expects them), "sample" (one drawn from
+    the net's answer), "true" (those in the data), "batched" (squares of mean gradients over batches). Their scales
+    differ, so a strength is good for one of them only. `anchors`: "separate" is the sum over past tasks of the paper,
+    "online" keeps the latest anchor and a running sum (Schwarz et al., 2018), "average" a running mean.
+
+    Where we differ: (1) "separate" springs are joined into one, which is exact and needs no more memory with more tasks;
+    (2) with `limited`, no weight is held firmer than 1 / lr, beyond which a step would overshoot the anchor and training
+    diverge; (3) the information is taken from a random part of the task, `fisher_samples` examples, not augmented, with
+    no units dropped and batch-norm's running statistics; (4) the loss that is reported is without the penalty.
+
+    Batch-norm statistics are shared, follow the latest task, and are not held.
+    """
+
+    strength: float = field(default=100.0, metadata={"help": "weight of the penalty, the paper's lambda"})
+    fisher: Fisher = field(default=exact, metadata={"help": "labels of the Fisher information", "choices": FISHERS})
+    fisher_samples: int = field(default=500, metadata={"help": "training examples that the information is taken from"})
+    fisher_batch: int = field(default=20, metadata={"help": "rows per mean gradient, for fisher=batched"})
+    anchors: Join = field(default=online, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
+    decay: float = field(default=1.0, metadata={"help": "what a task leaves of earlier importance, for anchors=online"})
+    limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
+
+    spring: Spring | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.strength < 0:
+            raise SettingsError(f"strength is {self.strength}; give 0 or more")
+        if self.fisher_samples < 1 or self.fisher_batch < 1:
+            few = min(self.fisher_samples, self.fisher_batch)
+            raise SettingsError(f"fisher_samples or fisher_batch is {few}; they count examples, so 1 or more")
+        if not 0 <= self.decay <= 1:
+            raise SettingsError(f"decay is {self.decay}; give 0 (forget earlier tasks) to 1 (keep all)")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains on the new task against the spring, then makes the spring hold the new task too."""
+        net = self.grown(task)
+        device = self.recipe.torch_device
+        flat = Flat(self.shared(net.to(device)))
+        spring = self.tightened(device)
+
+        def hold(*_: object) -> None:
+            if spring is not None:
+                spring.pull(flat)
+
+        seed = self.episode_seed()
+        loss = yield from fitting(net, [task], self.recipe, seed=seed, adjust=hold, checkpoints=self.checkpoints)
+        self.net, self.spring = net, self.consolidated(net, flat, task)
+        return Episode((task.name,), None, loss)
+
+    def tightened(self, device: torch.device) -> Spring | None:
+        """The spring as the new task feels it; None if nothing is held."""
+        if self.spring is None or not self.strength:
+            return None
+        return self.spring.to(device).scaled(self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
+
+    def consolidated(self, net: Net, flat: Flat, task: Task) -> Spring:
+        """The spring that holds past tasks and this one."""
+        examples = self.chosen(task)
+        seed = self.episode_seed("fisher labels")
+        importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
+        new = Spring(flat.data(), importance, importance.new_zeros(()))
+        return (
+            new
+            if self.spring is None
+            else self.anchors(self.spring.to(importance.device), new, self.episode, self.decay)
+        )
+
+    def chosen(self, task: Task) -> Examples:
+        """The training examples that the information is taken from."""
+        order = torch.randperm(len(task.train), generator=generator(self.episode_seed("fisher")))
+        some = task.train.select(order[: self.fisher_samples])
+        device = self.recipe.torch_device
+        return Examples(some.x.to(device), some.y.to(device))
+
+    def knowledge(self) -> Snapshot:
+        """The net and the spring."""
+        assert self.spring is not None
+        own = super().knowledge()
+        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": Part(self.spring.tensors())})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net and the spring."""
+        super().recall(snapshots, tasks, backbones)
+        _, part = part_of(snapshots[-1], "spring")
+        self.spring = Spring(**part.tensors)
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net, and an anchor and an importance for each that tasks share."""
+        return super().weights + (self.spring.numbers if self.spring is not None else 0)

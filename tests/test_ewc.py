@@ -1,0 +1,129 @@
+"""EWC: its penalty, its anchors, and where it is plain fine-tuning."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.importance import JOINS, Spring, separate
+from zoolearn.methods.ewc import Ewc
+from zoolearn.methods.single_net import FineTune
+from zoolearn.nets import mlp_100
+from zoolearn.pergrad import FISHERS, batched
+
+
+def ewc(**settings: Any) -> Ewc:
+    return Ewc(**{"backbone": with_norm, "recipe": TINY, **settings})
+
+
+def test_without_strength_it_is_fine_tuning_bit_for_bit() -> None:
+    recipe = replace(TINY, weight_decay=0.1, dropout=0.3)
+    plain = show(FineTune(backbone=with_norm, recipe=recipe), benchmark(3))
+    assert same(state(show(ewc(strength=0.0, recipe=recipe), benchmark(3)).net), state(plain.net))
+
+
+@pytest.mark.parametrize("fisher", FISHERS.values(), ids=FISHERS.keys())
+@pytest.mark.parametrize("anchors", JOINS.values(), ids=JOINS.keys())
+def test_the_penalty_and_its_pull_are_zero_right_after_a_task(fisher: Any, anchors: Any) -> None:
+    learner = ewc(fisher=fisher, anchors=anchors)
+    tasks = benchmark(2)
+    for number, task in enumerate(tasks):
+        learner.learn(task)
+        weights = Flat(learner.shared(learner.net)).data()
+        assert float(learner.spring.importance.min()) >= 0
+        assert float(learner.spring.importance.sum()) > 0
+        if number == 0 or anchors is not separate:
+            assert torch.equal(learner.spring.anchor, weights)
+            assert float(learner.spring.value(weights)) == 0
+            assert torch.equal(learner.spring.gradient(weights), torch.zeros_like(weights))
+
+
+def test_separate_anchors_are_the_sum_over_tasks() -> None:
+    first, second = benchmark(2)
+    learner = ewc(anchors=separate)
+    learner.learn(first)
+    one = learner.spring
+    learner.learn(second)
+    flat = Flat(learner.shared(learner.net))
+    examples = learner.chosen(second)  # all of them, in another order
+    two = Spring(flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0))
+    weights = torch.randn_like(flat.data())
+    assert torch.allclose(learner.spring.value(weights), one.value(weights) + two.value(weights), rtol=1e-4)
+
+
+def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() -> None:
+    rng = torch.Generator().manual_seed(0)
+    first, second = (
+        Spring(torch.randn(5, generator=rng), 0.1 + torch.rand(5, generator=rng), torch.tensor(0.0)) for _ in range(2)
+    )
+    weights = first.anchor.clone()
+    held = Spring(first.anchor, first.importance, torch.tensor(0.0)).scaled(1.0, torch.inf)
+    for _ in range(2000):
+        weights -= 0.3 * (second.gradient(weights) + held.gradient(weights))
+    both = (first.importance * first.anchor + second.importance * second.anchor) / (
+        first.importance + second.importance
+    )
+    assert torch.allclose(weights, both, atol=1e-5)
+
+
+def test_weights_that_matter_move_less() -> None:
+    first, second = blobs("one"), blobs("two")
+    recipe = replace(TINY, epochs=4, weight_decay=0.0)
+    moved = []
+    for strength in (0.0, 1e4):
+        learner = ewc(backbone=mlp_100, recipe=recipe, strength=strength)
+        learner.learn(first)
+        spring = learner.spring
+        learner.learn(second)
+        moved.append(float(spring.value(Flat(learner.shared(learner.net)).data())))
+    assert moved[1] < 0.2 * moved[0]
+
+
+def test_a_limited_spring_does_not_diverge_however_strong() -> None:
+    learner = show(ewc(strength=1e12), benchmark(3))
+    assert all(torch.isfinite(parameter).all() for parameter in learner.net.parameters())
+
+
+def test_heads_of_past_tasks_do_not_move_and_are_not_held() -> None:
+    first, second = benchmark(2)
+    learner = ewc(recipe=replace(TINY, weight_decay=0.1))
+    learner.learn(first)
+    before = learner.net.head(first.name).weight.clone()
+    learner.learn(second)
+    assert torch.equal(learner.net.head(first.name).weight, before)
+    assert learner.spring.anchor.numel() == sum(parameter.numel() for parameter in learner.net.body.parameters())
+
+
+def test_a_shared_head_is_held_with_the_rest() -> None:
+    learner = show(ewc(shared_head=True), [pictures("one"), pictures("two")])
+    assert learner.spring.anchor.numel() == learner.net.weights
+
+
+def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:
+    learner = show(ewc(anchors=separate), benchmark(3))
+    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
+    assert learner.weights == learner.net.weights + 2 * body
+    assert learner.stored_samples == 0
+
+
+def test_the_information_is_taken_from_the_chosen_samples_through_the_task_s_own_head() -> None:
+    first, second = benchmark(2)
+    learner = ewc(fisher=batched, fisher_samples=5, fisher_batch=5, strength=0.0)
+    learner.learn(first)
+    past = learner.spring.importance
+    examples = learner.chosen(second)
+    learner.learn(second)
+    flat = Flat(learner.shared(learner.net))
+    assert len(examples) == 5
+    new = batched(learner.net, second.name, flat, examples, 0, 5)
+    assert torch.allclose(learner.spring.importance, past + new)
+
+
+@pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"fisher_samples": 0}, {"fisher_batch": 0}, {"decay": 2.0}])
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        ewc(**wrong)
