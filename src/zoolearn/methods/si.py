@@ -1,0 +1,132 @@
+"""SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.importance import Spring
+from zoolearn.learner import Episode, Part, Snapshot
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone
+from zoolearn.task import Task
+from zoolearn.train import Progress, fitting
+
+
+@dataclass(kw_only=True, eq=False)
+class Si(SingleNet):
+    """Holds each weight as firmly as it helped, on its way through training, to lower the loss of past tasks.
+
+    "Continual Learning Through Synaptic Intelligence" (Zenke et al., 2017), equations 3 to 5. While a task is learned,
+    each weight's share of the fall of the loss is summed over the steps, -gradient * displacement, where the gradient is
+    that of the task's loss alone and the displacement the whole of what the optimiser did. At its end the share over the
+    squared way, plus `damping`, adds to the weight's importance (which is kept at 0 or more), and the next tasks pay
+    strength * sum_i importance_i (weight_i - anchor_i)^2 with the latest weights as anchor.
+
+    Where we differ: (1) SGD as the recipe has it, theirs is Adam, so a strength of theirs may not be the best here;
+    (2) only what all tasks share is held: the backbone, and the head where tasks share one; (3) with `limited`, no weight
+    is held firmer than 1 / lr, beyond which a step would overshoot the anchor; (4) the loss that is reported is without
+    the penalty.
+
+    Batch-norm statistics are shared, follow the latest task, and are not held.
+    """
+
+    strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
+    damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})
+    limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
+
+    spring: Spring | None = field(init=False, default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.strength < 0:
+            raise SettingsError(f"strength is {self.strength}; give 0 or more")
+        if self.damping <= 0:
+            raise SettingsError(f"damping is {self.damping}; it keeps a division from failing, so above 0")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains on the new task against the spring, watching the way of every weight."""
+        net = self.grown(task)
+        device = self.recipe.torch_device
+        flat = Flat(self.shared(net.to(device)))
+        start = flat.data()
+        path = Path.begin(start)
+        spring = self.tightened(device)
+
+        def watch_and_hold(*_: object) -> None:
+            weights, gradient = flat.data(), flat.gradient()
+            path.step(weights, gradient)
+            if spring is not None:
+                flat.write_gradient(gradient.add_(spring.gradient(weights)))
+
+        loss = yield from fitting(
+            net,
+            [task],
+            self.recipe,
+            seed=self.episode_seed(),
+            adjust=watch_and_hold,
+            checkpoints=self.checkpoints,
+            carried=path.tensors(),
+        )
+        end = flat.data()
+        path.step(end, torch.zeros_like(end))
+        self.net, self.spring = net, self.consolidated(path.shares, end, end - start)
+        return Episode((task.name,), None, loss)
+
+    def tightened(self, device: torch.device) -> Spring | None:
+        """The spring as the new task feels it; None if nothing is held."""
+        if self.spring is None or not self.strength:
+            return None
+        return self.spring.to(device).scaled(2 * self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
+
+    def consolidated(self, shares: Tensor, anchor: Tensor, way: Tensor) -> Spring:
+        """The spring that holds past tasks and this one, with anchor at the weights as they are now."""
+        new = shares / (way.square() + self.damping)
+        past = self.spring.importance.to(new.device) if self.spring is not None else 0.0
+        return Spring(anchor, torch.relu(past + new), new.new_zeros(()))
+
+    def knowledge(self) -> Snapshot:
+        """The net and the spring."""
+        assert self.spring is not None
+        own = super().knowledge()
+        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": Part(self.spring.tensors())})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net and the spring."""
+        super().recall(snapshots, tasks, backbones)
+        _, part = part_of(snapshots[-1], "spring")
+        self.spring = Spring(**part.tensors)
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net, and an anchor and an importance for each that tasks share."""
+        return super().weights + (self.spring.numbers if self.spring is not None else 0)
+
+
+@dataclass(eq=False)
+class Path:
+    """The way of the weights through one training, and each weight's share of the fall of the loss along it.
+
+    A displacement shows only when the next step begins, so the last weights and their gradient are kept until then.
+    """
+
+    shares: Tensor
+    weights: Tensor
+    gradient: Tensor
+
+    @classmethod
+    def begin(cls, weights: Tensor) -> "Path":
+        """A path that has not left its start."""
+        return cls(torch.zeros_like(weights), weights.clone(), torch.zeros_like(weights))
+
+    def step(self, weights: Tensor, gradient: Tensor) -> None:
+        """The weights have come here, where the loss has this gradient."""
+        self.shares.addcmul_(self.gradient, self.weights.sub_(weights))
+        self.weights.copy_(weights)
+        self.gradient.copy_(gradient)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of the path; these very tensors change as it goes on."""
+        return {"shares": self.shares, "weights": self.weights, "gradient": self.gradient}

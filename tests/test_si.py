@@ -1,0 +1,139 @@
+"""SI: the path integral, the spring it gives, and where it is plain fine-tuning."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from test_pergrad import with_idle
+from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.methods.si import Path, Si
+from zoolearn.methods.single_net import FineTune
+from zoolearn.nets import mlp_100
+from zoolearn.train import Recipe
+
+
+def si(**settings: Any) -> Si:
+    return Si(**{"backbone": with_norm, "recipe": TINY, **settings})
+
+
+def test_without_strength_it_is_fine_tuning_bit_for_bit() -> None:
+    recipe = replace(TINY, weight_decay=0.1, dropout=0.3)
+    plain = show(FineTune(backbone=with_norm, recipe=recipe), benchmark(3))
+    assert same(state(show(si(strength=0.0, recipe=recipe), benchmark(3)).net), state(plain.net))
+
+
+def test_on_a_quadratic_each_share_is_that_weight_s_part_of_the_fall() -> None:
+    curvature, start = torch.tensor([1.0, 4.0, 0.0]), torch.tensor([3.0, -1.0, 2.0])
+    weights = start.clone()
+    path = Path.begin(weights)
+    for _ in range(5000):
+        gradient = curvature * weights
+        path.step(weights, gradient)
+        weights = weights - 1e-3 * gradient
+    path.step(weights, torch.zeros(3))
+    fall = 0.5 * curvature * (start.square() - weights.square())
+    assert torch.allclose(path.shares, fall, rtol=0.01)
+    assert path.shares[2] == 0
+
+
+def test_with_whole_batches_and_small_steps_the_shares_sum_to_the_fall_of_the_loss(monkeypatch: Any) -> None:
+    task = blobs(classes=3, per_class=10)
+    shares = []
+    consolidated = Si.consolidated
+
+    def noting(self: Si, found: Any, anchor: Any, way: Any) -> Any:
+        shares.append(float(found.sum()))
+        return consolidated(self, found, anchor, way)
+
+    monkeypatch.setattr(Si, "consolidated", noting)
+    recipe = Recipe(
+        epochs=300,
+        batch_size=30,
+        lr=0.002,
+        momentum=0.0,
+        weight_decay=0.0,
+        dropout=0.0,
+        schedule="constant",
+        device="cpu",
+    )
+    learner = si(backbone=mlp_100, recipe=recipe, shared_head=True)  # so that the head is counted too
+    losses = []
+    for event in learner.learning(task):
+        losses.append(event.loss)
+    assert losses[0] - losses[-1] > 0.3
+    assert shares[0] == pytest.approx(losses[0] - losses[-1], rel=0.01)
+
+
+def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> None:
+    path = Path.begin(torch.tensor([1.0]))
+    path.step(torch.tensor([1.0]), torch.tensor([2.0]))
+    path.step(torch.tensor([0.25]), torch.tensor([7.0]))  # wherever the optimiser went, by -0.75
+    assert float(path.shares) == 1.5
+
+
+def test_importance_is_never_negative_and_nothing_pulls_right_after_a_task() -> None:
+    learner = si()
+    for task in benchmark(3):
+        learner.learn(task)
+        weights = Flat(learner.shared(learner.net)).data()
+        assert float(learner.spring.importance.min()) >= 0
+        assert float(learner.spring.importance.max()) > 0
+        assert torch.equal(learner.spring.anchor, weights)
+        assert torch.equal(learner.spring.gradient(weights), torch.zeros_like(weights))
+
+
+def test_the_running_sum_is_kept_at_zero_or_more() -> None:
+    learner = si(damping=1.0)
+    learner.spring = learner.consolidated(torch.tensor([2.0, 1.0, -1.0]), torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
+    assert learner.spring.importance.tolist() == [1.0, 1.0, 0.0]
+    again = learner.consolidated(torch.tensor([-0.5, -3.0, 2.0]), torch.zeros(3), torch.zeros(3))
+    assert again.importance.tolist() == [0.5, 0.0, 2.0]
+
+
+def test_a_weight_that_does_not_move_is_not_important() -> None:
+    learner = show(si(backbone=with_idle, recipe=replace(TINY, weight_decay=0.1)), benchmark(2))
+    names = [name for name, _ in learner.net.body.named_parameters()]
+    assert names[0] == "idle"
+    assert torch.equal(learner.spring.importance[:3], torch.zeros(3))
+
+
+def test_weights_that_matter_move_less() -> None:
+    first, second = blobs("one"), blobs("two")
+    moved = []
+    for strength in (0.0, 100.0):
+        learner = si(backbone=mlp_100, recipe=replace(TINY, epochs=4, weight_decay=0.0), strength=strength)
+        learner.learn(first)
+        spring = learner.spring
+        learner.learn(second)
+        moved.append(float(spring.value(Flat(learner.shared(learner.net)).data())))
+    assert moved[1] < 0.2 * moved[0]
+
+
+def test_a_limited_spring_does_not_diverge_however_strong() -> None:
+    learner = show(si(strength=1e12), benchmark(3))
+    assert all(torch.isfinite(parameter).all() for parameter in learner.net.parameters())
+
+
+def test_heads_of_past_tasks_do_not_move() -> None:
+    first, second = benchmark(2)
+    learner = si(recipe=replace(TINY, weight_decay=0.1))
+    learner.learn(first)
+    before = learner.net.head(first.name).weight.clone()
+    learner.learn(second)
+    assert torch.equal(learner.net.head(first.name).weight, before)
+
+
+def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:
+    learner = show(si(), [pictures("one"), pictures("two")])
+    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
+    assert (learner.weights, learner.stored_samples) == (learner.net.weights + 2 * body, 0)
+
+
+@pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"damping": 0.0}])
+def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(wrong))):
+        si(**wrong)
