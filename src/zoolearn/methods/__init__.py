@@ -2,13 +2,18 @@
 
 from zoolearn.learner import Learner
 from zoolearn.methods.a_gem import AGem
+from zoolearn.methods.er import Er
+from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.gem import Gem
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.mc_sgd import McSgd
 from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.ogd import Ogd
+from zoolearn.methods.si import Si
 from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.stable_sgd import StableSgd
 from zoolearn.methods.tag import Tag
 
 METHODS: dict[str, type[Learner]] = {
@@ -17,6 +22,11 @@ METHODS: dict[str, type[Learner]] = {
     "multi-head": MultiHead,
     "isolated-ensemble": IsolatedEnsemble,
     "fine-tune": FineTune,
+    "stable-sgd": StableSgd,
+    "er": Er,
+    "ewc": Ewc,
+    "si": Si,
+    "ogd": Ogd,
     "gem": Gem,
     "a-gem": AGem,
     "mega-ii": MegaII,
