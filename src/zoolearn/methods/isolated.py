@@ -31,6 +31,7 @@ class IsolatedEnsemble(Isolated):
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains `networks` nets on the new task alone, each from its own seed."""
+        del self.members[self.episode * self.networks :]  # what an abandoned episode may have left
         losses = []
         for number in range(self.networks):
             losses.append((yield from self.grow([task], self.episode_seed("network", number))))
