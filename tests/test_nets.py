@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from toys import net_for, pictures, same, state, with_norm
 from torch import nn
 
+from toys import net_for, pictures, same, state, with_norm
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.files import load_state
 from zoolearn.nets import BACKBONES, Net, mlp, mlp_100, mlp_2000, resnet18_s, small_conv, wrn_16_4
@@ -246,6 +246,6 @@ def test_a_net_is_rebuilt_from_its_spec_and_its_tensors(name):
 def test_a_spec_of_an_unknown_backbone_asks_for_it():
     spec = net_for([pictures("dots")]).spec()
     assert spec["backbone"] == "with_norm"
-    with pytest.raises(SettingsError, match="unknown backbone 'with_norm'.*pass your own"):
+    with pytest.raises(SettingsError, match=r"unknown backbone 'with_norm'.*pass your own"):
         Net.from_spec(spec)
     assert Net.from_spec(spec, {"with_norm": with_norm}).spec() == spec

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from toys import benchmark, blobs, pictures, row_set
 
+from toys import benchmark, blobs, pictures, row_set
 from zoolearn.errors import DataError
 from zoolearn.task import Benchmark, Examples, Task
 
@@ -98,7 +98,7 @@ def test_a_benchmark_is_refused_without_tasks_with_two_of_a_name_or_with_two_sha
         Benchmark("empty", ())
     with pytest.raises(DataError, match="two tasks named 'dots'"):
         Benchmark("twice", (pictures("dots"), pictures("rings"), pictures("dots", seed=1)))
-    with pytest.raises(DataError, match="task 'rings' has .*3x8x8"):
+    with pytest.raises(DataError, match=r"task 'rings' has .*3x8x8"):
         Benchmark("shapes", (pictures("dots"), pictures("rings", shape=(3, 8, 8))))
 
 

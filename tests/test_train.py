@@ -5,8 +5,8 @@ from itertools import islice
 
 import pytest
 import torch
-from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
 
+from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn import train
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.nets import mlp_100
@@ -283,7 +283,7 @@ def test_divergence_names_task_epoch_and_step(value, every_batch):
 
 
 def test_too_large_a_learning_rate_is_a_divergence():
-    with pytest.raises(Diverged, match="at step .* of epoch"):
+    with pytest.raises(Diverged, match=r"at step .* of epoch"):
         fit(net_for(TASKS, mlp_100), TASKS, recipe(lr=1e12, epochs=3), seed=0)
 
 

@@ -1,0 +1,287 @@
+"""Model Zoo: what it draws, how it weighs, who votes, and that an episode asks the new member only."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same, state, with_norm
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.model_zoo import ModelZoo, boosted, released, uniform
+from zoolearn.nets import mlp_100
+from zoolearn.run import run
+from zoolearn.store import load
+from zoolearn.train import probabilities
+
+TOYS = benchmark(5)
+
+
+def zoo_of(tasks=(), **settings):
+    zoo = learner_of(ModelZoo, **{"tasks_per_episode": 3, **settings})
+    for task in tasks:
+        zoo.learn(task)
+        zoo.evaluate(tasks[: zoo.episode])
+    return zoo
+
+
+def test_boosted_weights_are_the_exponential_of_the_loss():
+    losses = np.array([0.1, 1.4, 0.7])
+    total = math.exp(0.1) + math.exp(1.4) + math.exp(0.7)
+    assert boosted(losses) == pytest.approx([math.exp(loss) / total for loss in losses])
+    assert boosted(np.array([3.0, 1000.0])) == pytest.approx([0.0, 1.0])
+
+
+def test_released_weights_are_relative_to_the_mean_loss_and_clipped():
+    below, above = math.exp(-0.5), math.exp(0.5)
+    assert released(np.array([1.0, 3.0])) == pytest.approx([below / (below + above), above / (below + above)])
+    lonely = released(np.array([0.0] * 19 + [1.0]))
+    assert lonely[-1] / lonely[0] == pytest.approx(1e3 / math.exp(-1))
+    assert released(np.zeros(4)) == pytest.approx([0.25] * 4)
+
+
+def test_uniform_weights_are_equal():
+    assert uniform(np.array([0.1, 5.0, 2.0, 0.0])).tolist() == [0.25] * 4
+
+
+@pytest.mark.parametrize(("weigh", "by_hand"), [(boosted, np.exp), (uniform, np.ones_like)])
+@pytest.mark.parametrize("replay", [1.0, 0.5])
+def test_an_episode_weighs_past_tasks_by_the_loss_of_the_whole_zoo_on_what_it_keeps(weigh, by_hand, replay):
+    zoo = zoo_of(TOYS.tasks[:4], weigh=weigh, replay=replay)
+    losses = []
+    for task in TOYS[:4]:
+        kept = zoo.kept[task.name].train
+        answers = zoo.predict_proba(kept.x, task.name)
+        losses.append(float(-answers[torch.arange(len(kept)), kept.y].double().log().mean()))
+    weights = by_hand(np.array(losses))
+    zoo.learn(TOYS[4])
+    assert list(zoo.latest.weights) == ["stripes", "dots", "rings", "waves"]
+    assert list(zoo.latest.weights.values()) == pytest.approx((weights / weights.sum()).tolist(), rel=1e-5)
+
+
+@pytest.mark.parametrize("b", [1, 2, 3, 9])
+def test_an_episode_trains_on_the_new_task_and_on_so_many_different_past_ones(b):
+    zoo = zoo_of(tasks_per_episode=b)
+    for number, task in enumerate(TOYS, 1):
+        zoo.learn(task)
+        trained = zoo.latest.tasks
+        assert trained[0] == task.name
+        assert len(trained) == len(set(trained)) == min(number, b)
+        assert set(trained) <= {TOYS[place].name for place in range(number)}
+        assert zoo.members[-1].net.tasks == trained
+        assert tuple(zoo.members[-1].share) == trained
+
+
+def draws(weights, b, count=1500):
+    task = TOYS[0]
+    for seed in range(count):
+        zoo = learner_of(ModelZoo, tasks_per_episode=b, seed=seed)
+        zoo.kept = dict.fromkeys(weights, task)
+        yield zoo.draw(weights)
+
+
+def test_past_tasks_come_up_as_often_as_they_weigh():
+    weights = {"easy": 0.1, "fair": 0.3, "hard": 0.6}
+    drawn = Counter(name for (name,) in draws(weights, b=2))
+    assert {name: drawn[name] / 1500 for name in weights} == pytest.approx(weights, abs=0.04)
+
+
+def test_several_past_tasks_are_drawn_without_repeats_by_their_weights():
+    weights = {"easy": 0.1, "fair": 0.3, "hard": 0.6}
+    drawn = list(draws(weights, b=3))
+    assert all(len(set(names)) == 2 for names in drawn)
+    first = Counter(names[0] for names in drawn)
+    second = Counter(names[1] for names in drawn if names[0] == "hard")
+    assert first["hard"] / 1500 == pytest.approx(0.6, abs=0.05)
+    assert second["fair"] / first["hard"] == pytest.approx(0.75, abs=0.05)
+
+
+def test_each_episode_draws_anew():
+    draws_of_episodes = set()
+    for episode in range(6):
+        zoo = zoo_of(tasks_per_episode=2)
+        zoo.classes = {str(number): () for number in range(episode)}
+        zoo.kept = {"a": TOYS[0], "b": TOYS[1], "c": TOYS[2]}
+        draws_of_episodes.update(zoo.draw({"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}))
+    assert len(draws_of_episodes) > 1
+
+
+@pytest.mark.parametrize("replay", [1.0, 0.25])
+def test_an_episode_asks_only_the_new_member_and_only_about_the_tasks_it_was_trained_on(monkeypatch, replay):
+    zoo = zoo_of(replay=replay)
+    for number, task in enumerate(TOYS, 1):
+        with embedded(monkeypatch) as passes:
+            zoo.learn(task)
+            changed = zoo.evaluate(TOYS.tasks[:number])
+        asked = [(net, len(x)) for net, training, x in passes if not training]
+        assert {id(net) for net, _ in asked} == {id(zoo.members[-1].net)}
+        by_name = {task.name: task for task in TOYS}
+        expected = sum(len(zoo.kept[name].train) + len(by_name[name].test) for name in zoo.latest.tasks)
+        assert sum(rows for _, rows in asked) == expected
+        assert set(changed) == set(zoo.latest.tasks)
+
+
+def test_an_isolated_episode_asks_about_test_data_alone(monkeypatch):
+    isolated = learner_of(Isolated)
+    isolated.learn(TOYS[0])
+    isolated.evaluate(TOYS.tasks[:1])
+    with embedded(monkeypatch) as passes:
+        isolated.learn(TOYS[1])
+        isolated.evaluate(TOYS.tasks[:2])
+    assert sum(len(x) for _, training, x in passes if not training) == len(TOYS[1].test)
+
+
+@pytest.mark.parametrize("replay", [1.0, 0.25])
+def test_the_running_sums_are_what_the_zoo_would_answer_from_scratch(replay):
+    zoo = zoo_of(TOYS.tasks, replay=replay)
+    for task in TOYS:
+        assert torch.equal(zoo.test_votes[task.name].mean, zoo.predict_proba(task.test.x, task.name))
+        kept = zoo.kept[task.name].train
+        fresh = zoo.predict_proba(kept.x, task.name).gather(1, kept.y[:, None])[:, 0]
+        assert torch.allclose(zoo.train_votes[task.name].mean, fresh, atol=1e-6)
+        assert zoo.test_votes[task.name].weight == sum(member.share.get(task.name, 0) for member in zoo.members)
+
+
+def test_the_zoo_answers_with_the_average_of_the_members_that_know_the_task_by_their_share():
+    zoo = zoo_of(TOYS.tasks, replay=0.25)
+    task = TOYS[0]
+    total, weight, voters = 0, 0.0, 0
+    for member in zoo.members:
+        if task.name in member.net.tasks:
+            vote = 1.0 if member is zoo.members[0] else 0.25
+            total = total + vote * torch.softmax(member.net(task.test.x, task.name), 1).double()
+            weight += vote
+            voters += 1
+    assert voters > 1
+    assert torch.allclose(zoo.predict_proba(task.test.x, task.name).double(), total / weight, atol=1e-6)
+
+
+def test_with_full_replay_every_vote_counts_the_same():
+    zoo = zoo_of(TOYS.tasks)
+    task = TOYS[0]
+    votes = [
+        probabilities(member.net, task.test.x, task.name, TINY) for member in zoo.members if task.name in member.share
+    ]
+    assert len(votes) > 1
+    assert torch.allclose(zoo.predict_proba(task.test.x, task.name), torch.stack(votes).mean(0), atol=1e-6)
+
+
+def test_limited_replay_keeps_a_fixed_share_and_the_first_member_sees_all():
+    zoo = zoo_of(TOYS.tasks, replay=0.25)
+    assert [len(zoo.kept[task.name].train) for task in TOYS] == [6, 9, 6, 9, 6]
+    assert zoo.stored_samples == 36
+    for member, task in zip(zoo.members, TOYS, strict=True):
+        assert member.share == {name: 1.0 if name == task.name else 0.25 for name in member.net.tasks}
+
+
+@pytest.mark.parametrize("replay", [1.0, 0.25])
+def test_only_training_images_are_trained_on_and_of_past_tasks_only_those_kept(monkeypatch, replay):
+    zoo = zoo_of(replay=replay)
+    by_name = {task.name: task for task in TOYS}
+    for number, task in enumerate(TOYS, 1):
+        with embedded(monkeypatch) as passes:
+            zoo.learn(task)
+            zoo.evaluate(TOYS.tasks[:number])
+        trained = set().union(*(row_set(x) for _, training, x in passes if training))
+        allowed = row_set(task.train.x).union(*(row_set(zoo.kept[name].train.x) for name in zoo.latest.tasks[1:]))
+        assert trained == allowed
+        assert not trained & set().union(*(row_set(by_name[name].test.x) for name in zoo.classes))
+
+
+def test_half_of_each_batch_of_limited_replay_is_of_the_new_task(monkeypatch):
+    zoo = zoo_of(TOYS.tasks[:2], replay=0.25)
+    new = row_set(TOYS[2].train.x)
+    with embedded(monkeypatch) as passes:
+        zoo.learn(TOYS[2])
+    batches = [row_set(x) for _, training, x in passes if training]
+    assert len(batches) == 2 * 2 * 24 // 8
+    assert all(len(batch & new) == 4 for batch in batches)
+
+
+def test_no_replay_is_one_task_an_episode():
+    zoo = zoo_of(TOYS.tasks[:3], replay=0.0)
+    assert [list(member.share) for member in zoo.members] == [["stripes"], ["dots"], ["rings"]]
+    assert zoo.stored_samples == 0
+
+
+def test_isolated_is_a_zoo_with_one_task_an_episode_bit_for_bit():
+    zoo, isolated = zoo_of(TOYS.tasks[:3], tasks_per_episode=1), learner_of(Isolated)
+    for task in TOYS[:3]:
+        isolated.learn(task)
+        isolated.evaluate([task])
+    assert len(zoo.members) == len(isolated.members) == 3
+    for ours, theirs in zip(zoo.members, isolated.members, strict=True):
+        assert same(state(ours.net), state(theirs.net))
+        assert ours.share == theirs.share
+    for task in TOYS[:3]:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), isolated.predict_proba(task.test.x, task.name))
+    assert isolated.stored_samples == 0
+
+
+def test_every_member_starts_from_its_own_seed():
+    zoo = zoo_of(TOYS.tasks[:2], tasks_per_episode=1, recipe=TINY)
+    twins = zoo_of([TOYS[0]]), zoo_of([pictures("elsewhere")])
+    assert not torch.equal(zoo.members[0].net.body[1].weight, zoo.members[1].net.body[1].weight)
+    assert same(state(twins[0].members[0].net), state(zoo.members[0].net))
+    assert not same(state(twins[1].members[0].net), state(zoo.members[0].net))
+
+
+def test_members_are_frozen_and_never_change_again():
+    zoo = zoo_of(backbone=with_norm)
+    states = []
+    for number, task in enumerate(TOYS, 1):
+        zoo.learn(task)
+        zoo.evaluate(TOYS.tasks[:number])
+        states.append(state(zoo.members[-1].net))
+    for member, before in zip(zoo.members, states, strict=True):
+        assert same(state(member.net), before)
+        assert not member.net.training
+        assert not any(parameter.requires_grad for parameter in member.net.parameters())
+    assert len(zoo.members) == 5
+
+
+def test_what_a_zoo_keeps_is_counted():
+    zoo = zoo_of(TOYS.tasks[:3])
+    assert zoo.stored_samples == 24 + 36 + 24
+    assert zoo.weights == sum(parameter.numel() for member in zoo.members for parameter in member.net.parameters())
+
+
+def test_a_task_that_no_new_member_knows_is_not_asked_about_again():
+    zoo = zoo_of(TOYS.tasks[:2], tasks_per_episode=1)
+    assert zoo.evaluate(TOYS.tasks[:2]) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks_per_episode": 0}, "tasks_per_episode is 0"),
+        ({"replay": 1.5}, r"replay is 1\.5"),
+        ({"replay": -0.1}, r"replay is -0\.1"),
+        ({"replay": float("nan")}, "replay is nan"),
+    ],
+)
+def test_an_impossible_setting_is_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        ModelZoo(**settings)
+
+
+def test_a_loaded_zoo_says_that_it_cannot_learn_on_without_its_data(tmp_path):
+    run(zoo_of(), TOYS[:2], tmp_path)
+    with pytest.raises(
+        DataError, match="the data of task 'stripes' is not at hand, so the zoo can answer but not learn"
+    ):
+        load(tmp_path).learn(TOYS[2])
+
+
+def test_functions_of_ones_own_are_settings_by_their_names(tmp_path):
+    def lately(losses):
+        return np.arange(1.0, len(losses) + 1)
+
+    run(zoo_of(weigh=lately, backbone=with_norm), TOYS[:2], tmp_path)
+    with pytest.raises(SettingsError, match="pass your own"):
+        load(tmp_path)
+    again = load(tmp_path, names={"lately": lately, "with_norm": with_norm})
+    assert (again.weigh, again.backbone) == (lately, with_norm)
+    assert zoo_of(weigh=uniform, backbone=mlp_100).settings()["weigh"] == "uniform"

@@ -1,0 +1,177 @@
+"""The learners that a zoo is compared with: joint training, isolated ensembles and plain fine-tuning."""
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.errors import DataError, SettingsError, UnknownTask
+from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.single_net import FineTune
+from zoolearn.nets import Net, mlp_100
+from zoolearn.run import episodes, run
+from zoolearn.store import load
+from zoolearn.train import Recipe, drain, fit, probabilities
+
+TOYS = benchmark(3)
+DECAYING = Recipe(epochs=2, batch_size=8, lr=0.05, weight_decay=0.1, momentum=0.9, device="cpu")
+
+
+def trained_rows(passes):
+    return sum(len(x) for _, training, x in passes if training)
+
+
+def test_multi_head_trains_once_when_all_tasks_are_met(monkeypatch):
+    learner = learner_of(MultiHead)
+    with embedded(monkeypatch) as passes:
+        for task in TOYS:
+            learner.learn(task)
+    assert passes == []
+    with pytest.raises(UnknownTask, match="has not trained yet"):
+        learner.predict_proba(TOYS[0].test.x, "stripes")
+    with embedded(monkeypatch) as passes:
+        drain(learner.finishing())
+    assert trained_rows(passes) == TINY.epochs * sum(len(task.train) for task in TOYS)
+    assert len({id(net) for net, _, _ in passes}) == 1
+
+
+def test_the_rows_before_multi_head_trains_are_empty():
+    results = run(learner_of(MultiHead), TOYS)
+    assert results.accuracy[:2] == [[None], [None, None]]
+    assert None not in results.accuracy[2]
+    assert [episode.tasks for episode in results.episodes] == [[], [], ["stripes", "dots", "rings"]]
+    assert [episode.loss is None for episode in results.episodes] == [True, True, False]
+    assert results.stored_samples == 84
+
+
+def test_multi_head_can_train_anew_after_every_task(monkeypatch):
+    learner = learner_of(MultiHead, every_episode=True)
+    met = 0
+    for task in TOYS:
+        met += len(task.train)
+        with embedded(monkeypatch) as passes:
+            learner.learn(task)
+        assert trained_rows(passes) == TINY.epochs * met
+    with embedded(monkeypatch) as passes:
+        drain(learner.finishing())
+    assert passes == []
+
+
+def test_multi_head_that_trains_every_time_answers_from_the_first_task_on():
+    results = run(learner_of(MultiHead, every_episode=True), TOYS)
+    assert all(None not in row for row in results.accuracy)
+    assert [len(episode.tasks) for episode in results.episodes] == [1, 2, 3]
+
+
+def test_multi_head_is_one_net_on_the_mixture_of_all_tasks():
+    learner = show(learner_of(MultiHead), TOYS)
+    seed = learner.episode_seed(3)
+    net = net_for(TOYS.tasks, mlp_100, dropout=TINY.dropout, seed=seed)
+    fit(net, TOYS.tasks, TINY, seed=seed)
+    assert same(state(net), state(learner.net))
+    assert not learner.net.training
+
+
+def test_a_multi_head_run_that_is_not_finished_loads_and_says_that_it_has_no_answers(tmp_path):
+    work = episodes(learner_of(MultiHead), TOYS, tmp_path)
+    next(work)
+    work.close()
+    with pytest.raises(UnknownTask, match="has not trained yet"):
+        load(tmp_path).predict_proba(TOYS[0].test.x, "stripes")
+
+
+def test_an_isolated_ensemble_averages_independent_nets():
+    learner = show(learner_of(IsolatedEnsemble, networks=3), TOYS[:2])
+    assert [list(member.share) for member in learner.members] == [["stripes"]] * 3 + [["dots"]] * 3
+    first = [state(member.net)["body.1.weight"] for member in learner.members]
+    assert len({tensor.numpy().tobytes() for tensor in first}) == 6
+    task = TOYS[1]
+    votes = [probabilities(member.net, task.test.x, "dots", TINY) for member in learner.members[3:]]
+    assert torch.allclose(learner.predict_proba(task.test.x, "dots"), torch.stack(votes).mean(0), atol=1e-6)
+    assert learner.stored_samples == 0
+
+
+def test_an_isolated_ensemble_grows_by_all_its_nets_and_saves_them(tmp_path):
+    learner = learner_of(IsolatedEnsemble, networks=2)
+    run(learner, TOYS[:2], tmp_path)
+    assert sorted(path.stem for path in (tmp_path / "members").iterdir()) == ["0001", "0002", "0003", "0004"]
+    with pytest.raises(SettingsError, match="networks is 0"):
+        IsolatedEnsemble(networks=0)
+
+
+def test_isolated_has_no_settings_of_the_zoo():
+    assert set(learner_of(Isolated).settings()) == {"backbone", "recipe", "seed"}
+    with pytest.raises(TypeError):
+        Isolated(tasks_per_episode=2)
+
+
+def test_isolated_forgets_nothing():
+    results = run(learner_of(Isolated), TOYS)
+    assert results.accuracy[2][:2] == [results.accuracy[0][0], results.accuracy[1][1]]
+    assert results.summary()["forgetting"] == 0
+
+
+def test_fine_tuning_on_one_task_is_ordinary_training_bit_for_bit():
+    learner = learner_of(FineTune, seed=5)
+    seed = learner.episode_seed()
+    learner.learn(TOYS[1])
+    net = Net(mlp_100, TOYS[1].shape, dropout=TINY.dropout, seed=5)
+    net.add_head("dots", 3)
+    fit(net, [TOYS[1]], TINY, seed=seed)
+    assert same(state(learner.net), state(net))
+
+
+def test_fine_tuning_goes_on_from_the_weights_that_the_last_task_left():
+    learner = learner_of(FineTune)
+    learner.learn(TOYS[0])
+    left, seed = deepcopy(learner.net), learner.episode_seed()
+    learner.learn(TOYS[1])
+    left.add_head("dots", 3)
+    fit(left, [TOYS[1]], TINY, seed=seed)
+    assert same(state(learner.net), state(left))
+
+
+def test_heads_of_old_tasks_stay_bit_identical_with_momentum_and_weight_decay():
+    learner = learner_of(FineTune, DECAYING, backbone=with_norm)
+    learner.learn(TOYS[0])
+    first = state(learner.net.head("stripes"))
+    learner.learn(TOYS[1])
+    second = state(learner.net.head("dots"))
+    learner.learn(TOYS[2])
+    assert same(state(learner.net.head("stripes")), first)
+    assert same(state(learner.net.head("dots")), second)
+
+
+def test_what_a_learner_knew_of_a_task_when_it_was_new_does_not_depend_on_later_data():
+    others = (pictures("moons"), pictures("suns"))
+    accuracies = []
+    for later in (TOYS.tasks[1:], others):
+        learner = learner_of(FineTune)
+        learner.learn(TOYS[0])
+        answer = learner.predict_proba(TOYS[0].test.x, "stripes")
+        for task in later:
+            learner.learn(task)
+        accuracies.append((answer, learner.predict_proba(TOYS[0].test.x, "stripes")))
+    assert torch.equal(accuracies[0][0], accuracies[1][0])
+    assert not torch.equal(accuracies[0][1], accuracies[1][1])
+
+
+def test_fine_tuning_sees_the_new_task_only(monkeypatch):
+    learner = learner_of(FineTune)
+    learner.learn(TOYS[0])
+    with embedded(monkeypatch) as passes:
+        learner.learn(TOYS[1])
+    assert set().union(*(row_set(x) for _, _, x in passes)) == row_set(TOYS[1].train.x)
+    assert learner.stored_samples == 0
+
+
+def test_tasks_with_the_same_labels_can_share_a_head():
+    tasks = [pictures("moons", 3), pictures("suns", 3)]
+    learner = show(learner_of(FineTune, shared_head=True), tasks)
+    assert len(learner.net.heads) == 1
+    assert torch.equal(learner.predict_proba(tasks[0].test.x, "moons"), learner.predict_proba(tasks[0].test.x, "suns"))
+    with pytest.raises(DataError, match="task 'stars' has 2 classes, the shared head of 'moons' has 3"):
+        learner.learn(pictures("stars", 2))
+    assert list(learner.classes) == ["moons", "suns"]
