@@ -77,7 +77,7 @@ def report(results: Sequence[Results]) -> Table:
     if not results:
         raise DataError("there are no runs to report; give at least one")
     counted = _one_per_seed(results)
-    groups = sorted(_groups(counted), key=lambda group: group.first.benchmark)
+    groups = grouped(counted)
     columns = _columns(groups)
     return Table(
         header=tuple(columns),
@@ -85,6 +85,25 @@ def report(results: Sequence[Results]) -> Table:
         labels=list(columns).index("average accuracy"),
         notes=_notes(len(results) - len(counted), groups),
     )
+
+
+def grouped(results: Sequence[Results]) -> list[Group]:
+    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
+    return sorted(_groups(_one_per_seed(results)), key=lambda group: group.first.benchmark)
+
+
+def labels(groups: Sequence[Group]) -> list[str]:
+    """A name for each group that no other of its benchmark has: the method, and the settings it takes to tell them apart."""
+    settings = _differing_settings(groups)
+    methods = [(group.first.benchmark, group.first.method) for group in groups]
+    names = [
+        f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
+        for group, method, shown in zip(groups, methods, settings, strict=True)
+    ]
+    return [
+        name if group.first.finished else f"{name}, {_episodes(group.first)} episodes"
+        for group, name in zip(groups, names, strict=True)
+    ]
 
 
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
