@@ -17,7 +17,7 @@ from zoolearn.memory import Memory, Per, check_sizes
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive, generator
-from zoolearn.task import Examples, Task
+from zoolearn.task import Task
 from zoolearn.train import Batch, Loss, Progress, Recipe, cross_entropy, fitting
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
@@ -56,7 +56,9 @@ class McSgd(SingleNet):
     line_lr: float = field(default=0.01, metadata={"help": "learning rate along the lines; 0 leaves w where it starts"})
     line_batch: int = field(default=64, metadata={"help": "rows per step on each of the two lines"})
     line_epochs: int = field(default=1, metadata={"help": "passes over the new task's line_samples"})
-    line_samples: int = field(default=500, metadata={"help": "examples of the new task used on its line"})
+    line_samples: int = field(
+        default=500, metadata={"help": "examples of the new task used on its line, as many of each class as its share"}
+    )
     lr_decay: float = field(default=1.0, metadata={"help": "the learning rate is multiplied by this after every task"})
     exact_gradient: bool = field(default=True, metadata={"help": "no: the gradient of the authors' code"})
     continue_from: Literal["hat", "bar"] = field(
@@ -114,9 +116,10 @@ class McSgd(SingleNet):
                 weight.lerp_(ends[1][name], self.line_start)
         if self.line_lr and len(memory):
             step = torch.zeros((), dtype=torch.int64)
+            share = min(1.0, self.line_samples / len(task.train))
             yield from fitting(
                 bar,
-                [some_of(task, self.line_samples, seed)],
+                [task.keep(share, seed)],
                 self._line_recipe(),
                 seed=seed,
                 loss=self._line_loss(bar, ends, memory, seed, step),
@@ -237,12 +240,6 @@ def _as_loss(lines: Sequence[tuple[Tensor, Weights]], weights: Weights) -> Tenso
         for name, weight in weights.items():
             total = total + (gradients[name] * (weight - weight.detach())).sum()
     return total
-
-
-def some_of(task: Task, count: int, seed: int) -> Task:
-    """A task with a uniform draw of its training data."""
-    drawn = Memory().keep(task, count, "task", derive(seed, "line samples"))
-    return replace(task, train=Examples(drawn.x, drawn.y))
 
 
 @torch.no_grad()

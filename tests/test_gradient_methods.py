@@ -1,0 +1,94 @@
+"""What GEM, A-GEM, MEGA-II, TAG and MC-SGD have in common: state that is saved, counted, and taken up bit for bit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from toys import TINY, benchmark, learner_of, same, show, state, with_norm
+from zoolearn import train
+from zoolearn.errors import Diverged
+from zoolearn.methods.a_gem import AGem
+from zoolearn.methods.gem import Gem
+from zoolearn.methods.mc_sgd import McSgd
+from zoolearn.methods.mega_ii import MegaII
+from zoolearn.methods.tag import Tag
+from zoolearn.train import Checkpoints
+
+TASKS = benchmark(3).tasks
+RECIPE = replace(TINY, epochs=2)
+SETTINGS = [
+    (Gem, {"memory_size": 6}),
+    (AGem, {"memory_size": 3, "memory_batch": 4}),
+    (MegaII, {"memory_size": 3, "memory_batch": 4}),
+    (Tag, {}),
+    (McSgd, {"memory_size": 3, "line_batch": 4, "line_epochs": 2, "line_points": 2}),
+]
+
+
+@pytest.fixture(params=SETTINGS, ids=lambda setting: setting[0].__name__)
+def make(request):
+    method, settings = request.param
+    return lambda: learner_of(method, RECIPE, backbone=with_norm, **settings)
+
+
+def kept(learner):
+    """All that a learner would save."""
+    parts = learner.save().parts
+    return {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.tensors.items()}
+
+
+@pytest.mark.parametrize("reports", [1, 4, 8, 14])
+def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+    whole = show(make(), TASKS)
+    cut = show(make(), TASKS[:2])
+    cut.checkpoints = Checkpoints(tmp_path, 1)
+    work = cut.learning(TASKS[2])
+    for _, _ in zip(range(reports), work, strict=False):
+        pass
+    resumed = make()
+    resumed.restore([cut.save()], TASKS[:2], {"with_norm": with_norm})
+    resumed.checkpoints = cut.checkpoints
+    if resumed.episode == 2:  # else the training was over before it could be cut
+        resumed.learn(TASKS[2])
+    assert same(kept(resumed), kept(whole))
+
+
+def test_what_is_restored_without_data_answers_and_counts_the_same(make):
+    learner = show(make(), TASKS)
+    restored = make()
+    restored.restore([learner.save()], backbones={"with_norm": with_norm})
+    for task in TASKS:
+        before, after = (each.predict_proba(task.test.x, task=task.name) for each in (learner, restored))
+        assert before.equal(after)
+    assert (restored.stored_samples, restored.weights) == (learner.stored_samples, learner.weights)
+
+
+def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):
+    learner = show(make(), TASKS[:2])
+    before = kept(learner)
+    monkeypatch.setattr(train, "_mean_or_diverged", diverge)
+    with pytest.raises(Diverged):
+        learner.learn(TASKS[2])
+    assert same(kept(learner), before)
+    assert learner.episode == 2
+
+
+def diverge(*_):
+    raise Diverged("as asked")
+
+
+def test_the_same_seed_gives_the_same_and_another_another(make):
+    first, again = show(make(), TASKS[:2]), show(make(), TASKS[:2])
+    assert same(kept(first), kept(again))
+    other = make()
+    other.seed = 1
+    assert not same(state(show(other, TASKS[:2]).net), state(first.net))
+
+
+def test_what_is_kept_is_plain_finite_tensors_of_their_own(make):
+    tensors = kept(show(make(), TASKS))
+    assert all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point())
+    places = [tensor.untyped_storage().data_ptr() for tensor in tensors.values() if tensor.numel()]
+    assert len(set(places)) == len(places)

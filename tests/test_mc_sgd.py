@@ -1,0 +1,195 @@
+"""MC-SGD: the solution of all tasks lies where straight lines to the old and to the new solution stay low."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
+from zoolearn.errors import SettingsError
+from zoolearn.memory import Memory
+from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
+from zoolearn.methods.single_net import FineTune
+
+TASKS = benchmark(3).tasks
+
+
+def square(at):
+    return lambda weights: ((weights["w"] - at) ** 2).sum()
+
+
+def vectors():
+    rng = torch.Generator().manual_seed(0)
+    return torch.randn(3, 6, generator=rng, dtype=torch.float64).unbind()
+
+
+def test_after_the_first_task_both_solutions_are_the_same():
+    learner = show(learner_of(McSgd), TASKS[:1])
+    assert same(state(learner.net), state(learner.hat))
+    assert same(state(learner.net), state(show(learner_of(FineTune), TASKS[:1]).net))
+
+
+def test_the_gradient_of_a_line_agrees_with_finite_differences():
+    end, weights, direction = vectors()
+
+    def loss(point):
+        return (point["w"].sin() * point["w"].roll(1).exp()).sum()
+
+    def total(moved):
+        return float(along_line(loss, {"w": end}, {"w": moved}, 50)[0])
+
+    _, gradient = along_line(loss, {"w": end}, {"w": weights}, 50)
+    difference = (total(weights + 1e-5 * direction) - total(weights - 1e-5 * direction)) / 2e-5
+    assert difference == pytest.approx(float(gradient["w"] @ direction), rel=1e-6)
+
+
+def test_the_sum_is_over_equal_steps_and_the_authors_gradient_counts_each_point_fully():
+    end, weights, at = vectors()
+    places = [number / 5 for number in range(6)]
+    points = [end + place * (weights - end) for place in places]
+    value, gradient = along_line(square(at), {"w": end}, {"w": weights}, 5)
+    torch.testing.assert_close(value, torch.stack([((p - at) ** 2).sum() for p in points[1:]]).sum())
+    torch.testing.assert_close(gradient["w"], sum(s * 2 * (p - at) for s, p in zip(places, points, strict=True)))
+    value, gradient = along_line(square(at), {"w": end}, {"w": weights}, 5, exact=False)
+    torch.testing.assert_close(value, torch.stack([((p - at) ** 2).sum() for p in points]).sum())
+    torch.testing.assert_close(gradient["w"], sum(2 * (p - at) for p in points))
+
+
+def test_a_weight_that_a_line_does_not_use_has_a_gradient_of_zeros():
+    weights = {"w": torch.ones(2), "unused": torch.ones(3)}
+    _, gradient = along_line(square(torch.zeros(2)), weights, weights, 3)
+    assert gradient["unused"].tolist() == [0, 0, 0]
+
+
+def test_between_two_bowls_the_best_point_is_the_middle_and_the_way_there_descends():
+    first, second, _ = vectors()
+    weights = {"w": nn.Parameter(first + 0.1 * (second - first))}
+    optimizer = torch.optim.SGD(weights.values(), lr=0.02)
+    losses = []
+    for _ in range(200):
+        optimizer.zero_grad()
+        lines = [along_line(square(end), {"w": end}, weights, 5) for end in (first, second)]
+        total = _as_loss(lines, weights)
+        total.backward()
+        optimizer.step()
+        losses.append(total.item())
+    torch.testing.assert_close(weights["w"].detach(), (first + second) / 2)
+    assert all(after <= before + 1e-12 for before, after in pairwise(losses))
+
+
+def test_without_a_rate_the_solution_stays_where_it_starts():
+    learner = show(learner_of(McSgd, line_lr=0.0, line_start=0.3), TASKS[:1])
+    before = state(learner.grown(TASKS[1]))
+    learner.learn(TASKS[1])
+    new = state(learner.hat)
+    for name, tensor in state(learner.net).items():
+        assert tensor.equal(before[name].lerp(new[name], 0.3))
+
+
+def test_full_batch_steps_at_a_small_rate_lower_the_lines():
+    settings = {"line_batch": 100, "line_samples": 100, "line_epochs": 30, "line_lr": 1e-3, "memory_size": 100}
+    learner = show(learner_of(McSgd, replace(TINY, momentum=0.0), **settings), TASKS[:1])
+    losses = [progress.loss for progress in learner.learning(TASKS[1]) if progress.epochs == 30]
+    assert len(losses) == 30
+    assert all(after <= before + 1e-5 for before, after in pairwise(losses))
+    assert losses[-1] < losses[0]
+
+
+def test_a_task_is_learned_on_from_the_last_ones_solution_or_from_that_of_all():
+    hat = show(learner_of(McSgd), TASKS)
+    plain = show(learner_of(FineTune), TASKS)
+    assert same(state(hat.hat), state(plain.net))
+    assert not same(state(hat.net), state(plain.net))
+    bar = show(learner_of(McSgd, continue_from="bar"), TASKS)
+    assert bar.hat is None
+    assert not same(state(bar.net), state(hat.net))
+
+
+def test_learning_a_task_leaves_old_heads_alone_and_the_lines_move_them():
+    learner = show(learner_of(McSgd, replace(TINY, weight_decay=0.1)), TASKS[:1])
+    before = state(learner.hat.head("stripes"))
+    learner.learn(TASKS[1])
+    assert same(state(learner.hat.head("stripes")), before)
+    assert not same(state(learner.net.head("stripes")), before)
+
+
+def test_the_lines_use_memory_of_all_tasks_and_some_of_the_new_one(monkeypatch):
+    learner = show(learner_of(McSgd, memory_size=2, line_samples=9, line_points=1), TASKS[:1])
+    with embedded(monkeypatch) as passes:
+        learner.learn(TASKS[1])
+    past, new = passes[-2:]
+    assert row_set(past[2]) == row_set(learner.memory.x)
+    assert learner.memory.tasks == ("stripes", "dots")
+    assert learner.stored_samples == 2 * 2 + 2 * 3
+    assert len(new[2]) == 9
+    assert row_set(new[2]) < row_set(TASKS[1].train.x)
+
+
+def test_batch_norm_on_the_lines_uses_the_batch_and_answers_use_statistics_of_the_memory(monkeypatch):
+    learner = learner_of(McSgd, backbone=with_norm, memory_size=4)
+    show(learner, TASKS[:1])
+    with embedded(monkeypatch) as passes:
+        learner.learn(TASKS[1])
+    on_lines = [net for net, training, _ in passes if net.body[2].running_mean is None]
+    assert len(on_lines) == 2 * 5 * 1
+    assert not any(net.training for net in on_lines)
+    body = learner.net.body
+    inputs = body[1](body[0](learner.net.scaled(learner.memory.x))).detach()
+    torch.testing.assert_close(body[2].running_mean, inputs.mean(dim=0))
+    torch.testing.assert_close(body[2].running_var, inputs.var(dim=0))
+    assert body[2].momentum == 0.1
+
+
+def test_a_backbone_without_statistics_or_an_empty_memory_is_left_alone():
+    learner = show(learner_of(McSgd, memory_size=0), TASKS[:2])
+    assert learner.stored_samples == 0
+    measured = show(learner_of(FineTune, backbone=with_norm), TASKS[:1]).net
+    before = state(measured)
+    measure_norms(measured, Memory())
+    assert same(state(measured), before)
+
+
+def test_the_rate_decays_over_tasks_but_not_below_the_least(monkeypatch):
+    rates = []
+    original = torch.optim.SGD.step
+
+    def noting(optimizer, *arguments):
+        rates.append(optimizer.param_groups[0]["lr"])
+        return original(optimizer, *arguments)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", noting)
+    recipe = replace(TINY, schedule="constant")
+    show(learner_of(McSgd, recipe, lr_decay=0.5, line_lr=0.0), TASKS)
+    assert list(dict.fromkeys(rates)) == [0.05, 0.025, 0.0125]
+    rates.clear()
+    show(learner_of(McSgd, recipe, lr_decay=1e-3, line_lr=0.0), TASKS[:2])
+    assert rates[-1] == 5e-4
+
+
+def test_both_solutions_count_as_weights():
+    learner = show(learner_of(McSgd), TASKS[:2])
+    assert learner.weights == 2 * learner.net.weights
+    assert show(learner_of(McSgd, continue_from="bar"), TASKS[:2]).weights == learner.net.weights
+
+
+def test_one_head_for_all_tasks():
+    learner = show(learner_of(McSgd, shared_head=True), TASKS[::2])
+    assert len(learner.net.heads) == len(learner.hat.heads) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("line_points", 0),
+        ("line_batch", 0),
+        ("line_start", 1.5),
+        ("line_lr", -0.1),
+        ("lr_decay", 0.0),
+        ("memory_size", -1),
+    ],
+)
+def test_impossible_settings_are_refused_by_name(name, value):
+    with pytest.raises(SettingsError, match=f"{name} is {value}"):
+        McSgd(**{name: value})
