@@ -1,0 +1,49 @@
+"""The nets that HAT, APD and FedWeIT were published with."""
+
+import pytest
+import torch
+from torch import nn
+
+from zoolearn.errors import SettingsError
+from zoolearn.nets import BACKBONES, Net, alexnet_hat, lenet_apd
+
+
+def numbers(module, kind=""):
+    return sum(parameter.numel() for name, parameter in module.named_parameters() if name.endswith(kind))
+
+
+def test_the_net_of_hat_has_as_many_weights_as_published():
+    net = Net(alexnet_hat, (3, 32, 32))
+    assert net.weights == 6_503_872
+    for dataset, classes in enumerate((10, 100, 10, 10, 10, 43, 100, 10)):  # the eight data sets of its mixture
+        net.add_head(str(dataset), classes)
+    assert net.weights == 7_104_229  # the paper says 7.1 M
+
+
+def test_the_net_of_apd_has_as_many_weights_as_published():
+    body = lenet_apd((3, 32, 32))
+    assert numbers(body, "weight") == 2_986_500
+    assert numbers(body, "bias") == 1_370
+
+
+def test_the_net_of_hat_drops_as_many_units_as_published():
+    rates = [module.p for module in alexnet_hat((3, 32, 32), 0.2) if isinstance(module, nn.Dropout)]
+    assert rates == [0.2, 0.2, 0.5, 0.5, 0.5]
+    assert {module.p for module in alexnet_hat((3, 32, 32), 0.0) if isinstance(module, nn.Dropout)} == {0.0}
+
+
+@pytest.mark.parametrize("name", ["alexnet-hat", "lenet-apd"])
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 28, 28), (2, 9, 40), (3, 84, 84), (1, 3, 5)])
+def test_they_take_any_image_and_nothing_else(name, shape):
+    net = Net(BACKBONES[name], shape)
+    net.add_head("task", 3)
+    assert net(torch.zeros(2, *shape, dtype=torch.uint8), "task").shape == (2, 3)
+    with pytest.raises(SettingsError, match=rf"{name} takes images"):
+        Net(BACKBONES[name], (6,))
+
+
+def test_units_of_the_net_of_apd_are_normalised_across_channels():
+    x = torch.rand(1, 12, 2, 2)
+    norm = next(module for module in lenet_apd((3, 32, 32)) if isinstance(module, nn.LocalResponseNorm))
+    around = sum(x[:, place] ** 2 for place in range(1, 10))  # channel 5 and four on either side
+    assert torch.allclose(norm(x)[:, 5], x[:, 5] / (1 + 0.001 / 9 * around) ** 0.75)
