@@ -1,6 +1,6 @@
 """Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -26,11 +26,14 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
-def settings_form(settings: type) -> type:
+def settings_form(settings: type, defaults: Mapping[str, Any] | None = None) -> type:
     """A dataclass with a field for each setting of a learner or recipe; functions are chosen by name."""
     hints = get_type_hints(settings)
     own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
-    return make_dataclass(settings.__name__, [(s.name, _annotated(s, hints[s.name]), _default(s)) for s in own])
+    given = {name: field(default=value) for name, value in (defaults or {}).items()}
+    return make_dataclass(
+        settings.__name__, [(s.name, _annotated(s, hints[s.name]), given.get(s.name, _default(s))) for s in own]
+    )
 
 
 def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -11,17 +12,23 @@ from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.cli.flags import parse
 from zoolearn.methods import METHODS
 from zoolearn.nets import BACKBONES
+from zoolearn.presets import PRESETS
 
 
 @dataclass
 class ListOptions:
-    """Nothing to choose."""
+    """What to list."""
+
+    presets: Annotated[bool, tyro.conf.arg(help="the settings behind published numbers instead")] = False
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints methods, benchmarks and backbones, each with its idea in a line."""
-    parse(ListOptions, arguments, "zoo list", "The methods, benchmarks and backbones by name.")
+    """Prints methods, benchmarks and backbones, each with its idea in a line; or the presets with what they aim at."""
+    options = parse(ListOptions, arguments, "zoo list", "The methods, benchmarks and backbones by name.")
     console = Console()
+    if options.presets:
+        console.print(_presets())
+        return
     for title, table in (("methods", METHODS), ("benchmarks", BENCHMARKS), ("backbones", BACKBONES)):
         console.print(_listing(title, table))
 
@@ -32,3 +39,11 @@ def _listing(title: str, table: Mapping[str, Callable[..., Any]]) -> Table:
         first_sentence = " ".join((thing.__doc__ or "").partition("\n\n")[0].split())
         listing.add_row(name, first_sentence)
     return listing
+
+
+def _presets() -> Table:
+    table = Table("command", "aims at %", "published by", box=None, padding=(0, 2))
+    for preset in PRESETS:
+        command = f"zoo run {preset.method} {preset.benchmark} --preset {preset.name}"
+        table.add_row(command, preset.target, preset.source)
+    return table

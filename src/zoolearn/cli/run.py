@@ -15,6 +15,7 @@ from zoolearn.cli.flags import learner_from, optional, parse, settings_form
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
+from zoolearn.presets import Preset, find_preset
 from zoolearn.report import single_run
 from zoolearn.run import describe, progress
 from zoolearn.store import RunFolder
@@ -41,6 +42,10 @@ class RunOptions:
     checkpoint_every: Annotated[
         int | None, optional("N", "save an unfinished training every N epochs, so that at most N are lost", "never")
     ] = None
+    preset: Annotated[
+        str | None,
+        optional("NAME", "start from the settings behind a published number; see `zoo list --presets`", "none"),
+    ] = None
     threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
 
 
@@ -65,6 +70,9 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError(one_of("method", name, METHODS))
     method = METHODS[name]
     form = parse(_form(method), arguments[1:], f"zoo run {name}", _idea(method))
+    if form.run.preset is not None:
+        preset = find_preset(form.run.preset, name, form.benchmark)
+        form = parse(_form(method, preset), arguments[1:], f"zoo run {name}", _idea(method))
     learner = learner_from(method, form.learner, form.recipe)
     chosen = benchmark(form.benchmark, **vars(form.tasks))
     out = form.run.out or Path("runs") / f"{name}-{form.benchmark}-seed{learner.seed}"
@@ -72,18 +80,18 @@ def main(arguments: Sequence[str]) -> None:
     _run(learner, chosen, out, form.run.checkpoint_every, name)
 
 
-def _form(method: type[Learner]) -> type:
+def _form(method: type[Learner], preset: Preset | None = None) -> type:
     names = "one of: " + ", ".join(BENCHMARKS)
+    learner = settings_form(method, preset.learner if preset else None)
+    recipe = settings_form(Recipe, preset.recipe if preset else None)
     return make_dataclass(
         "Run",
         [
             ("benchmark", Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help=names)]),
             ("run", RunOptions, field(default_factory=RunOptions)),
             ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
-            *(
-                (name, form, field(default_factory=form))
-                for name, form in (("learner", settings_form(method)), ("recipe", settings_form(Recipe)))
-            ),
+            ("learner", learner, field(default_factory=learner)),
+            ("recipe", recipe, field(default_factory=recipe)),
         ],
     )
 

@@ -1,0 +1,172 @@
+"""Settings behind published numbers: a preset is one row of somebody's table, with the number that it aims at.
+
+`zoo run er split-cifar100 --preset tag-2022` starts from these settings; flags beside it still have their say.
+Accuracies are in percent, after all tasks, averaged over the tasks.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.files import Json
+
+SINGLE_PASS: dict[str, Json] = {
+    "epochs": 1,
+    "batch_size": 10,
+    "lr": 0.1,
+    "schedule": "constant",
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "dropout": 0.0,
+    "augment": "no",
+    "pixel_mean": 0.0,
+    "pixel_std": 1.0,
+}  # one pass, small batches, plain SGD, pixels in 0..1: the protocol that GEM began
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One published row: method, benchmark, settings, the accuracy that was published and by whom."""
+
+    name: str
+    method: str
+    benchmark: str
+    target: str
+    source: str
+    learner: Mapping[str, Json] = field(default_factory=dict)
+    recipe: Mapping[str, Json] = field(default_factory=dict)
+
+
+TAG_PAPER = "TAG (Malviya et al., 2022), 5 runs"
+ZOO_PAPER = "Model Zoo (Ramesh and Chaudhari, 2022)"
+ONE_CONV: dict[str, Json] = {"backbone": "resnet18-s-one-conv"}
+SMALL_MEMORY: dict[str, Json] = {"memory_size": 1, "memory_per": "class", "memory_batch": 10}
+TAG_ER: dict[str, Json] = {"memory_size": 100, "memory_batch": 10, "memory_loss": "added", "replay_from": 2}
+TAG_SGD: dict[str, Json] = {**SINGLE_PASS, "lr": 2.5e-4}
+STABLE: dict[str, Json] = {"lr_decay": 0.9}
+STABLE_SGD: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.8, "nesterov": False, "dropout": 0.1}
+SMALL_ZOO: dict[str, Json] = {"epochs": 1}
+
+
+def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[str, str]) -> tuple[Preset, ...]:
+    """The six single-epoch methods as TAG's authors ran them, on a stream of 20 tasks of 5 classes."""
+    settings: dict[str, tuple[dict[str, Json], dict[str, Json]]] = {
+        "fine-tune": ({}, SINGLE_PASS),
+        "ewc": ({"strength": 1.0, "fisher_samples": 200}, SINGLE_PASS),
+        "a-gem": (SMALL_MEMORY, SINGLE_PASS),
+        "er": (TAG_ER, SINGLE_PASS),
+        "stable-sgd": (STABLE, STABLE_SGD),
+        "tag": ({"contrast": 5.0}, TAG_SGD),
+    }
+    return tuple(
+        Preset(name, method, benchmark, targets[method], source, {**ONE_CONV, **learner}, recipe)
+        for method, (learner, recipe) in settings.items()
+        if method in targets
+    )
+
+
+PRESETS: tuple[Preset, ...] = (
+    *_single_epoch_rows(
+        "tag-2022",
+        "split-cifar100",
+        TAG_PAPER,
+        {
+            "fine-tune": "51.36 ± 3.21",
+            "ewc": "49.06 ± 3.44 (with a faulty Fisher)",
+            "a-gem": "54.25 ± 2.00",
+            "er": "59.14 ± 1.77",
+            "tag": "62.79 ± 0.29",
+        },
+    ),
+    *_single_epoch_rows(
+        "zoo-2022",
+        "coarse-cifar100",
+        ZOO_PAPER,
+        {
+            "fine-tune": "34.52",
+            "ewc": "34.71",
+            "a-gem": "37.23",
+            "er": "41.36",
+            "stable-sgd": "37.27",
+            "tag": "43.33",
+        },
+    ),
+    *(
+        Preset("zoo-2022", method, benchmark, target, ZOO_PAPER, learner, SMALL_ZOO)
+        for method, benchmark, target, learner in (
+            ("isolated", "split-cifar100", "71.6", {}),
+            ("model-zoo", "split-cifar100", "73.67", {}),
+            ("isolated", "coarse-cifar100", "58.72", {}),
+            ("model-zoo", "coarse-cifar100", "60.3", {}),
+            ("isolated", "split-miniimagenet", "65.8", {}),
+            ("model-zoo", "split-miniimagenet", "81.05 (see docs)", {}),
+        )
+    ),
+    Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
+    Preset(
+        "stable-2020",
+        "stable-sgd",
+        "split-cifar100",
+        "59.9",
+        "Stable-SGD (Mirzadeh et al., 2020), with its author's corrections",
+        {**ONE_CONV, "lr_decay": 0.85},
+        {**STABLE_SGD, "lr": 0.15},
+    ),
+    Preset(
+        "mc-2021",
+        "mc-sgd",
+        "split-cifar100",
+        "63.30",
+        "MC-SGD (Mirzadeh et al., 2021)",
+        {
+            "backbone": "resnet18-s",
+            "memory_size": 1,
+            "memory_per": "class",
+            "line_start": 0.01,
+            "line_lr": 0.005,
+            "exact_gradient": False,
+        },
+        {**SINGLE_PASS, "batch_size": 64, "momentum": 0.8, "nesterov": False},
+    ),
+    *(
+        Preset(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s", **learner}, recipe)
+        for name, method, target, source, learner, recipe in (
+            (
+                "gem-2017",
+                "gem",
+                "67.8",
+                "GEM (Lopez-Paz and Ranzato, 2017)",
+                {"memory_size": 256, "memory_per": "task", "memory_strength": 0.5},
+                SINGLE_PASS,
+            ),
+            (
+                "agem-2019",
+                "a-gem",
+                "62.3 ± 1.24 (17 random tasks)",
+                "A-GEM (Chaudhry et al., 2019)",
+                {"memory_size": 13, "memory_per": "class", "memory_batch": 1300},
+                {**SINGLE_PASS, "lr": 0.03},
+            ),
+            (
+                "mega-2020",
+                "mega-ii",
+                "66.12 (17 random tasks)",
+                "MEGA (Guo et al., 2020)",
+                {"memory_size": 13, "memory_per": "class", "memory_batch": 256},
+                {**SINGLE_PASS, "lr": 0.03},
+            ),
+        )
+    ),
+)
+
+
+def find_preset(name: str, method: str, benchmark: str) -> Preset:
+    """The preset of this name for a method on a benchmark; an error lists those that there are.
+
+    >>> find_preset("tag-2022", "er", "split-cifar100").target
+    '59.14 ± 1.77'
+    """
+    here = {preset.name: preset for preset in PRESETS if (preset.method, preset.benchmark) == (method, benchmark)}
+    if name not in here:
+        raise SettingsError(f"{method} on {benchmark}: {one_of('preset', name, here)}; see `zoo list --presets`")
+    return here[name]

@@ -1,0 +1,51 @@
+from dataclasses import fields
+
+import pytest
+
+from zoolearn.benchmarks import BENCHMARKS
+from zoolearn.cli import main
+from zoolearn.errors import SettingsError
+from zoolearn.methods import METHODS
+from zoolearn.presets import PRESETS, Preset, find_preset
+from zoolearn.train import Recipe
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")
+def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
+    assert preset.benchmark in BENCHMARKS
+    method = METHODS[preset.method]
+    assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
+    learner = method.from_settings({**preset.learner, "recipe": dict(preset.recipe)})
+    assert learner.settings()["recipe"] == {**learner_recipe(), **preset.recipe}
+
+
+def learner_recipe():
+    return {setting.name: getattr(Recipe(), setting.name) for setting in fields(Recipe)}
+
+
+def test_no_preset_hides_another():
+    keys = [(preset.name, preset.method, preset.benchmark) for preset in PRESETS]
+    assert len(set(keys)) == len(keys)
+
+
+def test_an_unknown_preset_is_corrected():
+    with pytest.raises(SettingsError, match="did you mean 'tag-2022'"):
+        find_preset("tag-202", "er", "split-cifar100")
+
+
+def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
+    preset = Preset("toy", "isolated", "split-digits", "1", "us", {"backbone": "mlp-100"}, {"epochs": 1, "lr": 0.5})
+    monkeypatch.setattr("zoolearn.presets.PRESETS", (preset,))
+    words = ["run", "isolated", "split-digits", "--first-tasks", "1", "--preset", "toy", "--lr", "0.25"]
+    main([*words, "--out", str(tmp_path)])
+    from zoolearn.results import Results
+
+    settings = Results.load(tmp_path).settings
+    assert (settings["backbone"], settings["recipe"]["epochs"], settings["recipe"]["lr"]) == ("mlp-100", 1, 0.25)
+
+
+def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["list", "--presets"])
+    out = capsys.readouterr().out
+    assert all(f"--preset {preset.name}" in out and preset.target in out for preset in PRESETS)
