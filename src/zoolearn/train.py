@@ -344,6 +344,11 @@ def _balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
     return torch.stack([torch.randperm(new, generator=rng), past], dim=1).reshape(-1)
 
 
+def steps_per_epoch(rows: int, batch_size: int) -> int:
+    """How many batches an epoch over so many rows has."""
+    return len(_batch_sizes(rows, batch_size))
+
+
 def _batch_sizes(rows: int, batch_size: int) -> list[int]:
     """Full batches and the rest; a rest of one row joins the batch before it, since batch-norm cannot take one row.
 
