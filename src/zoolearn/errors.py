@@ -6,6 +6,7 @@ ZooError
 ├── SettingsError    a setting with an impossible value, or one that differs from a run's record
 ├── UnknownTask      a question about a task that the learner never met
 ├── StoreError       a file or folder that is damaged, foreign, newer, or cannot be written
+├── WorkerDied       a worker process ended without a word
 └── Diverged         training produced a loss that is not a finite number
 
 Each message names the thing, the value and the way out.
@@ -37,6 +38,10 @@ class UnknownTask(ZooError):
 
 class StoreError(ZooError):
     """A file or folder that is damaged, foreign, newer than this version, or cannot be written."""
+
+
+class WorkerDied(ZooError):
+    """A worker process ended without a word."""
 
 
 class Diverged(ZooError):

@@ -1,0 +1,45 @@
+"""How many cores this process may use, and how many threads it should: never more threads than cores."""
+
+import os
+from pathlib import Path
+
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: its CPU affinity, within the limit of its container; at least 1."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limit = container_limit(CONTROL_GROUPS)
+    return affinity if limit is None else max(1, min(affinity, int(limit)))
+
+
+def container_limit(groups: Path) -> float | None:
+    """The cores' worth of time that a container grants (control groups version 2, then 1), None without a limit."""
+    for read in (_version_2, _version_1):
+        try:
+            return read(groups)
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _version_2(groups: Path) -> float | None:
+    quota, period = (groups / "cpu.max").read_text(encoding="ascii").split()
+    return None if quota == "max" else int(quota) / int(period)
+
+
+def _version_1(groups: Path) -> float | None:
+    quota = int((groups / "cpu" / "cpu.cfs_quota_us").read_text(encoding="ascii"))
+    period = int((groups / "cpu" / "cpu.cfs_period_us").read_text(encoding="ascii"))
+    return None if quota <= 0 else quota / period
+
+
+def default_threads() -> int:
+    """Threads of one training: what OMP_NUM_THREADS says, within the usable cores; otherwise one.
+
+    One, because two threads of a small net need each other many times in a millisecond: when another program takes one
+    of their cores, both wait (docs/speed.md has the numbers). And because sums over several threads round otherwise:
+    with one, a run is the same on every number of cores.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(int(asked), usable_cores()) if asked.isdigit() and int(asked) > 0 else 1
