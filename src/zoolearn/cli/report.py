@@ -1,5 +1,6 @@
-"""`zoo report DIR...`: one table of many runs."""
+"""`zoo report DIR...`: one table of many runs, or a page with every figure."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Annotated, Literal
 import tyro
 from rich.console import Console
 
-from zoolearn.cli.flags import parse
-from zoolearn.report import RENDERERS, find_runs, report, text
+from zoolearn.cli.flags import optional, parse
+from zoolearn.files import save_text
+from zoolearn.report import RENDERERS, Table, find_runs, report, text
 from zoolearn.results import Results
 
 
@@ -20,17 +22,36 @@ class ReportOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="DIR...", help="run folders, or folders that hold run folders at any depth"),
+        tyro.conf.arg(metavar="DIR...", help="run folders, or folders that hold run and study folders at any depth"),
     ]
     format: Annotated[Literal["text", "markdown", "latex"], tyro.conf.arg(help="what to print")] = "text"
+    html: Annotated[
+        Path | None, optional("FILE", "write one self-contained page with every figure", "print a table")
+    ] = None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints one table, a row for each group of runs that differ only in their seed."""
+    """Prints one table, a row for each group of runs that differ only in their seed; or writes a page."""
     options = parse(ReportOptions, arguments, "zoo report", "One table of many runs: mean and deviation over seeds.")
-    table = report([Results.load(path) for path in find_runs(options.runs or (Path("runs"),))])
+    folders = options.runs or (Path("runs"),)
+    if options.html is not None:
+        write_page(folders, options.html, ["zoo", "report", *arguments])
+        return
+    table = report([Results.load(path) for path in find_runs(folders)])
     console = Console()
     if options.format == "text" and console.is_terminal:
         print(text(table, console.width))
     else:
         print(RENDERERS[options.format](table))
+
+
+def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:
+    """Writes the page of all runs and studies below the folders, and says how much it weighs."""
+    from zoolearn.pages import page
+    from zoolearn.pages.sources import gathered
+
+    results, figures = gathered(folders)
+    tables: list[tuple[str, Table]] = [("Runs", report(results))] if results else []
+    save_text(file, page("zoolearn: runs and studies", tables, figures, command))
+    size = file.stat().st_size / 1e6
+    print(f"{file}: {len(results)} runs, {len(figures)} figures, {size:.2f} MB, no network needed", file=sys.stderr)

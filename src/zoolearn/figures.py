@@ -1,0 +1,175 @@
+"""What a figure shows, as plain data: pages draw it with plotly, `zoo plot` with matplotlib, CSV writes it down.
+
+A `Figure` holds one chart, or several to choose from (its frames). A chart is a `Plot` (panels of series) or a `Map`
+(a coloured matrix). Numbers are as people read them: accuracies in percent.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Literal
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.files import Json
+
+Number = float | None
+Style = Literal["line", "points", "crosses", "dashes"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points in order; `spread` is what to draw around each, a deviation or an error (None: nothing known)."""
+
+    name: str
+    x: Sequence[float | str]
+    y: Sequence[Number]
+    spread: Sequence[Number] = ()
+    style: Style = "line"
+    colour: int = 0  # a place in the palette, so that one method has one colour in all panels
+    notes: Sequence[str] = ()  # one for each point, said on hover
+
+    def __post_init__(self) -> None:
+        for name in ("x", "y", "spread", "notes"):
+            if (values := getattr(self, name)) and len(values) != len(self.x):
+                raise DataError(f"series {self.name!r} has {len(self.x)} points but {len(values)} in {name}")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    series: Sequence[Series]
+    x_label: str = ""
+    log_x: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Panels side by side that share what is measured upwards."""
+
+    panels: Sequence[Panel]
+    y_label: str
+    log_y: bool = False
+    share_y: bool = True
+
+    def table(self) -> tuple[list[str], list[list[Json]]]:
+        """Header and rows of the data."""
+        header = ["panel", "series", "x", "y", "spread", "note"]
+        return header, [list(row) for row in self._rows()]
+
+    def _rows(self) -> Iterator[tuple[Json, ...]]:
+        for panel in self.panels:
+            for series in panel.series:
+                for place, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
+                    spread = series.spread[place] if series.spread else None
+                    yield panel.title, series.name, x, y, spread, series.notes[place] if series.notes else ""
+
+
+@dataclass(frozen=True)
+class Map:
+    """A matrix drawn as coloured cells: `rows` from top to bottom, `columns` from left to right.
+
+    `shades` are what is coloured where that is not the value itself; `centred` shades mean good above 0 and bad below.
+    """
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: Sequence[Sequence[Number]]
+    row_label: str
+    column_label: str
+    value_label: str
+    spread: Sequence[Sequence[Number]] = ()
+    shades: Sequence[Sequence[Number]] = ()
+    centred: bool = False
+    marks: Sequence[Sequence[bool]] = ()  # cells with a dot
+    mark_label: str = ""
+    notes: Sequence[Sequence[str]] = ()  # said on hover
+
+    def __post_init__(self) -> None:
+        for name in ("values", "spread", "shades", "marks", "notes"):
+            cells = getattr(self, name)
+            if cells and [len(row) for row in cells] != [len(self.columns)] * len(self.rows):
+                raise DataError(f"the {name} of a map are not {len(self.rows)} rows of {len(self.columns)} columns")
+
+    def table(self) -> tuple[list[str], list[list[Json]]]:
+        """Header and rows of the data, a line for each cell that has a value."""
+        extras = [name for name in ("spread", "shades", "marks", "notes") if getattr(self, name)]
+        header = [self.row_label, self.column_label, self.value_label, *extras]
+        return header, [
+            [row, column, self.values[r][c], *(getattr(self, name)[r][c] for name in extras)]
+            for r, row in enumerate(self.rows)
+            for c, column in enumerate(self.columns)
+            if self.values[r][c] is not None
+        ]
+
+
+Chart = Plot | Map
+KINDS: dict[str, type[Plot] | type[Map]] = {"plot": Plot, "map": Map}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A named chart with its caption, or several under the names that `choice` chooses between."""
+
+    name: str  # of its files
+    title: str
+    caption: str
+    frames: Mapping[str, Chart]
+    choice: str = ""
+    commands: Sequence[str] = ()
+    section: str = ""
+    first: str = ""  # the frame to show first
+    extra: Mapping[str, Json] = field(default_factory=dict)  # single numbers worth keeping with the figure
+
+    def csv(self) -> str:
+        """All frames as one table."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        header: list[str] = []
+        for name, chart in self.frames.items():
+            columns, rows = chart.table()
+            lead = [self.choice] if len(self.frames) > 1 else []
+            if [*lead, *columns] != header:
+                header = [*lead, *columns]
+                writer.writerow(header)
+            writer.writerows([*([name] if lead else []), *row] for row in rows)
+        return out.getvalue()
+
+    def to_json(self) -> dict[str, Json]:
+        """The figure as plain data."""
+        frames = [
+            {"name": name, "kind": next(kind for kind, cls in KINDS.items() if isinstance(chart, cls)), **asdict(chart)}
+            for name, chart in self.frames.items()
+        ]
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "frames"}
+        return {**own, "commands": list(self.commands), "extra": dict(self.extra), "frames": frames}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Json]) -> "Figure":
+        """The figure that `to_json` gave."""
+        try:
+            frames = {frame["name"]: _chart(frame) for frame in content["frames"]}
+            return cls(**{**content, "frames": frames})
+        except (KeyError, TypeError, DataError) as error:
+            raise StoreError(f"not a figure: {error}") from error
+
+
+def _chart(content: Mapping[str, Json]) -> Chart:
+    values = {name: value for name, value in content.items() if name not in ("name", "kind")}
+    if content["kind"] == "map":
+        return Map(**values)
+    panels = [
+        Panel(**{**panel, "series": [Series(**series) for series in panel["series"]]}) for panel in values["panels"]
+    ]
+    return Plot(**{**values, "panels": panels})
+
+
+def percents(fractions: Iterable[Number]) -> list[Number]:
+    """Fractions as percentages, to a hundredth of a point.
+
+    >>> percents([0.73456, None])
+    [73.46, None]
+    """
+    return [None if fraction is None else round(100 * fraction, 2) for fraction in fractions]

@@ -1,0 +1,35 @@
+"""What there is to show below some folders: runs, and the studies made of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from zoolearn.errors import StoreError
+from zoolearn.evidence import figures as run_figures
+from zoolearn.figures import Figure
+from zoolearn.report import find_runs
+from zoolearn.results import Results
+from zoolearn.studies.study import Study, find_studies
+
+
+def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
+    """Runs and all figures; the runs that are parts of a study are shown by the study alone."""
+    for folder in folders:
+        if not folder.exists():
+            raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
+    studies = find_studies(folders)
+    results = [Results.load(path) for path in _runs(folders) if not _inside(path, studies)]
+    if not results and not studies:
+        raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
+    drawn = run_figures(results) if results else []
+    for folder in studies:
+        drawn += Study.load(folder).figures
+    return results, drawn
+
+
+def _runs(folders: Sequence[Path]) -> list[Path]:
+    with_runs = [folder for folder in folders if folder.is_file() or any(folder.rglob(Results.FILE))]
+    return find_runs(with_runs)
+
+
+def _inside(path: Path, studies: Sequence[Path]) -> bool:
+    return any(study.resolve() in path.resolve().parents for study in studies)
