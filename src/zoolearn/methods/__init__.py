@@ -5,6 +5,7 @@ from zoolearn.methods.a_gem import AGem
 from zoolearn.methods.er import Er
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.gem import Gem
+from zoolearn.methods.hat import Hat
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.mc_sgd import McSgd
 from zoolearn.methods.mega_ii import MegaII
@@ -32,4 +33,5 @@ METHODS: dict[str, type[Learner]] = {
     "mega-ii": MegaII,
     "tag": Tag,
     "mc-sgd": McSgd,
+    "hat": Hat,
 }
