@@ -14,7 +14,11 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
     "run": Command("run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
-    "report": Command("report", "report DIR...", "one table of many runs, averaged over seeds"),
+    "report": Command(
+        "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
+    ),
+    "plot": Command("plot", "plot DIR...", "the same figures as pdf, png or svg files"),
+    "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
     "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
     "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
 }
