@@ -12,6 +12,7 @@ from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.ogd import Ogd
+from zoolearn.methods.progressive import Progressive
 from zoolearn.methods.si import Si
 from zoolearn.methods.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
@@ -34,4 +35,5 @@ METHODS: dict[str, type[Learner]] = {
     "tag": Tag,
     "mc-sgd": McSgd,
     "hat": Hat,
+    "progressive": Progressive,
 }

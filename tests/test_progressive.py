@@ -1,0 +1,161 @@
+"""Progressive Nets: frozen columns, what new ones hear of them, and how large it all is."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from toys import TINY, benchmark, pictures, same, show, state, with_norm
+from zoolearn.errors import SettingsError
+from zoolearn.methods.progressive import LATERALS, Progressive, Shortcut
+from zoolearn.nets import Net, lenet_apd, mlp, mlp_100, resnet18_s, resnet18_s_one_conv, small_conv, wrn_16_4
+from zoolearn.taskweight import Norm
+
+HARSH = replace(TINY, momentum=0.9, weight_decay=0.1, dropout=0.3)
+BOTH = pytest.mark.parametrize("lateral", LATERALS.values(), ids=LATERALS)
+RESIDUAL = (resnet18_s, resnet18_s_one_conv, wrn_16_4)
+
+
+def logits(learner, task):
+    net = next(net for net in learner.columns if task.name in net.places)
+    with torch.no_grad():
+        return net.eval()(task.test.x, task.name)
+
+
+def forget_laterals(net):
+    """Cuts a column off from the older ones."""
+    own = net.body.traced(torch.zeros(1, *net.shape), [_silence(column, net.shape) for column in net.body.older])
+    with torch.no_grad():
+        for name, parameter in net.body.laterals.named_parameters():
+            if "join" in name:
+                parameter.zero_()
+        for head in net.heads:
+            head.weight[:, own.features.shape[1] :] = 0
+
+
+def _silence(column, shape):
+    heard = []
+    for older in column.older:
+        heard.append(older.traced(torch.zeros(1, *shape), heard))
+    return column.traced(torch.zeros(1, *shape), heard)
+
+
+@BOTH
+@pytest.mark.parametrize("backbone", [mlp_100, small_conv, with_norm])
+def test_old_columns_and_their_answers_stay_bit_for_bit(backbone, lateral):
+    tasks = benchmark(3)
+    learner = Progressive(backbone=backbone, recipe=HARSH, lateral=lateral)
+    columns, answers = [], {}
+    for task in tasks:
+        learner.learn(task)
+        columns.append(state(learner.columns[-1]))
+        answers[task.name] = logits(learner, task)
+    assert all(same(state(net), before) for net, before in zip(learner.columns, columns, strict=True))
+    assert all(torch.equal(logits(learner, task), answers[task.name]) for task in tasks)
+
+
+def test_training_mode_does_not_reach_old_columns():
+    first, second = benchmark(2)
+    learner = show(Progressive(backbone=small_conv, recipe=HARSH), [first])
+    net = learner.new_net([second], seed=0).train()
+    old = learner.columns[0].body
+    assert net.body.older == (old,)
+    assert not any(module.training for module in old.modules())
+    assert not any(parameter.requires_grad for parameter in old.parameters())
+    assert not set(map(id, old.parameters())) & set(map(id, net.parameters()))
+    assert any(isinstance(module, Norm) and module.training for module in net.modules())
+
+
+@BOTH
+@pytest.mark.parametrize("backbone", [mlp_100, small_conv, lenet_apd, *RESIDUAL])
+def test_a_column_that_hears_nothing_is_a_net_of_its_own(backbone, lateral):
+    tasks = [pictures(name, per_class=4, shape=(3, 8, 8)) for name in ("stripes", "dots")]
+    recipe = replace(TINY, epochs=1)
+    learner = show(Progressive(backbone=backbone, recipe=recipe, lateral=lateral), tasks[:1])
+    column = learner.new_net([tasks[1]], seed=5).eval()
+    alone = Net(backbone, (3, 8, 8), dropout=recipe.dropout, seed=5).eval()
+    alone.add_head("dots", 2)
+    x = tasks[1].test.x
+    with torch.no_grad():
+        alone.head("dots").weight.copy_(column.head("dots").weight[:, : alone.features])
+        assert not torch.allclose(column(x, "dots"), alone(x, "dots"), atol=1e-4)
+        forget_laterals(column)
+        assert torch.allclose(column(x, "dots"), alone(x, "dots"), atol=1e-5)
+
+
+def test_a_linear_lateral_adds_what_the_same_layer_of_the_old_column_takes_in():
+    first, second = benchmark(2)
+    learner = show(Progressive(backbone=mlp_100, recipe=HARSH), [first])
+    net = learner.new_net([second], seed=0).eval()
+    old, new = learner.columns[0].body.stages, net.body.stages
+    laterals = [net.body.laterals[str(place)].join.weight for place in range(2)]
+    x = net.scaled(second.test.x)
+    with torch.no_grad():
+        hidden = [x.flatten(1), torch.relu(old[1](x.flatten(1)))]
+        own = torch.relu(new[1](hidden[0]) + hidden[0] @ laterals[0].T)
+        own = torch.relu(new[4](own) + hidden[1] @ laterals[1].T)
+        both = torch.cat([own, learner.columns[0].embed(second.test.x)], dim=1)
+        assert torch.allclose(net.embed(second.test.x), both, atol=1e-5)
+
+
+def test_what_an_old_column_says_is_what_it_was_trained_with():
+    tasks = benchmark(3)
+    learner = show(Progressive(backbone=mlp_100, recipe=HARSH), tasks[:2])
+    net = learner.new_net([tasks[2]], seed=0).eval()
+    with torch.no_grad():
+        x = tasks[2].test.x
+        features = [column.embed(x)[:, :100] for column in learner.columns]
+        assert torch.equal(net.embed(x)[:, 100:], torch.cat(features, dim=1))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 4])
+def test_linear_columns_are_counted_by_hand(tasks):
+    names = [pictures(f"task {number}", 3) for number in range(tasks)]
+    learner = show(Progressive(backbone=mlp, recipe=replace(TINY, epochs=1)), names)
+    column = (64 * 256 + 256) + (256 * 256 + 256) + (256 * 3 + 3)
+    pair = 64 * 256 + 256 * 256 + 256 * 3
+    assert learner.weights == tasks * column + tasks * (tasks - 1) // 2 * pair
+    assert learner.stored_samples == 0
+
+
+def test_adapters_are_counted_by_hand():
+    learner = show(Progressive(backbone=mlp_100, recipe=TINY, lateral=LATERALS["adapter"]), benchmark(3))
+    column = (64 * 100 + 100) + (100 * 100 + 100)
+    heads = (101 * 2) + (201 * 3) + (301 * 2)
+    adapters = sum(older + (older * 100 * 100 + 100) + 100 * 100 for older in (1, 2))
+    assert learner.weights == 3 * column + heads + adapters
+
+
+@pytest.mark.parametrize("backbone", RESIDUAL)
+def test_a_residual_block_hears_before_its_last_activation(backbone):
+    learner = show(
+        Progressive(backbone=backbone, recipe=replace(TINY, epochs=1)), [pictures(per_class=4, shape=(3, 8, 8))]
+    )
+    net = learner.new_net([pictures("dots", shape=(3, 8, 8))], seed=0)
+    blocks = [stage for stage in net.body.stages if hasattr(stage, "shortcut")]
+    opened = [isinstance(block.shortcut, Shortcut) for block in blocks]
+    assert len(net.body.laterals) == len(blocks) + 1
+    assert all(opened) or backbone is wrn_16_4  # which has no last activation
+
+
+def test_an_episode_evaluates_and_saves_its_own_column_only():
+    tasks = benchmark(2)
+    learner = show(Progressive(backbone=mlp_100, recipe=TINY), tasks)
+    assert list(learner.evaluate(tasks)) == [tasks[1].name]
+    assert list(learner.save().parts) == ["columns/0002"]
+
+
+def test_a_body_that_is_no_sequence_is_refused():
+    class Whole(nn.Module):
+        def __init__(self, pixels):
+            super().__init__()
+            self.layer = nn.Linear(pixels, 4)
+
+        def forward(self, x):
+            return self.layer(x.flatten(1))
+
+    learner = Progressive(backbone=lambda shape, dropout: Whole(64), recipe=TINY)
+    with pytest.raises(SettingsError, match="cannot feed the Whole"):
+        learner.learn(pictures())
+    assert learner.episode == 0
