@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+_LATER = {"ModelZooClassifier": "estimator"}  # names that bring scikit-learn with them, only when they are asked for
+
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":  # asked by Python itself
         raise AttributeError(f"module 'zoolearn' has no attribute {name!r}")
     if name != "run" and find_spec(f"zoolearn.{name}"):
         return import_module(f"zoolearn.{name}")
+    if name in _LATER:
+        return getattr(import_module(f"zoolearn.{_LATER[name]}"), name)
     public = import_module("zoolearn.public")
     globals().update({"__all__": public.__all__} | {known: getattr(public, known) for known in public.__all__})
     if name not in globals():
@@ -29,7 +33,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *import_module("zoolearn.public").__all__})
+    return sorted({*globals(), *_LATER, *import_module("zoolearn.public").__all__})
 
 
 class _Package(ModuleType):

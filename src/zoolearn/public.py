@@ -23,6 +23,7 @@ from zoolearn.run import episodes, progress, run
 from zoolearn.store import load
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Progress, Recipe, fit
+from zoolearn.zoo import Zoo, new, open
 
 __all__ = [
     "BACKBONES",
@@ -48,6 +49,7 @@ __all__ = [
     "StoreError",
     "Task",
     "UnknownTask",
+    "Zoo",
     "ZooError",
     "accuracy",
     "average_accuracy",
@@ -60,6 +62,8 @@ __all__ = [
     "forward_transfer",
     "load",
     "mlp",
+    "new",
+    "open",
     "progress",
     "released",
     "resnet18_s",

@@ -1,0 +1,10 @@
+"""People's own data: folders of images, arrays, tables and saved data sets become rows that a zoo can take in.
+
+A `Source` knows its labels at once and reads its rows in blocks when they are needed, so that nothing has to fit in memory.
+"""
+
+from zoolearn.inputs.find import source_of
+from zoolearn.inputs.look import Look
+from zoolearn.inputs.source import Block, Broken, Source
+
+__all__ = ["Block", "Broken", "Look", "Source", "source_of"]

@@ -1,0 +1,133 @@
+"""Tables: a CSV or Parquet file with paths of images and labels, or with columns of features and a label."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError, MissingData, one_of
+from zoolearn.inputs.arrays import texts
+from zoolearn.inputs.pictures import SUFFIXES
+from zoolearn.inputs.source import Numbers, Pictures, Source
+
+LABEL_NAMES = ("label", "labels", "class", "target", "y")
+PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what, where the names do not tell: the label, and columns to leave out."""
+
+    label: str | None = None
+    ignore: tuple[str, ...] = ()
+
+
+def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
+    """A text table with a header line; commas, semicolons or tabs."""
+    return table_source(path, _read_csv(path), columns, labelled=labelled)
+
+
+def parquet_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
+    """A Parquet file; needs the extra `tables`."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingData(f"reading {path} needs pyarrow; install it with: pip install 'zoolearn[tables]'") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except (ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} is not a whole Parquet file ({error}); write it again") from error
+    read = {name: table.column(name).to_numpy() for name in table.column_names}
+    return table_source(path, read, columns, labelled=labelled)
+
+
+def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns, *, labelled: bool) -> Source:
+    """The rows of a table whose columns were read: images if one column holds their paths, else features."""
+    for name in (*columns.ignore, *([columns.label] if columns.label else [])):
+        if name not in table:
+            raise DataError(f"{path}: {one_of('column', name, table)}")
+    label = columns.label or _named(table, LABEL_NAMES)
+    if labelled and label is None:
+        raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
+    labels = texts(_whole(path, table[label], label), f"{path}, column {label!r}") if labelled and label else None
+    rest = {name: values for name, values in table.items() if name != label and name not in columns.ignore}
+    paths = _named(rest, PATH_NAMES, _holds_images)
+    if paths is not None:
+        names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
+        return Pictures(str(path), names, labels)
+    return Numbers(str(path), _features(path, rest), labels)
+
+
+def _named(
+    table: Mapping[str, NDArray[Any]], names: Sequence[str], holds: Callable[[NDArray[Any]], bool] = lambda _: True
+) -> str | None:
+    return next((name for name in table if name.strip().lower() in names and holds(table[name])), None)
+
+
+def _holds_images(values: NDArray[Any]) -> bool:
+    return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
+
+
+def _whole(path: Path, values: NDArray[Any], name: str) -> NDArray[Any]:
+    if values.dtype.kind == "O":
+        missing = [row for row, value in enumerate(values) if value is None or value == ""]
+        if missing:
+            raise DataError(f"{path}, column {name!r}: row {missing[0] + 1} has no label; {len(missing)} lack one")
+        return np.array([str(value) for value in values])
+    if values.dtype.kind == "U" and (values == "").any():
+        raise DataError(f"{path}, column {name!r}: row {int((values == '').argmax()) + 1} has no label")
+    return values
+
+
+def _features(path: Path, table: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    if not table:
+        raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
+    features = np.empty((len(next(iter(table.values()))), len(table)), np.float32)
+    for place, (name, values) in enumerate(table.items()):
+        features[:, place] = _numbers(path, name, values)
+    return features
+
+
+def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]:
+    if values.dtype.kind not in "uifb":
+        for row, value in enumerate(values):
+            try:
+                float(value)
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    f"{path}, column {name!r}: row {row + 1} is {value!r}, not a number; if it is no feature, "
+                    f"leave the column out with --ignore {name!r}"
+                ) from error
+    return values.astype(np.float32)
+
+
+def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            first = file.readline()
+            delimiter = max(",;\t", key=first.count)
+            header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+            rows = list(csv.reader(file, delimiter=delimiter))
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        raise DataError(f"{path} is not a text table ({error}); save it as CSV in UTF-8") from error
+    if len(header) < 2 or len(set(header)) < len(header):
+        raise DataError(
+            f"{path} starts with {first[:80].rstrip()!r}; its first line must name two or more columns, each once"
+        )
+    rows = [row for row in rows if row]
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(header):
+            raise DataError(f"{path}, line {number}: {len(row)} values for {len(header)} columns")
+    if not rows:
+        raise DataError(f"{path} has a header but no rows")
+    return {name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}

@@ -1,0 +1,128 @@
+"""One task as one file for other programs: raw inputs in, the zoo's averaged probabilities out.
+
+`onnx` is read by onnxruntime and many others; `torch` is a program of `torch.export`, loaded with `torch.export.load`: a
+graph and plain tensors, no code of ours and no pickled objects. Both take any number of rows.
+"""
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoolearn.errors import MissingData, SettingsError, StoreError
+from zoolearn.files import replacing
+from zoolearn.nets import Net
+from zoolearn.task import Task
+
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
+ROWS_CHECKED = 64
+TOLERANCE = 1e-4
+INPUT, OUTPUT = "inputs", "probabilities"
+
+Answer = Callable[[Tensor, str], Tensor]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was checked: its size, the rows that were compared, and the largest difference from the zoo."""
+
+    path: Path
+    bytes: int
+    rows: int
+    difference: float
+    members: int
+
+
+class Ensemble(nn.Module):
+    """The members that answer for one task, as a module of raw inputs."""
+
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
+        super().__init__()
+        self.bodies = nn.ModuleList(net.body for net, _ in nets)
+        self.heads = nn.ModuleList(net.head(task) for net, _ in nets)
+        total = sum(share for _, share in nets)
+        self.weights = [share / total for _, share in nets]
+        self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
+        self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The weighted average of the members' probabilities."""
+        if x.dtype == torch.uint8:
+            x = x.to(torch.float32) * self.scale - self.shift
+        votes = [
+            weight * torch.softmax(head(body(x)), dim=1)
+            for body, head, weight in zip(self.bodies, self.heads, self.weights, strict=True)
+        ]
+        return torch.stack(votes).sum(dim=0)
+
+
+def export(
+    nets: Sequence[tuple[Net, float]], task: Task, path: Path, to: Literal["onnx", "torch"], answer: Answer
+) -> Exported:
+    """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name."""
+    if to not in SUFFIXES:
+        raise SettingsError(f"export to {to!r}; give onnx or torch")
+    ensemble = Ensemble(nets, task.name).cpu().eval()
+    rows = task.test.x[:ROWS_CHECKED]
+    sample = torch.zeros(2, *task.shape, dtype=rows.dtype)  # never a stored row: programs carry their example inputs
+    with replacing(path) as part:
+        named = part.with_name(part.name + SUFFIXES[to])  # the writers look at the end of the name
+        try:
+            asked = _write_onnx if to == "onnx" else _write_torch
+            found = asked(ensemble, sample, named, task, rows)
+            difference = float((found - answer(rows, task.name)).abs().max())
+            if not difference <= TOLERANCE:
+                raise StoreError(
+                    f"the exported file answers differently from the zoo, by up to {difference:.2g}; not written"
+                )
+            os.replace(named, part)
+        finally:
+            named.unlink(missing_ok=True)
+    return Exported(path, path.stat().st_size, len(rows), difference, len(nets))
+
+
+def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: Task, rows: Tensor) -> Tensor:
+    program = torch.export.export(ensemble, (sample,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+    notes = {"task.json": json.dumps({"task": task.name, "classes": task.classes})}
+    torch.export.save(program, path, extra_files=notes)
+    with torch.inference_mode():
+        answers: Tensor = torch.export.load(path).module()(rows)
+    return answers.clone()
+
+
+def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: Task, rows: Tensor) -> Tensor:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401 (torch needs it)
+    except ImportError as error:
+        raise MissingData(
+            f"export to onnx needs {error.name}; install it with: pip install 'zoolearn[onnx]'"
+        ) from error
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about its own insides
+        program: Any = torch.onnx.export(
+            ensemble,
+            (sample,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("rows")},),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    model = program.model_proto
+    for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
+        model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
+    onnx.save(model, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    answers: np.ndarray[Any, Any] = session.run([OUTPUT], {INPUT: rows.numpy()})[0]
+    return torch.from_numpy(np.array(answers))

@@ -1,0 +1,293 @@
+"""A zoo on disk. One small file, the index, says what the zoo is; replacing it is what makes a change happen.
+
+zoo.json                       the index
+members/DIGEST.safetensors     the nets, never rewritten
+votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
+data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
+checkpoints/KEY/               a training under way
+
+New files are written first, under the sha256 of their content, then the index, then what nobody names any more is deleted.
+Killed in between, a program leaves the old zoo or the new one, and files that the next one deletes.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from zoolearn.errors import StoreError
+from zoolearn.files import checksum, load_json, load_tensors, locked, save_json, save_tensors
+from zoolearn.nets import Shape
+from zoolearn.zoo.index import Dtype, Index, Stored
+from zoolearn.zoo.reader import DIGEST
+
+INDEX = "zoo.json"
+PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin"}
+LARGEST_INDEX = 256 << 20
+PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
+WRITE_AT_ONCE = 1 << 22  # bytes
+
+
+class ZooFolder:
+    """The files of one zoo."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a zoo here."""
+        return (self.path / INDEX).is_file()
+
+    def begin(self, index: Index) -> None:
+        """Makes a new zoo."""
+        if self.exists:
+            raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path} is a file; give a new or an empty folder")
+        strangers = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
+        if [name for name in strangers if not name.startswith(".")]:
+            raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
+        save_json(self.path / INDEX, index.to_json())
+
+    def read(self) -> Index:
+        """The index as it is now; needs no lock, since it is only ever replaced whole."""
+        path = self.path / INDEX
+        if not path.exists() and not path.is_symlink():
+            raise StoreError(f"{self.path} holds no zoo ({INDEX} is missing); make one with `zoo new {self.path}`")
+        if self._size(path) > LARGEST_INDEX:
+            raise StoreError(f"{path} has {self._size(path):,} bytes, more than any zoo's index")
+        return Index.from_json(load_json(path), str(path))
+
+    @contextmanager
+    def writing(self, patience: float = PATIENCE) -> Iterator[Index]:
+        """Holds the folder for changes, cleaned of what an interrupted program left; gives the index."""
+        index = self.read()
+        for name in (".lock", "checkpoints", *PLACES):
+            if (self.path / name).is_symlink():
+                raise StoreError(f"{self.path / name} is a link; a zoo has none, remove it")
+        with self._locked(patience):
+            index = self.read()
+            self.sweep(index)
+            yield index
+
+    @contextmanager
+    def _locked(self, patience: float) -> Iterator[None]:
+        until = time.monotonic() + patience
+        while True:
+            lock = locked(self.path)
+            try:
+                lock.__enter__()
+                break
+            except StoreError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
+            except OSError as error:
+                raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            lock.__exit__(None, None, None)
+
+    def commit(self, index: Index) -> None:
+        """Makes the zoo what the index says, then deletes what it no longer names."""
+        for place in PLACES:
+            _flush_listing(self.path / place)
+        save_json(self.path / INDEX, index.to_json())
+        self.sweep(index)
+        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+
+    def tidy(self, index: Index) -> None:
+        """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""
+        if not os.access(self.path, os.W_OK) or not any(self._leftovers(index)):
+            return
+        try:
+            with self.writing(patience=0):
+                pass
+        except StoreError:
+            return  # somebody is at work, and will clean up
+
+    def sweep(self, index: Index) -> None:
+        """Deletes every file of ours that the index does not name."""
+        for path in self._leftovers(index):
+            path.unlink(missing_ok=True)
+
+    def _leftovers(self, index: Index) -> Iterator[Path]:
+        wanted = index.files()
+        yield from self.path.glob(".*.part")
+        for place, suffix in PLACES.items():
+            folder = self.path / place
+            if folder.is_dir() and not folder.is_symlink():
+                for path in folder.iterdir():
+                    ours = path.name.endswith(".part") or DIGEST.fullmatch(path.name.removesuffix(suffix))
+                    if ours and f"{place}/{path.name}" not in wanted:
+                        yield path
+
+    def checkpoints(self, key: str) -> Path:
+        """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""
+        folder = self.path / "checkpoints"
+        if folder.is_dir():
+            for other in folder.iterdir():
+                if other.name != key:
+                    shutil.rmtree(other, ignore_errors=True)
+        return folder / key
+
+    def file(self, place: str, digest: str) -> Path:
+        """The file of this digest; refused if it is anything but a plain file in the folder."""
+        path = self.path / place / f"{digest}{PLACES[place]}"
+        if (self.path / place).is_symlink():
+            raise StoreError(f"{self.path / place} is a link; a zoo has none, remove it")
+        self._size(path)
+        return path
+
+    def _size(self, path: Path) -> int:
+        try:
+            facts = path.lstat()
+        except OSError as error:
+            raise StoreError(f"{path} is missing; restore it from a copy") from error
+        if not stat.S_ISREG(facts.st_mode):
+            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
+        return facts.st_size
+
+    def store_tensors(self, place: str, tensors: dict[str, Tensor]) -> tuple[str, int]:
+        """Writes named tensors; gives the digest of the file and its size."""
+        with self._receiving(place) as part:
+            digest = save_tensors(part, tensors)
+            size = part.stat().st_size
+            self._accept(place, part, digest)
+        return digest, size
+
+    @contextmanager
+    def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":
+        """Takes rows of this shape, block by block, and makes one raw tensor of them."""
+        with self._receiving("data") as part:
+            with part.open("wb") as file:
+                writer = RowsWriter(file, dtype, shape)
+                yield writer
+                file.flush()
+                os.fsync(file.fileno())
+            self._accept("data", part, writer.stored.digest)
+
+    def store_blocks(self, blocks: Iterable[NDArray[Any]], dtype: Dtype, shape: Shape) -> Stored:
+        """Writes rows of this shape as one raw tensor."""
+        with self.receiving_rows(dtype, shape) as writer:
+            for block in blocks:
+                writer.add(block)
+        return writer.stored
+
+    def store_tensor(self, tensor: Tensor) -> Stored:
+        """Writes one tensor raw, a few megabytes at a time."""
+        dtype: Any = str(tensor.dtype).removeprefix("torch.")
+        at_once = max(1, WRITE_AT_ONCE // max(1, tensor[:1].numel() * tensor.element_size()))
+        blocks = (block.numpy() for block in torch.split(tensor.detach().cpu(), at_once))
+        return self.store_blocks(blocks, dtype, tuple(tensor.shape[1:]))
+
+    @contextmanager
+    def _receiving(self, place: str) -> Iterator[Path]:
+        folder = self.path / place
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=folder, prefix=".new.", suffix=".part")
+        except OSError as error:
+            raise StoreError(f"cannot write into {folder}: {error.strerror}; nothing was changed") from error
+        os.close(descriptor)
+        part = Path(name)
+        try:
+            yield part
+        except OSError as error:
+            raise StoreError(f"cannot write into {folder}: {error.strerror}; nothing was changed") from error
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _accept(self, place: str, part: Path, digest: str) -> None:
+        os.replace(part, self.path / place / f"{digest}{PLACES[place]}")
+
+    def tensor(self, stored: Stored) -> Tensor:
+        """A stored tensor, memory-mapped; writing to it changes memory only, never the file."""
+        path = self.file("data", stored.digest)
+        if self._size(path) != stored.bytes:
+            raise StoreError(
+                f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
+            )
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
+
+    def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
+        """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted."""
+        path = self.file(place, digest)
+        self._refuse_other_shapes(path, {name: shape for name, (shape, _) in wanted.items()})
+        found, _ = load_tensors(path, digest)
+        for name, (_, dtype) in wanted.items():
+            if found[name].dtype != dtype:
+                raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
+        return found
+
+    def _refuse_other_shapes(self, path: Path, wanted: dict[str, Shape]) -> None:
+        """Reads the header only, so that nothing large is made for a file that does not fit."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise StoreError(
+                f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
+            ) from error
+        for name in sorted(found.keys() ^ wanted.keys()):
+            raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
+        for name, shape in wanted.items():
+            if found[name] != shape:
+                raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
+
+    def damage(self, index: Index) -> Iterator[tuple[str, str | None]]:
+        """Every file of the zoo, read in full, with what is wrong with it (None if nothing)."""
+        for name in sorted(index.files()):
+            place, digest = name.split("/")[0], name.split("/")[1].split(".")[0]
+            try:
+                wrong = None if checksum(self.file(place, digest)) == digest else "was altered: its checksum differs"
+            except (StoreError, OSError) as error:
+                wrong = str(error)
+            yield name, wrong
+
+
+class RowsWriter:
+    """A raw tensor that grows row by row, and its digest."""
+
+    def __init__(self, file: IO[bytes], dtype: Dtype, shape: Shape) -> None:
+        self.file, self.dtype, self.shape = file, dtype, shape
+        self.digest, self.rows = sha256(), 0
+
+    def add(self, block: NDArray[Any]) -> None:
+        """Appends some rows."""
+        if len(block):
+            raw = np.ascontiguousarray(block, self.dtype).data.cast("B")
+            self.digest.update(raw)
+            self.file.write(raw)
+            self.rows += len(block)
+
+    @property
+    def stored(self) -> Stored:
+        """What was written so far."""
+        return Stored(self.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
+
+
+def _flush_listing(folder: Path) -> None:
+    """Makes sure that the names of new files in a folder are on the disk before an index mentions them."""
+    if folder.is_dir() and os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,132 @@
+"""One episode: a new task, already in the folder, becomes a new member and its votes."""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from time import perf_counter
+
+from torch import Tensor
+
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets import Net
+from zoolearn.train import Checkpoints, Progress, Recipe, probabilities
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.recall import NetOf, counted, learner_of, measured, member_votes, stored_examples, stored_task
+from zoolearn.zoo.settings import Names
+
+CHECKPOINTS = 20  # of a training, at most
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an episode brought: every task's measure before (None for the new one) and after."""
+
+    task: str
+    episode: int
+    trained_on: tuple[str, ...]
+    before: Mapping[str, Measure | None]
+    after: Mapping[str, Measure]
+    seconds: float
+
+
+def learning(
+    folder: ZooFolder, index: Index, task: TaskEntry, net_of: NetOf, names: Names | None
+) -> Generator[Progress, None, tuple[Index, Learned]]:
+    """Trains the episode's member and writes it; gives the index that makes it part of the zoo."""
+    learner = learner_of(folder, index, net_of, names)
+    learner.checkpoints = checkpoints(folder, learner.recipe, index, "learn", *(part.digest for part in task.stored))
+    seed = learner.episode_seed()
+    started = perf_counter()
+    yield from learner.learning(stored_task(folder, task))
+    seconds = perf_counter() - started
+    assert learner.latest is not None
+    assert learner.latest.loss is not None
+    task = replace(task, train=_kept(folder, learner, task))
+    tasks = {**index.tasks, task.name: task}
+    entry = MemberEntry(
+        number=max((member.number for member in index.members), default=0) + 1,
+        episode=task.episode,
+        tasks=learner.latest.tasks,
+        seed=seed,
+        share=learner.members[-1].share,
+        silent=(),
+        file="",
+        votes="",
+        bytes=0,
+        loss=learner.latest.loss,
+        seconds=seconds,
+    )
+    train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
+    grown = replace(index, tasks=tasks)
+    entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
+    grown = replace(grown, members=(*index.members, entry))
+    measures = measure(folder, grown, entry.tasks)
+    episode = EpisodeEntry(task.episode, task.name, entry.tasks, dict(learner.latest.weights or {}), now(), measures)
+    grown = replace(grown, episodes=(*index.episodes, episode), measures={**index.measures, **measures})
+    learned = Learned(
+        task.name,
+        task.episode,
+        entry.tasks,
+        {name: index.measures.get(name) for name in tasks},
+        grown.measures,
+        seconds,
+    )
+    return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
+
+
+def _kept(folder: ZooFolder, learner: ModelZoo, task: TaskEntry) -> Rows | None:
+    if not learner.replay:
+        return None
+    if learner.replay == 1:
+        return task.train
+    kept = learner.kept[task.name].train
+    return Rows(folder.store_tensor(kept.x), folder.store_tensor(kept.y))
+
+
+def _detail(task: TaskEntry, member: MemberEntry) -> str:
+    kept = task.train.count if task.train else 0
+    return f"member {member.number} from {len(member.tasks)} task(s); {kept} rows kept, {task.test.count} held out"
+
+
+def written(
+    folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
+) -> MemberEntry:
+    """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
+    votes: dict[str, Tensor] = {}
+    for place, name in enumerate(entry.tasks):
+        task = index.tasks[name]
+        votes[f"test.{place}"] = probabilities(net, stored_examples(folder, task.test).x, name, recipe)
+        if task.train is not None and index.settings.tasks_per_episode > 1:
+            votes[f"train.{place}"] = (
+                train[name] if name in train else _of_labels(folder, task.train, net, name, recipe)
+            )
+    file, size = folder.store_tensors("members", dict(net.state_dict()))
+    digest, _ = folder.store_tensors("votes", votes)
+    return replace(entry, file=file, votes=digest, bytes=size)
+
+
+def _of_labels(folder: ZooFolder, rows: Rows, net: Net, task: str, recipe: Recipe) -> Tensor:
+    examples = stored_examples(folder, rows)
+    return probabilities(net, examples.x, task, recipe).gather(1, examples.y[:, None])[:, 0]
+
+
+def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
+    """How well some tasks are answered, from the members' stored votes: no net is asked."""
+    measures = {}
+    for name in tasks:
+        votes = counted(lambda member: member_votes(folder, index, member), index.speakers(name, at), name, "test")
+        measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y))
+    return measures
+
+
+def checkpoints(folder: ZooFolder, recipe: Recipe, index: Index, *what: str) -> Checkpoints:
+    """Where this very training is kept while it goes on: found again only by the same work on the same zoo."""
+    key = sha256("/".join([str(index.generation), *what]).encode()).hexdigest()[:32]
+    return Checkpoints(folder.checkpoints(key), max(1, recipe.epochs // CHECKPOINTS))
+
+
+def now() -> str:
+    """The time as logs show it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

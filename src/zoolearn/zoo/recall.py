@@ -1,0 +1,108 @@
+"""From files back to what they were: nets, votes, tasks, and the learner that a zoo's settings describe."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.files import load_state
+from zoolearn.learner import accuracy
+from zoolearn.methods.model_zoo import Member, ModelZoo, Votes
+from zoolearn.nets import Net, Shape
+from zoolearn.task import Examples, Task
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.settings import Names, known_backbone
+
+NetOf = Callable[[MemberEntry], Net]
+
+
+def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names | None) -> Net:
+    """A member's net, after comparing its file with what the index lets expect; nothing is allocated before."""
+    recipe, settings = index.settings.recipe, index.settings
+    heads = index.heads(member)
+    spec = {
+        "backbone": settings.backbone,
+        "shape": list(settings.shape or ()),
+        "dropout": recipe["dropout"],
+        "pixel_mean": recipe["pixel_mean"],
+        "pixel_std": recipe["pixel_std"],
+        "heads": list(heads.values()),
+        "places": {name: place for place, name in enumerate(heads)},
+    }
+    backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
+    try:
+        with torch.device("meta"):
+            template = Net.from_spec(spec, backbones).state_dict()
+    except (RuntimeError, SettingsError) as error:
+        raise StoreError(f"{folder.path}: no {settings.backbone} for inputs {settings.shape} ({error})") from error
+    wanted = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in template.items()}
+    tensors = folder.tensors("members", member.file, wanted)
+    net = Net.from_spec(spec, backbones)
+    load_state(net, tensors, f"member {member.number}")
+    return net.freeze()
+
+
+def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
+    """Stored rows, memory-mapped."""
+    return Examples(folder.tensor(rows.x), folder.tensor(rows.y))
+
+
+def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
+    """A task with its kept training rows (its held-out ones stand in where none are kept)."""
+    test = stored_examples(folder, entry.test)
+    train = stored_examples(folder, entry.train) if entry.train else test
+    try:
+        return Task(entry.name, train, test, entry.classes, entry.augment)
+    except DataError as error:
+        raise StoreError(f"{folder.path}: {error}; the files were altered, restore them from a copy") from error
+
+
+def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[str, Tensor]:
+    """What a member said: `train.K` of the labels, `test.K` of all classes, for the K-th task that it was trained on."""
+    wanted: dict[str, tuple[Shape, torch.dtype]] = {}
+    for place, name in enumerate(member.tasks):
+        entry = index.tasks[name]
+        wanted[f"test.{place}"] = ((entry.test.count, len(entry.classes)), torch.float32)
+        if entry.train is not None and index.settings.tasks_per_episode > 1:
+            wanted[f"train.{place}"] = ((entry.train.count,), torch.float32)
+    return folder.tensors("votes", member.votes, wanted)
+
+
+def counted(
+    votes_of: Callable[[MemberEntry], Mapping[str, Tensor]], members: Iterable[MemberEntry], task: str, kind: str
+) -> Votes:
+    """The sum of what some members said about one task."""
+    votes = Votes(torch.zeros(()))
+    for member in members:
+        votes.add(votes_of(member)[f"{kind}.{member.tasks.index(task)}"], member.share[task])
+    return votes
+
+
+def measured(probabilities: Tensor, labels: Tensor) -> Measure:
+    """Accuracy and confidence of answers on rows whose labels are known."""
+    confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
+    return Measure(accuracy(probabilities, labels), confidence)
+
+
+def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
+    """The learner of a zoo, as it was after its last episode."""
+    learner = index.settings.learner(names)
+    for entry in index.members:
+        share = {task: weight for task, weight in entry.share.items() if entry.speaks_for(task)}
+        learner.members.append(Member(net_of(entry), share))
+    learner.forgotten = len(index.episodes) - len(index.tasks)
+    votes = {member.number: member_votes(folder, index, member) for member in index.members}
+    for name, task in index.tasks.items():
+        learner.classes[name] = task.classes
+        if task.train is not None:
+            learner.kept[name] = stored_task(folder, task)
+            if learner.tasks_per_episode > 1:
+                sums = counted(lambda member: votes[member.number], index.speakers(name), name, "train")
+                sums.members = len(index.members)
+                learner.train_votes[name] = sums
+    if index.tasks:
+        learner.shape = index.settings.shape
+        learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
+    return learner

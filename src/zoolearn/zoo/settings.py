@@ -1,0 +1,184 @@
+"""A zoo's settings: chosen once, what was left open is settled by looking at the first data."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from math import prod
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from zoolearn.errors import SettingsError, StoreError, one_of
+from zoolearn.files import Json
+from zoolearn.inputs.look import Look
+from zoolearn.learner import name_of
+from zoolearn.methods.model_zoo import WEIGH, ModelZoo, Weigh, boosted
+from zoolearn.nets import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.train import Recipe
+from zoolearn.zoo.reader import Reader
+
+LARGEST_SIDE = 4096
+LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
+ROWS_TO_SEE = 50_000  # how many rows a training looks at if nobody says how many epochs
+MOST_EPOCHS = 50
+
+Names = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZooSettings:
+    """Settings of a zoo folder; None means: not yet settled, the first task decides.
+
+    >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500), rows=1000).shape
+    (3, 84, 84)
+    """
+
+    backbone: str | None = None
+    recipe: Mapping[str, Json] = field(default_factory=lambda: {**asdict(Recipe()), "epochs": None})
+    seed: int = 0
+    tasks_per_episode: int = 5
+    replay: float = 1.0
+    weigh: str = "boosted"
+    side: int | None = None
+    grey: bool | None = None
+    shape: Shape | None = None
+
+    @classmethod
+    def chosen(
+        cls,
+        *,
+        backbone: Backbone | None = None,
+        recipe: Recipe | None = None,
+        epochs: int | None = None,
+        seed: int = 0,
+        tasks_per_episode: int = 5,
+        replay: float = 1.0,
+        weigh: Weigh = boosted,
+        side: int | None = None,
+        grey: bool | None = None,
+    ) -> Self:
+        """Settings as people give them: functions become names, and impossible values are refused."""
+        if side is not None and not 4 <= side <= LARGEST_SIDE:
+            raise SettingsError(f"side is {side}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}")
+        plain = asdict(recipe or Recipe())
+        plain["epochs"] = epochs if epochs is not None or recipe is None else recipe.epochs
+        settings = cls(
+            backbone=None if backbone is None else backbone_name(backbone),
+            recipe=plain,
+            seed=seed,
+            tasks_per_episode=tasks_per_episode,
+            replay=replay,
+            weigh=name_of(weigh, WEIGH),
+            side=side,
+            grey=grey,
+        )
+        names: dict[str, Callable[..., Any]] = {name_of(weigh, WEIGH): weigh}
+        if backbone is not None:
+            names[backbone_name(backbone)] = backbone
+        replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
+        return settings
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left open."""
+        return self.shape is not None and self.backbone is not None and self.recipe["epochs"] is not None
+
+    @property
+    def kind(self) -> Literal["images", "features"] | None:
+        """What the zoo takes, once that is known."""
+        if self.shape is None:
+            return None
+        return "images" if len(self.shape) == 3 else "features"
+
+    def settled(self, look: Look, rows: int) -> Self:
+        """These settings with nothing left open, for data that looks like this.
+
+        Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
+        are smaller than 84. Grey if all are. Epochs so that a training looks at about 50,000 rows, at least 3 and at
+        most 50 times at each.
+        """
+        if self.is_settled:
+            return self
+        epochs = self.recipe["epochs"] or max(3, min(MOST_EPOCHS, ROWS_TO_SEE // max(1, rows)))
+        if look.kind == "features":
+            shape: Shape = (look.width,)
+        else:
+            channels = look.channels if self.grey is None else 1 if self.grey else 3
+            side = self.side or _side(look)
+            shape = (channels, side, side) if look.side is None or self.side else (channels, look.side, look.side)
+        backbone = self.backbone or ("small-conv" if look.kind == "images" else "tabular")
+        return replace(self, backbone=backbone, shape=shape, recipe={**self.recipe, "epochs": epochs})
+
+    def learner(self, names: Names | None = None) -> ModelZoo:
+        """The learner that these settings describe."""
+        plain = {
+            "backbone": self.backbone,
+            "recipe": {**self.recipe, "epochs": self.recipe["epochs"] or 1},
+            "seed": self.seed,
+            "tasks_per_episode": self.tasks_per_episode,
+            "replay": self.replay,
+            "weigh": self.weigh,
+        }
+        return ModelZoo.from_settings(plain, names)
+
+    @classmethod
+    def read(cls, record: Reader) -> Self:
+        """Checked."""
+        shape = None
+        if not record["shape"].is_null:
+            shape = tuple(extent.whole(1, LARGEST_INPUT) for extent in record["shape"].items(3))
+            if (
+                len(shape) not in (1, 3)
+                or prod(shape) > LARGEST_INPUT
+                or (len(shape) == 3 and shape[0] not in (1, 3, 4))
+            ):
+                raise StoreError(
+                    f"{record.place}.shape is {shape}; inputs are (channels, height, width) or (features,)"
+                )
+        return cls(
+            backbone=None if record["backbone"].is_null else record["backbone"].name(),
+            recipe=_read_recipe(record["recipe"]),
+            seed=record["seed"].whole(-(1 << 63), 1 << 63),
+            tasks_per_episode=record["tasks_per_episode"].whole(1, 1 << 31),
+            replay=record["replay"].number(0, 1),
+            weigh=record["weigh"].name(),
+            side=None if record["side"].is_null else record["side"].whole(4, LARGEST_SIDE),
+            grey=None if record["grey"].is_null else record["grey"].flag(),
+            shape=shape,
+        )
+
+
+def _side(look: Look) -> int:
+    return 84 if min(look.height, look.width) >= 84 else 32
+
+
+def _read_recipe(record: Reader) -> dict[str, Json]:
+    """A recipe whose every value has its field's type, or is one of its field's choices."""
+    hints = get_type_hints(Recipe)
+    read: dict[str, Json] = {}
+    for setting in fields(Recipe):
+        entry, hint = record[setting.name], hints[setting.name]
+        if setting.name == "epochs" and entry.is_null:
+            read[setting.name] = None
+        elif get_origin(hint) is Literal:
+            if entry.value not in get_args(hint):
+                raise StoreError(f"{entry.place}: {one_of('choice', str(entry.value), get_args(hint))}")
+            read[setting.name] = entry.value
+        else:
+            read[setting.name] = _value(entry, hint)
+    try:
+        Recipe(**{**read, "epochs": read["epochs"] or 1})
+    except SettingsError as error:
+        raise StoreError(f"{record.place}: {error}") from error
+    return read
+
+
+def _value(entry: Reader, kind: type) -> Json:
+    if kind is bool:
+        return entry.flag()
+    return entry.whole(0, 1 << 31) if kind is int else entry.number()
+
+
+def known_backbone(name: str, names: Names | None) -> Backbone:
+    """A backbone by name, ours or the caller's."""
+    known = {**BACKBONES, **(names or {})}
+    if name not in known:
+        raise SettingsError(one_of("backbone", name, known) + "; pass your own as names={name: function}")
+    return known[name]

@@ -1,0 +1,356 @@
+"""The zoo as people hold it: one object for one folder."""
+
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.inputs.find import source_of
+from zoolearn.inputs.source import Source
+from zoolearn.methods.model_zoo import Votes, Weigh, boosted
+from zoolearn.nets import Backbone, Net
+from zoolearn.task import Array, Task
+from zoolearn.train import Progress, Recipe, drain, probabilities
+from zoolearn.zoo import pruning
+from zoolearn.zoo.exporting import Exported, export
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
+from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
+from zoolearn.zoo.intake import Augment, Reading, Step, taken_in, taking_in
+from zoolearn.zoo.learning import Learned, learning, now
+from zoolearn.zoo.recall import member_net, member_votes, stored_task
+from zoolearn.zoo.settings import Names, ZooSettings
+
+Data = Path | str | Source
+
+
+class Zoo:
+    """A zoo in a folder: it learns a task at a time, answers for all, and needs nothing else than the folder.
+
+    Reading needs no lock and sees whole states only; `refresh` takes up what another program has changed since. Every
+    change is one atomic commit: a program that is killed leaves the zoo as it was before or after it.
+
+    >>> import tempfile, zoolearn
+    >>> first, second = zoolearn.benchmark("split-digits")[:2]
+    >>> folder = tempfile.mkdtemp()
+    >>> zoo = zoolearn.new(folder, epochs=2)
+    >>> zoo.learn(first).after["0-1"].accuracy > 0.8
+    True
+    >>> zoo = zoolearn.open(folder)  # any time later, in any program
+    >>> sorted(zoo.learn(second).trained_on)
+    ['0-1', '2-3']
+    >>> zoo.predict_proba(first.test.x[:2], task="0-1").shape
+    torch.Size([2, 2])
+    """
+
+    def __init__(self, folder: Path | str, names: Names | None = None) -> None:
+        self.folder = ZooFolder(Path(folder))
+        self.names = names
+        self.index = self.folder.read()
+        self._nets: dict[str, Net] = {}
+        self.folder.tidy(self.index)
+
+    def __repr__(self) -> str:
+        return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def generation(self) -> int:
+        """Grows by one with every change of the zoo."""
+        return self.index.generation
+
+    @property
+    def settings(self) -> ZooSettings:
+        """Chosen once, settled by the first task."""
+        return self.index.settings
+
+    @property
+    def tasks(self) -> Mapping[str, TaskEntry]:
+        """The tasks by name, in the order they were learned."""
+        return self.index.tasks
+
+    @property
+    def members(self) -> tuple[MemberEntry, ...]:
+        """The members, oldest first."""
+        return self.index.members
+
+    @property
+    def recipe(self) -> Recipe:
+        """How members are trained."""
+        return self.settings.learner(self.names).recipe
+
+    def refresh(self) -> bool:
+        """Takes up the newest state of the folder; says whether it had changed."""
+        newest = self.folder.read()
+        changed = newest.generation != self.index.generation
+        self.index = newest
+        if changed:
+            kept = {member.file for member in newest.members}
+            self._nets = {file: net for file, net in self._nets.items() if file in kept}
+        return changed
+
+    def task(self, name: str) -> Task:
+        """A task with its kept training rows and its held-out rows, memory-mapped."""
+        return stored_task(self.folder, self.index.task(name))
+
+    def learn(self, task: Task) -> Learned:
+        """Learns one new task."""
+        learned: Learned = drain(self.learning(task))
+        return learned
+
+    def learning(self, task: Task) -> Generator[Progress, None, Learned]:
+        """`learn`, step by step."""
+        with self.folder.writing() as before:
+            index, entry = taken_in(self.folder, before, task)
+            return (yield from self._learning(index, entry))
+
+    def learn_from(self, name: str, data: Data, **options: Any) -> Learned:
+        """Learns one new task from people's data; the options are those of `learning_from`."""
+        learned: Learned = drain(self.learning_from(name, data, **options))  # type: ignore[arg-type]
+        return learned
+
+    def learning_from(
+        self,
+        name: str,
+        data: Data,
+        *,
+        test: Data | None = None,
+        holdout: float = 0.2,
+        skip_broken: bool = False,
+        augment: Augment = "auto",
+    ) -> Generator[Step | Reading | Progress, None, Learned]:
+        """`learn_from`, step by step: how reading goes, what was understood, then how training goes."""
+        with self.folder.writing() as before:
+            index, reading = yield from taking_in(
+                self.folder,
+                before,
+                name,
+                _source(data),
+                None if test is None else _source(test),
+                holdout=holdout,
+                skip_broken=skip_broken,
+                augment=augment,
+            )
+            yield reading
+            return (yield from self._learning(index, reading.task))
+
+    def _learning(self, index: Index, entry: TaskEntry) -> Generator[Progress, None, Learned]:
+        grown, learned = yield from learning(self.folder, index, entry, self._net_in(index), self.names)
+        self._commit(grown)
+        return learned
+
+    def _commit(self, index: Index) -> None:
+        self.folder.commit(index)
+        self.refresh()
+
+    def predict_proba(self, x: Array, task: str, at: int | None = None) -> Tensor:
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        votes = Votes(torch.zeros(()))
+        for member, answer in self.votes(x, task, at).items():
+            votes.add(answer, self._member(member).share[task])
+        return votes.mean
+
+    def predict(self, x: Array, task: str, at: int | None = None) -> list[str]:
+        """The name of the most probable class of each input."""
+        classes = self.index.task(task).classes
+        return [classes[place] for place in self.predict_proba(x, task, at).argmax(dim=1).tolist()]
+
+    def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
+        """What each member that knows a task says, by the member's number."""
+        try:
+            return self._votes(x, task, at)
+        except StoreError:
+            if not self.refresh():  # a file is gone that the folder, as we know it, should have
+                raise
+            return self._votes(x, task, at)
+
+    def _votes(self, x: Array, task: str, at: int | None) -> dict[int, Tensor]:
+        index = self.index
+        speakers = index.speakers(task, at)
+        inputs = self._inputs(x)
+        net_of = self._net_in(index)
+        recipe = self.recipe
+        return {member.number: probabilities(net_of(member), inputs, task, recipe) for member in speakers}
+
+    def _member(self, number: int) -> MemberEntry:
+        return next(member for member in self.members if member.number == number)
+
+    def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
+        def net_of(member: MemberEntry) -> Net:
+            if member.file not in self._nets:
+                self._nets[member.file] = member_net(self.folder, index, member, self.names)
+            return self._nets[member.file]
+
+        return net_of
+
+    def net(self, number: int) -> Net:
+        """The net of a member."""
+        return self._net_in(self.index)(self._member(number))
+
+    def _inputs(self, x: Array) -> Tensor:
+        inputs = torch.as_tensor(x)
+        shape = self.settings.shape or ()
+        if inputs.ndim == 3 and len(shape) == 3:
+            inputs = inputs[:, None] if shape[0] == 1 else inputs
+        if len(shape) == 1 and inputs.ndim == 2:
+            inputs = inputs.to(torch.float32)
+        wanted = torch.uint8 if len(shape) == 3 else torch.float32
+        if tuple(inputs.shape[1:]) != shape or inputs.dtype != wanted:
+            raise DataError(
+                f"inputs have shape {tuple(inputs.shape)} and dtype {inputs.dtype}; this zoo takes "
+                f"(count, {', '.join(map(str, shape))}) {wanted}"
+            )
+        if not len(inputs):
+            raise DataError("there are no inputs; give at least one row")
+        if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
+            raise DataError("inputs hold NaN or infinite values; clean them first")
+        return inputs
+
+    def undo(self) -> str:
+        """Goes back to before the last episode; gives the name of the task that is no longer known."""
+        with self.folder.writing() as index:
+            name, earlier = undone(self.folder, index)
+            self._commit(earlier)
+        return name
+
+    def forget(self, task: str, *, drop: bool = False) -> Cost:
+        """Removes a task for good: its rows, its heads, and every weight that was trained on it."""
+        cost: Cost = drain(self.forgetting(task, drop=drop))
+        return cost
+
+    def forgetting(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
+        """`forget`, step by step, while members are retrained."""
+        with self.folder.writing() as index:
+            cost = cost_of(index, task, drop=drop)
+            rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
+            self._commit(rest)
+        return cost
+
+    def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
+        """What `forget` would do."""
+        return cost_of(self.index, task, drop=drop)
+
+    def prune(
+        self, *, loss: float | None = None, budget: float | None = None, latency: float | None = None
+    ) -> pruning.Pruning:
+        """Silences members that a task can do without; reversible with `unprune` until `commit_pruning`.
+
+        Give one: `loss`, the accuracy that a task may lose (default 0.005); `budget`, megabytes of members to keep;
+        `latency`, milliseconds that an answer for one row may take.
+        """
+        limits = {"loss": loss, "budget": budget, "latency": latency}
+        chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": 0.005}
+        if len(chosen) > 1:
+            raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
+        ((kind, value),) = chosen.items()
+        with self.folder.writing() as index:
+            open_index = pruning.all_speaking(self.folder, index)
+            cost = self.milliseconds_per_member() if open_index.tasks else 0.0
+            pruned, report = pruning.pruned(self.folder, open_index, kind, value, cost)
+            self._commit(pruned.after("pruned", now(), detail=f"by {kind} {value:g}; reversible"))
+        return report
+
+    def unprune(self) -> None:
+        """Lets every silenced member speak again."""
+        with self.folder.writing() as index:
+            self._commit(pruning.all_speaking(self.folder, index).after("unpruned", now()))
+
+    def commit_pruning(self) -> int:
+        """Deletes what was pruned, for good; gives the number of members that are gone."""
+        with self.folder.writing() as index:
+            smaller = pruning.committed(index)
+            gone = len(index.members) - len(smaller.members)
+            self._commit(smaller.after("committed pruning", now(), detail=f"{gone} member(s) deleted"))
+        return gone
+
+    def milliseconds_per_member(self, rows: int = 64) -> float:
+        """How long one member takes to answer for one row, over batches of `rows`."""
+        return pruning.milliseconds(self.folder, self.index, self._net_in(self.index), self.recipe, rows)
+
+    def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
+        """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
+        speakers = self.index.speakers(task)
+        nets = [(self.net(member.number), member.share[task]) for member in speakers]
+        return export(nets, self.task(task), Path(path), to, self.predict_proba)
+
+    def verify(self) -> Generator[Step, None, list[str]]:
+        """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
+        files = sorted(self.index.files())
+        problems = []
+        for done, (name, wrong) in enumerate(self.folder.damage(self.index), start=1):
+            if wrong:
+                problems.append(f"{name} {wrong}")
+            yield Step("verifying", done, len(files))
+        if not problems:
+            problems = self._unusable()
+        return problems
+
+    def _unusable(self) -> list[str]:
+        """What cannot be opened although no file was altered."""
+        problems = []
+        checks: list[Callable[[], object]] = [partial(self.net, member.number) for member in self.members]
+        checks += [partial(member_votes, self.folder, self.index, member) for member in self.members]
+        checks += [partial(self.task, name) for name in self.tasks]
+        for check in checks:
+            try:
+                check()
+            except (StoreError, DataError) as error:
+                problems.append(str(error))
+        return problems
+
+    def measure(self, task: str) -> Measure:
+        """Accuracy and confidence on the held-out rows of a task, as it is answered now."""
+        self.index.task(task)
+        return self.index.measures[task]
+
+
+def open(folder: Path | str, names: Names | None = None) -> Zoo:
+    """The zoo in a folder; `names` gives your own backbone or weigh functions by name.
+
+    >>> open("nowhere")
+    Traceback (most recent call last):
+    zoolearn.errors.StoreError: nowhere holds no zoo (zoo.json is missing); make one with `zoo new nowhere`
+    """
+    return Zoo(folder, names)
+
+
+def new(
+    folder: Path | str,
+    *,
+    backbone: Backbone | None = None,
+    recipe: Recipe | None = None,
+    epochs: int | None = None,
+    seed: int = 0,
+    tasks_per_episode: int = 5,
+    replay: float = 1.0,
+    weigh: Weigh = boosted,
+    side: int | None = None,
+    grey: bool | None = None,
+) -> Zoo:
+    """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data."""
+    settings = ZooSettings.chosen(
+        backbone=backbone,
+        recipe=recipe,
+        epochs=epochs,
+        seed=seed,
+        tasks_per_episode=tasks_per_episode,
+        replay=replay,
+        weigh=weigh,
+        side=side,
+        grey=grey,
+    )
+    ZooFolder(Path(folder)).begin(Index(settings).after("made", now()))
+    given = [function for function in (backbone, weigh) if function is not None]
+    return Zoo(folder, {getattr(function, "__name__", ""): function for function in given})
+
+
+def _source(data: Data) -> Source:
+    return data if isinstance(data, Source) else source_of(Path(data))
