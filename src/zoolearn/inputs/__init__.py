@@ -3,8 +3,9 @@
 A `Source` knows its labels at once and reads its rows in blocks when they are needed, so that nothing has to fit in memory.
 """
 
-from zoolearn.inputs.find import source_of
+from zoolearn.inputs.find import pair_of, source_of, streamed
 from zoolearn.inputs.look import Look
 from zoolearn.inputs.source import Block, Broken, Source
+from zoolearn.inputs.tables import Columns
 
-__all__ = ["Block", "Broken", "Look", "Source", "source_of"]
+__all__ = ["Block", "Broken", "Columns", "Look", "Source", "pair_of", "source_of", "streamed"]

@@ -8,7 +8,7 @@ from zoolearn.errors import DataError, MissingData
 from zoolearn.inputs.arrays import npy_source, npz_source
 from zoolearn.inputs.folders import image_folder, images_below
 from zoolearn.inputs.pictures import SUFFIXES
-from zoolearn.inputs.saved import is_saved, saved_source
+from zoolearn.inputs.saved import is_saved, saved_source, splits_of
 from zoolearn.inputs.source import PICTURES_AT_ONCE, Block, Pictures, Source
 from zoolearn.inputs.tables import Columns, csv_source, parquet_source
 from zoolearn.nets import Shape
@@ -44,6 +44,23 @@ def source_of(
     if suffix in (".parquet", ".pq"):
         return parquet_source(path, columns, labelled=labelled)
     raise DataError(f"{path} is of no kind that is known; give {KINDS}")
+
+
+def pair_of(
+    data: Path, test: Path | None, columns: Columns | None = None, labels: Path | None = None
+) -> tuple[Source, Source | None]:
+    """The rows to learn from and those to test on; splits that were saved together are used as such."""
+    if test is not None:
+        split = _test_split(test)
+        return source_of(data, columns, labels=labels), source_of(test, columns, split=split)
+    split = _test_split(data)
+    held = source_of(data, columns, split=split) if split else None
+    return source_of(data, columns, labels=labels), held
+
+
+def _test_split(path: Path) -> str | None:
+    splits = splits_of(path) if path.is_dir() and is_saved(path) else ()
+    return next((name for name in ("test", "validation") if name in splits), None)
 
 
 def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:

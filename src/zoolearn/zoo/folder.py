@@ -28,7 +28,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, load_json, load_tensors, locked, save_json, save_tensors
+from zoolearn.files import checksum, load_json, locked, save_json, save_tensors
 from zoolearn.nets import Shape
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST
@@ -227,29 +227,25 @@ class ZooFolder:
             return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
 
     def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
-        """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted."""
-        path = self.file(place, digest)
-        self._refuse_other_shapes(path, {name: shape for name, (shape, _) in wanted.items()})
-        found, _ = load_tensors(path, digest)
-        for name, (_, dtype) in wanted.items():
-            if found[name].dtype != dtype:
-                raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
-        return found
+        """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
 
-    def _refuse_other_shapes(self, path: Path, wanted: dict[str, Shape]) -> None:
-        """Reads the header only, so that nothing large is made for a file that does not fit."""
+        The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
+        """
+        path = self.file(place, digest)
+        if checksum(path) != digest:
+            raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
             with safe_open(path, framework="pt") as file:
-                found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+                _refuse_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
+                found = {name: file.get_tensor(name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
                 f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
             ) from error
-        for name in sorted(found.keys() ^ wanted.keys()):
-            raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
-        for name, shape in wanted.items():
-            if found[name] != shape:
-                raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
+        for name, (_, dtype) in wanted.items():
+            if found[name].dtype != dtype:
+                raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
+        return found
 
     def damage(self, index: Index) -> Iterator[tuple[str, str | None]]:
         """Every file of the zoo, read in full, with what is wrong with it (None if nothing)."""
@@ -281,6 +277,15 @@ class RowsWriter:
     def stored(self) -> Stored:
         """What was written so far."""
         return Stored(self.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
+
+
+def _refuse_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
+    found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    for name in sorted(found.keys() ^ wanted.keys()):
+        raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
 
 
 def _flush_listing(folder: Path) -> None:

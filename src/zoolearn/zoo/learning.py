@@ -8,8 +8,8 @@ from time import perf_counter
 
 from torch import Tensor
 
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net
+from zoolearn.task import Task
 from zoolearn.train import Checkpoints, Progress, Recipe, probabilities
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
@@ -43,7 +43,7 @@ def learning(
     seconds = perf_counter() - started
     assert learner.latest is not None
     assert learner.latest.loss is not None
-    task = replace(task, train=_kept(folder, learner, task))
+    task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
     entry = MemberEntry(
         number=max((member.number for member in index.members), default=0) + 1,
@@ -76,13 +76,13 @@ def learning(
     return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
 
 
-def _kept(folder: ZooFolder, learner: ModelZoo, task: TaskEntry) -> Rows | None:
-    if not learner.replay:
+def kept_rows(folder: ZooFolder, kept: Task | None, entry: TaskEntry) -> Rows | None:
+    """Where the training rows that are kept of a task lie; all of them are there already."""
+    if kept is None or entry.train is None:
         return None
-    if learner.replay == 1:
-        return task.train
-    kept = learner.kept[task.name].train
-    return Rows(folder.store_tensor(kept.x), folder.store_tensor(kept.y))
+    if len(kept.train) == entry.train.count:
+        return entry.train
+    return Rows(folder.store_tensor(kept.train.x), folder.store_tensor(kept.train.y))
 
 
 def _detail(task: TaskEntry, member: MemberEntry) -> str:

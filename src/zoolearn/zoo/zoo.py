@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError, SettingsError, StoreError
-from zoolearn.inputs.find import source_of
+from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
 from zoolearn.methods.model_zoo import Votes, Weigh, boosted
 from zoolearn.nets import Backbone, Net
@@ -53,6 +53,12 @@ class Zoo:
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
         self.folder.tidy(self.index)
+
+    @classmethod
+    def create(cls, folder: Path | str, settings: ZooSettings, names: Names | None = None) -> "Zoo":
+        """An empty zoo with these settings in a new or empty folder."""
+        ZooFolder(Path(folder)).begin(Index(settings).after("made", now()))
+        return cls(folder, names)
 
     def __repr__(self) -> str:
         return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
@@ -133,8 +139,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                _source(data),
-                None if test is None else _source(test),
+                *_sources(data, test),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -347,10 +352,15 @@ def new(
         side=side,
         grey=grey,
     )
-    ZooFolder(Path(folder)).begin(Index(settings).after("made", now()))
     given = [function for function in (backbone, weigh) if function is not None]
-    return Zoo(folder, {getattr(function, "__name__", ""): function for function in given})
+    return Zoo.create(folder, settings, {getattr(function, "__name__", ""): function for function in given})
 
 
-def _source(data: Data) -> Source:
-    return data if isinstance(data, Source) else source_of(Path(data))
+def _sources(data: Data, test: Data | None) -> tuple[Source, Source | None]:
+    if not isinstance(data, Source) and not isinstance(test, Source):
+        return pair_of(Path(data), None if test is None else Path(test))
+    first, second = (
+        part if isinstance(part, Source) or part is None else source_of(Path(part)) for part in (data, test)
+    )
+    assert first is not None
+    return first, second

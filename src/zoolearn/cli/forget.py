@@ -1,0 +1,68 @@
+"""`zoo forget FOLDER NAME`: a task removed for good, with all that was trained on it."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from zoolearn.cli.flags import parse
+from zoolearn.cli.steps import follow
+from zoolearn.errors import SettingsError
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.forgetting import Cost
+
+IDEA = """Remove a task for good: its stored rows, its heads, its name, and every weight that was trained on it.
+
+Members that saw it are retrained, with the same seeds, on what is stored of the rest of their tasks; a member that knew
+nothing else is removed. There is no way back. Copies outside of the folder (backups, exports) are yours to find."""
+
+
+@dataclass
+class ForgetOptions:
+    """What to forget."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    drop: Annotated[bool, tyro.conf.arg(help="delete members that saw the task instead of retraining them")] = False
+    yes: Annotated[bool, tyro.conf.arg(help="do not ask")] = False
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Tells the cost, asks, and forgets."""
+    options = parse(ForgetOptions, arguments, "zoo forget", IDEA)
+    zoo = Zoo(options.folder)
+    console = Console()
+    _tell(zoo.cost_of_forgetting(options.name, drop=options.drop), options.name, console)
+    if not options.yes and not _agreed(options.name):
+        console.print("nothing was changed")
+        return
+    follow(zoo.forgetting(options.name, drop=options.drop), console)
+    console.print(
+        f"{escape(options.name)} is forgotten; {len(zoo.tasks)} task(s), {len(zoo.members)} member(s) are left"
+    )
+
+
+def _tell(cost: Cost, name: str, console: Console) -> None:
+    console.print(f"forgetting {escape(name)} deletes its {cost.rows:,} stored rows and")
+    for numbers, what in (
+        (cost.removed, "removes member(s) that know nothing else:"),
+        (cost.retrained, f"retrains, in about {cost.seconds:.0f} s, member(s)"),
+        (cost.dropped, "deletes, with all they know of other tasks, member(s)"),
+    ):
+        if numbers:
+            console.print(f"  {what} {', '.join(map(str, numbers))}")
+    if cost.kept_for_others:
+        console.print(
+            f"  keeps {cost.kept_for_others:,} bytes of rows that another task has stored too, as that task's"
+        )
+
+
+def _agreed(name: str) -> bool:
+    if not sys.stdin.isatty():
+        raise SettingsError("forgetting cannot be undone, and nobody is there to be asked; add --yes")
+    return input(f"There is no way back. Forget {name!r}? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,0 +1,129 @@
+"""`zoo learn FOLDER NAME DATA`: one more task, one more member."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.steps import follow
+from zoolearn.inputs import Columns, pair_of
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.intake import Augment, Reading
+from zoolearn.zoo.learning import Learned
+
+IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards.
+
+DATA is a folder of images with one subfolder for each class, an .npz (x, y), an .npy with its labels beside it (x.npy and
+y.npy), a .csv or .parquet (a column of image paths or columns of features, and a label), or a data set that Hugging Face's
+library saved to disk. Rows are held out to measure how well the task is answered; they are stored too."""
+
+
+@dataclass
+class LearnOptions:
+    """The task."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="a name for the new task")]
+    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="what to learn from")]
+    test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
+    holdout: Annotated[float, tyro.conf.arg(help="share of each class that is held out")] = 0.2
+    skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
+        False
+    )
+    augment: Annotated[
+        Augment, tyro.conf.arg(help="vary training images; auto: shifts, and mirror images if they are in colour")
+    ] = "auto"
+    label: Annotated[
+        str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
+    ] = None
+    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+    threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Learns one task and shows what that did to all."""
+    options = parse(LearnOptions, arguments, "zoo learn", IDEA)
+    console = Console()
+    if options.threads is not None:
+        import torch
+
+        torch.set_num_threads(max(1, options.threads))
+    zoo = Zoo(options.folder)
+    data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore), options.labels)
+    work = zoo.learning_from(
+        options.name,
+        data,
+        test=test,
+        holdout=options.holdout,
+        skip_broken=options.skip_broken,
+        augment=options.augment,
+    )
+    try:
+        learned = follow(work, console, lambda reading: _understood(reading, console))
+    except KeyboardInterrupt:
+        print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
+        sys.exit(130)
+    _brought(learned, console)
+    console.print(f"Ask it: zoo predict {escape(str(zoo.path))} {escape(options.name)} INPUT...")
+
+
+def _understood(reading: Reading, console: Console) -> None:
+    """Prints what was read, before training."""
+    shape = "x".join(map(str, reading.settings.shape or ()))
+    entry = reading.task
+    trained = entry.train.count if entry.train else 0
+    console.print(f"[bold]{escape(entry.name)}[/]: {len(entry.classes)} classes, {reading.look} -> {shape}")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column, side in (("class", "left"), ("train", "right"), ("held out", "right")):
+        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    for name, (train, test) in list(reading.counts.items())[:20]:
+        table.add_row(Text(name), f"{train:,}", f"{test:,}")
+    if len(reading.counts) > 20:
+        table.add_row(f"... {len(reading.counts) - 20} more", "", "")
+    table.add_row("[dim]all[/]", f"{trained:,}", f"{entry.test.count:,}")
+    console.print(table)
+    for row in reading.broken:
+        console.print(Text(f"left out: {row.name}: {row.reason}"))
+    if reading.broken:
+        console.print(f"{len(reading.broken)} rows left out because they cannot be read")
+    recipe = reading.settings.recipe
+    console.print(f"training a {reading.settings.backbone} for {recipe['epochs']} epoch(s) ...")
+
+
+def _brought(learned: Learned, console: Console) -> None:
+    """Prints every task's accuracy before and after."""
+    others = [name for name in learned.trained_on if name != learned.task]
+    beside = f", beside {', '.join(map(escape, others))}" if others else ""
+    console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("task")
+    for column in ("before", "after", "change", "confidence"):
+        table.add_column(column, justify="right")
+    for name, after in learned.after.items():
+        before = learned.before[name]
+        change = "new" if before is None else f"{100 * (after.accuracy - before.accuracy):+.1f}"
+        table.add_row(
+            Text(name),
+            "" if before is None else f"{before.accuracy:.1%}",
+            f"{after.accuracy:.1%}",
+            change if name in learned.trained_on else "",
+            f"{after.confidence:.1%}",
+        )
+    console.print(table)
+    backward = [
+        learned.after[name].accuracy - before.accuracy for name, before in learned.before.items() if before is not None
+    ]
+    if backward:
+        console.print(
+            f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
+            f"{100 * sum(backward) / len(backward):+.2f} points on the {len(backward)} earlier one(s), on average"
+        )

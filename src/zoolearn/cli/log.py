@@ -1,0 +1,32 @@
+"""`zoo log FOLDER`: what happened when."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli.flags import parse
+from zoolearn.zoo import Zoo
+
+
+@dataclass
+class LogOptions:
+    """Which zoo."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints one line for every change of a zoo."""
+    options = parse(
+        LogOptions, arguments, "zoo log", "What happened to a zoo, and when. Forgotten tasks have no name here."
+    )
+    table = Table("when", "what", "task", "detail", box=None, padding=(0, 2, 0, 0))
+    for line in Zoo(options.folder).index.log:
+        table.add_row(*map(Text, (line.when, line.did, line.task or "", line.detail)))
+    Console().print(table)

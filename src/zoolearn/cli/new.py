@@ -1,0 +1,94 @@
+"""`zoo new FOLDER`: an empty zoo, its settings chosen once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.steps import follow
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.methods.model_zoo import WEIGH
+from zoolearn.nets import BACKBONES
+from zoolearn.train import Recipe
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.adoption import adopting
+from zoolearn.zoo.settings import ZooSettings
+
+IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.
+
+Then, any time: `zoo learn FOLDER NAME DATA` teaches it a task, `zoo predict FOLDER NAME INPUT...` asks it."""
+
+
+@dataclass
+class NewOptions:
+    """The zoo, for good."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a new or empty folder")]
+    side: Annotated[
+        int | None,
+        optional("N", "images are brought to NxN pixels", "their own size up to 96 if square, else 84 or 32"),
+    ] = None
+    grey: Annotated[bool | None, optional("", "take images in grey, or in colour", "as the first data is")] = None
+    backbone: Annotated[
+        str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
+    ] = None
+    epochs: Annotated[
+        int | None, optional("N", "passes over the data per training", "about 50,000 rows in all, 3 to 50 passes")
+    ] = None
+    tasks_per_episode: Annotated[int, tyro.conf.arg(help="tasks that a member is trained on, the new one included")] = 5
+    replay: Annotated[float, tyro.conf.arg(help="share of each task's training rows that is kept for later")] = 1.0
+    weigh: Annotated[
+        Literal["boosted", "released", "uniform"], tyro.conf.arg(help="how past tasks are weighed when some are drawn")
+    ] = "boosted"
+    batch_size: Annotated[int, tyro.conf.arg(help="rows per step")] = 16
+    lr: Annotated[float, tyro.conf.arg(help="learning rate at the first step")] = 0.01
+    dropout: Annotated[float, tyro.conf.arg(help="share of units dropped, by backbones that drop units")] = 0.2
+    device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="auto: a GPU if there is one")] = "auto"
+    seed: Annotated[int, tyro.conf.arg(help="seed of everything random")] = 0
+    adopt: Annotated[
+        Path | None,
+        optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead; the flags above are its", "none"),
+    ] = None
+    data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Makes a zoo."""
+    options = parse(NewOptions, arguments, "zoo new", IDEA)
+    console = Console()
+    if options.adopt is not None:
+        zoo = follow(adopting(options.folder, options.adopt, options.data), console)
+        console.print(
+            f"{escape(str(zoo.path))} holds the {len(zoo.members)} members and {len(zoo.tasks)} tasks of the run"
+        )
+        return
+    if options.backbone is not None and options.backbone not in BACKBONES:
+        raise SettingsError(one_of("backbone", options.backbone, BACKBONES))
+    recipe = Recipe(
+        epochs=1 if options.epochs is None else options.epochs,
+        batch_size=options.batch_size,
+        lr=options.lr,
+        dropout=options.dropout,
+        device=options.device,
+    )
+    settings = ZooSettings.chosen(
+        backbone=None if options.backbone is None else BACKBONES[options.backbone],
+        recipe=recipe,
+        seed=options.seed,
+        tasks_per_episode=options.tasks_per_episode,
+        replay=options.replay,
+        weigh=WEIGH[options.weigh],
+        side=options.side,
+        grey=options.grey,
+    )
+    if options.epochs is None:
+        settings = replace(settings, recipe={**settings.recipe, "epochs": None})
+    Zoo.create(options.folder, settings)
+    console.print(
+        f"{escape(str(options.folder))} is an empty zoo. Teach it: zoo learn {escape(str(options.folder))} NAME DATA"
+    )

@@ -1,0 +1,154 @@
+"""`zoo predict FOLDER NAME INPUT...`: the zoo's answers, one input after another."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from torch import Tensor
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.inputs import Columns, streamed
+from zoolearn.methods.model_zoo import Votes
+from zoolearn.zoo import Zoo
+
+IDEA = """Ask a zoo about images, folders of images (at any depth), arrays (.npy, .npz) or tables (.csv, .parquet).
+
+Inputs are read as they are answered, so that a folder may be larger than memory."""
+
+
+@dataclass
+class PredictOptions:
+    """What to ask, and how to print the answers."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    inputs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables"),
+    ]
+    votes: Annotated[bool, tyro.conf.arg(help="also say what each member thinks")] = False
+    csv: Annotated[bool, tyro.conf.arg(help="print comma-separated values with a header")] = False
+    json: Annotated[bool, tyro.conf.arg(help="print one JSON object a line, with all probabilities")] = False
+    at: Annotated[int | None, optional("K", "answer as of episode K", "now")] = None
+    skip_broken: Annotated[bool, tyro.conf.arg(help="inputs that cannot be read are no error")] = False
+    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What one member says about one input."""
+
+    member: int
+    weight: float
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the zoo says about one input."""
+
+    input: str
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    votes: tuple[Vote, ...]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints an answer for every input."""
+    options = parse(PredictOptions, arguments, "zoo predict", IDEA)
+    if options.csv and options.json:
+        raise SettingsError("both --csv and --json were given; choose one")
+    if not options.inputs:
+        raise SettingsError("there is nothing to predict; give images, folders, arrays or tables")
+    zoo = Zoo(options.folder)
+    zoo.index.speakers(options.name, options.at)  # an unknown task is told before anything is read
+    printer = _json if options.json else _csv(options.votes) if options.csv else _line
+    broken = 0
+    for item in _answers(zoo, options):
+        if isinstance(item, Answer):
+            printer(item)
+        else:
+            broken += 1
+            print(f"zoo: {item}", file=sys.stderr)
+    if broken and not options.skip_broken:
+        raise DataError(
+            f"{broken} input(s) could not be read, the others were answered; --skip-broken makes this no error"
+        )
+
+
+def _answers(zoo: Zoo, options: PredictOptions) -> Iterator[Answer | str]:
+    """The answers, and a message for every input that cannot be read."""
+    classes = zoo.index.task(options.name).classes
+    shape = zoo.settings.shape
+    assert shape is not None
+    for names, block in streamed(options.inputs, shape, Columns(None, options.ignore)):
+        yield from (f"{row.name}: {row.reason}" for row in block.broken)
+        if len(block.x):
+            yield from _block_answers(zoo, options, names, torch.from_numpy(block.x), classes)
+
+
+def _block_answers(
+    zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor, classes: Sequence[str]
+) -> Iterator[Answer]:
+    votes = zoo.votes(x, options.name, options.at)
+    shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
+    total = Votes(torch.zeros(()))
+    for number, answer in votes.items():
+        total.add(answer, shares[number])
+    for row, (name, probabilities) in enumerate(zip(names, total.mean.tolist(), strict=True)):
+        best = max(range(len(classes)), key=probabilities.__getitem__)
+        said = tuple(_vote(number, shares[number], answer[row], classes) for number, answer in votes.items())
+        yield Answer(
+            name,
+            classes[best],
+            probabilities[best],
+            dict(zip(classes, probabilities, strict=True)),
+            said if options.votes else (),
+        )
+
+
+def _vote(number: int, weight: float, answer: Tensor, classes: Sequence[str]) -> Vote:
+    best = int(answer.argmax())
+    return Vote(number, weight, classes[best], float(answer[best]))
+
+
+def _line(answer: Answer) -> None:
+    shown = "".join(letter if letter.isprintable() else "?" for letter in answer.input)
+    votes = "".join(f"  [{vote.member}: {vote.label} {vote.probability:.1%}]" for vote in answer.votes)
+    print(f"{answer.probability:6.1%}  {answer.label:<20}  {shown}{votes}")
+
+
+def _json(answer: Answer) -> None:
+    content = {
+        "input": answer.input,
+        "class": answer.label,
+        "probability": answer.probability,
+        "probabilities": answer.probabilities,
+    }
+    if answer.votes:
+        content["votes"] = [
+            {"member": vote.member, "weight": vote.weight, "class": vote.label, "probability": vote.probability}
+            for vote in answer.votes
+        ]
+    print(json.dumps(content))
+
+
+def _csv(with_votes: bool) -> Callable[[Answer], None]:
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["input", "class", "probability", *(["votes"] if with_votes else [])])
+
+    def write(answer: Answer) -> None:
+        votes = " ".join(f"{vote.member}:{vote.label}:{vote.probability:.4f}" for vote in answer.votes)
+        writer.writerow([answer.input, answer.label, f"{answer.probability:.6f}", *([votes] if with_votes else [])])
+
+    return write

@@ -1,0 +1,91 @@
+"""`zoo prune FOLDER`: keep the members that each task needs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.show import megabytes
+from zoolearn.errors import SettingsError
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.pruning import Pruning
+
+IDEA = """Silence the members that a task can do without, going by their stored votes on held-out rows.
+
+Members are chosen by one half of the held-out rows; the other half, which had no say, tells what it really costs. Nothing
+is deleted: `--restore` takes it back, `--commit` deletes what is silenced, for good."""
+
+
+@dataclass
+class PruneOptions:
+    """How far to go (one of three), or what to do with an earlier pruning."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    loss: Annotated[float | None, optional("SHARE", "accuracy that each task may lose", "0.005")] = None
+    budget: Annotated[float | None, optional("MB", "megabytes of members to keep at most", "none")] = None
+    latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
+    restore: Annotated[bool, tyro.conf.arg(help="let all members speak again")] = False
+    commit: Annotated[
+        bool, tyro.conf.arg(help="delete for good what is silenced, after pruning if a limit is given")
+    ] = False
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prunes, restores or commits, and prints what that means."""
+    options = parse(PruneOptions, arguments, "zoo prune", IDEA)
+    limits = {"loss": options.loss, "budget": options.budget, "latency": options.latency}
+    given = [name for name, value in limits.items() if value is not None]
+    if options.restore and (given or options.commit):
+        raise SettingsError("--restore takes a pruning back; give it alone")
+    zoo = Zoo(options.folder)
+    console = Console()
+    if options.restore:
+        zoo.unprune()
+        console.print("all members speak again")
+        return
+    if given or not options.commit:
+        _tell(zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency), console)
+    if options.commit:
+        console.print(f"{zoo.commit_pruning()} member(s) deleted for good, {len(zoo.members)} left")
+    else:
+        console.print("Nothing is deleted yet: --commit does that, --restore takes it back")
+
+
+def _tell(pruning: Pruning, console: Console) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("task")
+    for column in ("members", "accuracy", "on rows that did not choose"):
+        table.add_column(column, justify="right")
+    for name, task in pruning.tasks.items():
+        table.add_row(
+            Text(name),
+            f"{task.before} -> {task.after}",
+            f"{task.accuracy_before:.1%} -> {task.accuracy_after:.1%}",
+            f"{task.unseen_before:.1%} -> {task.unseen_after:.1%}",
+        )
+    console.print(table)
+    console.print(summary(pruning))
+
+
+def summary(pruning: Pruning) -> Table:
+    """The whole zoo before and after."""
+    table = Table("", box=None, padding=(0, 2, 0, 0))
+    for column in ("members", "size", "ms per row", "accuracy", "on rows that did not choose"):
+        table.add_column(column, justify="right")
+    for when in ("before", "after"):
+        rows = [(getattr(task, f"accuracy_{when}"), getattr(task, f"unseen_{when}")) for task in pruning.tasks.values()]
+        table.add_row(
+            when,
+            str(getattr(pruning, f"members_{when}")),
+            megabytes(getattr(pruning, f"bytes_{when}")),
+            f"{pruning.milliseconds(when):.3f}",
+            f"{sum(row[0] for row in rows) / len(rows):.2%}",
+            f"{sum(row[1] for row in rows) / len(rows):.2%}",
+        )
+    return table

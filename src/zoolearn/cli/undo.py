@@ -1,0 +1,34 @@
+"""`zoo undo FOLDER`: back to before the last episode."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from zoolearn.cli.flags import parse
+from zoolearn.zoo import Zoo
+
+IDEA = """Take the last episode back: its task, its stored rows and its member are deleted.
+
+Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned for good stays so."""
+
+
+@dataclass
+class UndoOptions:
+    """Which zoo."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Undoes the last episode."""
+    options = parse(UndoOptions, arguments, "zoo undo", IDEA)
+    zoo = Zoo(options.folder)
+    name = zoo.undo()
+    Console().print(
+        f"{escape(name)} is no longer known; {len(zoo.tasks)} task(s) and {len(zoo.members)} member(s) are left"
+    )

@@ -1,0 +1,34 @@
+"""`zoo verify FOLDER`: every checksum."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from zoolearn.cli.flags import parse
+from zoolearn.cli.steps import follow
+from zoolearn.errors import StoreError
+from zoolearn.zoo import Zoo
+
+
+@dataclass
+class VerifyOptions:
+    """Which zoo."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Reads all files of a zoo and says whether they are what was written."""
+    options = parse(
+        VerifyOptions, arguments, "zoo verify", "Read every file of a zoo and compare it with its checksum."
+    )
+    zoo = Zoo(options.folder)
+    problems = follow(zoo.verify(), Console(stderr=True))
+    if problems:
+        raise StoreError(f"{len(problems)} problem(s) in {zoo.path}:\n  " + "\n  ".join(problems))
+    Console().print(f"{escape(str(zoo.path))} is whole: {len(zoo.index.files())} files and the index")

@@ -1,0 +1,86 @@
+"""A zoo folder made of a finished run of Model Zoo: its members, and the data of its benchmark."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+from zoolearn.benchmarks import benchmark
+from zoolearn.errors import SettingsError, StoreError
+from zoolearn.files import Json
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.seeds import derive
+from zoolearn.store import RunFolder, load
+from zoolearn.task import Benchmark
+from zoolearn.train import Recipe
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
+from zoolearn.zoo.intake import Step, taken_in
+from zoolearn.zoo.learning import kept_rows, measure, now, written
+from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.zoo import Zoo
+
+
+def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
+    """Makes a zoo of a run, episode by episode: members are taken over, their votes asked again, rows stored."""
+    source = RunFolder(Path(run))
+    header = source.header()
+    if header["method"] != "model-zoo":
+        raise SettingsError(f"{run} is a run of {header['method']}; only a run of model-zoo is a zoo")
+    learner = load(run)
+    assert isinstance(learner, ModelZoo)
+    tasks = _benchmark(header, data, str(run))
+    records = source.episodes()
+    zoo = ZooFolder(Path(folder))
+    zoo.begin(Index(_settings(learner)).after("made", now(), detail=f"from a run of {header['benchmark']}"))
+    with zoo.writing() as start:
+        index = start
+        for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
+            yield Step("adopting", episode - 1, len(records))
+            settled, entry = taken_in(zoo, index, task)
+            kept = task.keep(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
+            entry = replace(entry, train=kept_rows(zoo, kept, entry))
+            index = replace(settled, tasks={**index.tasks, task.name: entry})
+            member = learner.members[episode - 1]
+            names = tuple(member.net.tasks)
+            made = MemberEntry(
+                number=episode,
+                episode=episode,
+                tasks=names,
+                seed=derive(learner.seed, "episode", episode - 1),
+                share=member.share,
+                silent=(),
+                file="",
+                votes="",
+                bytes=0,
+                loss=float(record["loss"] or 0.0),
+                seconds=float(record["seconds"]["train"]),
+            )
+            index = replace(index, members=(*index.members, written(zoo, index, made, member.net, learner.recipe, {})))
+            measures = measure(zoo, index, names)
+            done = EpisodeEntry(episode, task.name, names, dict(record["weights"] or {}), now(), measures)
+            index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
+        zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
+    return Zoo(folder)
+
+
+def _benchmark(header: dict[str, Json], data: Path | str | None, run: str) -> Benchmark:
+    options = dict(header["settings"].get("benchmark") or {})
+    tasks = benchmark(header["benchmark"], data, **options)
+    if tasks.fingerprint != header["data"]:
+        raise StoreError(f"the data of {header['benchmark']} is not what {run} was made with; give its data root")
+    return tasks
+
+
+def _settings(learner: ModelZoo) -> ZooSettings:
+    plain = learner.settings()
+    return replace(
+        ZooSettings.chosen(
+            backbone=learner.backbone,
+            recipe=Recipe(**plain["recipe"]),
+            seed=learner.seed,
+            tasks_per_episode=learner.tasks_per_episode,
+            replay=learner.replay,
+            weigh=learner.weigh,
+        ),
+        shape=learner.shape,
+    )
