@@ -1,11 +1,11 @@
 """Nets whose layers differ from task to task: weights as functions of a shared weight and the task, norms of its own.
 
-A part that differs derives from `PerTask`. `follow` makes a net tell its parts which task it is asked about, and
-`begin_task` gives all of them what a new task needs, so that a method only says what its own part is.
+A part that differs derives from `PerTask`. `follow` makes a net tell its parts which task it is asked about,
+`begin_task` and `end_task` speak to all of them, so that a method only says what its own part is.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import torch
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError
-from zoolearn.nets import Net
+from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive, global_seed
 
 Layer = nn.Linear | nn.Conv2d
@@ -32,6 +32,9 @@ class PerTask(nn.Module, ABC):
     def begin_task(self) -> None:
         """Adds what one more task needs; what earlier tasks own gets no more gradients."""
 
+    def end_task(self) -> None:
+        """Settles what the newest task owns, once it is trained."""
+
 
 Part = TypeVar("Part", bound=PerTask)
 
@@ -46,6 +49,25 @@ def begin_task(net: Net, task: str) -> None:
     with global_seed(derive(net.seed, "task", task), torch.device("cpu")):
         for part in parts(net, PerTask):
             part.begin_task()
+
+
+def end_task(net: Net) -> None:
+    """Tells every part that differs from task to task that the newest one is trained."""
+    for part in parts(net, PerTask):
+        part.end_task()
+
+
+def rebuilt(
+    spec: Mapping[str, Any], backbones: Mapping[str, Backbone], seed: int, convert: Callable[[Net], Net]
+) -> Net:
+    """The net that a spec describes, converted as when it was new, with untrained parts for all of its tasks."""
+    net = Net.from_spec(spec, backbones)
+    net.seed = seed
+    net = convert(net)
+    for task in net.places:
+        begin_task(net, task)
+        end_task(net)
+    return net
 
 
 def follow(net: Net) -> None:
@@ -112,7 +134,9 @@ class TaskLayer(PerTask):
         return values.reshape(*values.shape, *(1,) * (self.shared.ndim - 1))
 
 
-def replace_modules(module: nn.Module, kind: type[nn.Module], new: Callable[[Any], nn.Module]) -> None:
+def replace_modules(
+    module: nn.Module, kind: type[nn.Module] | tuple[type[nn.Module], ...], new: Callable[[Any], nn.Module]
+) -> None:
     """Puts `new(part)` in the place of every part of a kind, at any depth."""
     for name, part in module.named_children():
         if isinstance(part, kind):

@@ -21,8 +21,10 @@ from zoolearn.taskweight import (
     PerTask,
     TaskNorm,
     begin_task,
+    end_task,
     follow,
     parts,
+    rebuilt,
     refuse_shared_head,
     replace_modules,
 )
@@ -88,8 +90,7 @@ class Hat(SingleNet):
             checkpoints=self.checkpoints,
             carried={"step": attention.step},
         )
-        for gate in parts(net, Gate):
-            gate.end_task()
+        end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)
 
@@ -113,12 +114,8 @@ class Hat(SingleNet):
     def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net with the gates of all tasks."""
         name, part = part_of(snapshots[-1], "net")
-        net = self.gated(Net.from_spec(part.info["net"], backbones))
-        net.seed = self.seed
-        for task in net.places:
-            begin_task(net, task)
-        load_state(net, part.tensors, name)
-        self.net = net
+        self.net = rebuilt(part.info["net"], backbones, self.seed, self.gated)
+        load_state(self.net, part.tensors, name)
 
     @property
     def used(self) -> float:
