@@ -70,7 +70,7 @@ class Failed:
 Event = Report | Done | Failed
 
 
-def map_jobs(jobs: Sequence[Job], workers: int | None = None, threads: int = 1) -> Iterator[Event]:
+def map_jobs(jobs: Sequence[Job], workers: int | None = None, threads: int = 1) -> Generator[Event, None, None]:
     """Works off all jobs, first come first served, on `workers` processes of `threads` threads each.
 
     `workers` is by default as many as the usable cores carry; one worker (or one job) is this process itself. Events come

@@ -1,46 +1,63 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
+from zoolearn.ahead import Ahead, training_ahead
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, locked
 from zoolearn.learner import Learner, name_of
 from zoolearn.methods import METHODS
+from zoolearn.methods.isolated import Isolated
 from zoolearn.results import EpisodeRecord, Results, environment
-from zoolearn.store import RunFolder, check_results
+from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark, Task
 from zoolearn.train import Checkpoints, Progress
 
 
 def run(
-    learner: Learner, benchmark: Benchmark, out: Path | str | None = None, checkpoint_every: int | None = None
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
 ) -> Results:
     """Shows the whole benchmark to a learner; with `out`, everything is kept there and a second call carries on.
+
+    With more `workers`, nets that need only their own task (Isolated's) are trained side by side; nothing else differs.
 
     >>> from zoolearn import Isolated, Recipe, benchmark, mlp
     >>> results = run(Isolated(backbone=mlp, recipe=Recipe(epochs=2)), benchmark("split-digits")[:2])
     >>> results.summary()["average_accuracy"] > 0.9
     True
     """
-    *_, results = episodes(learner, benchmark, out, checkpoint_every)
+    *_, results = episodes(learner, benchmark, out, checkpoint_every, workers)
     return results
 
 
 def episodes(
-    learner: Learner, benchmark: Benchmark, out: Path | str | None = None, checkpoint_every: int | None = None
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
 ) -> Iterator[Results]:
     """`run`, one episode at a time: gives the (same, growing) results after each."""
-    for event in progress(learner, benchmark, out, checkpoint_every):
+    for event in progress(learner, benchmark, out, checkpoint_every, workers):
         if isinstance(event, Results):
             yield event
 
 
 def progress(
-    learner: Learner, benchmark: Benchmark, out: Path | str | None = None, checkpoint_every: int | None = None
-) -> Iterator[Progress | Results]:
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
+) -> Generator[Progress | Results, None, None]:
     """`episodes`, with word of how each training goes in between."""
     if learner.episode:
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
@@ -51,11 +68,11 @@ def progress(
         if out is not None:
             stack.enter_context(locked(Path(out)))
             folder = RunFolder(Path(out))
-        yield from _episodes(learner, benchmark, folder, checkpoint_every)
+        yield from _episodes(learner, benchmark, folder, checkpoint_every, workers)
 
 
 def _episodes(
-    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None
+    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
 ) -> Iterator[Progress | Results]:
     header = describe(learner, benchmark)
     results = Results(
@@ -67,34 +84,54 @@ def _episodes(
     )
     if folder is not None:
         folder.begin(header)
-        check_results(folder.path)
         _resume(learner, benchmark, folder, results)
         if checkpoint_every is not None:
             learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
     if results.accuracy:
         yield results
-    for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
-        record, changed = yield from _one_episode(learner, benchmark, number)
-        _add(results, learner, record, changed)
-        if results.finished:
-            results.ms_per_sample = latency(learner, benchmark)
-        if folder is not None:
-            folder.commit(number, _to_json(results, changed), learner.save(), grows=learner.grows)
-            results.save(folder.path)
-        yield results
+    with _ahead(learner, benchmark, folder, checkpoint_every, workers) as ahead:
+        for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
+            record, changed = yield from _one_episode(learner, benchmark, number, ahead)
+            _add(results, learner, record, changed)
+            if results.finished:
+                results.ms_per_sample = latency(learner, benchmark)
+            if folder is not None:
+                under_way = ahead is not None and not results.finished
+                folder.commit(
+                    number, _to_json(results, changed), learner.save(), grows=learner.grows, under_way=under_way
+                )
+                results.save(folder.path)
+            if ahead is not None:
+                ahead.forget(number - 1)
+            yield results
+
+
+@contextmanager
+def _ahead(
+    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
+) -> Iterator[Ahead | None]:
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; give 1 or more")
+    if workers == 1 or not isinstance(learner, Isolated) or learner.episode == len(benchmark):
+        yield None
+        return
+    with ExitStack() as stack:
+        path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
+        yield stack.enter_context(training_ahead(learner, benchmark, workers, path, checkpoint_every))
 
 
 def _one_episode(
-    learner: Learner, benchmark: Benchmark, number: int
+    learner: Learner, benchmark: Benchmark, number: int, ahead: Ahead | None
 ) -> Generator[Progress, None, tuple[EpisodeRecord, dict[str, float]]]:
     met = benchmark.tasks[:number]
+    elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
     yield from learner.learning(met[-1])
     if number == len(benchmark):
         yield from learner.finishing()
     trained = perf_counter()
     changed = learner.evaluate(met)
-    seconds = {"train": trained - started, "evaluate": perf_counter() - trained}
+    seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     assert learner.latest is not None
     latest = learner.latest
     weights = None if latest.weights is None else dict(latest.weights)
@@ -133,7 +170,12 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         episode = EpisodeRecord(record["tasks"], record["weights"], record["loss"], record["seconds"])
         _add(results, learner, episode, record["accuracy"])
         results.ms_per_sample = record["ms_per_sample"]
-    results.save(folder.path)
+    folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
+    saved = folder.results()
+    if saved is None or len(saved.accuracy) < len(records):
+        results.save(folder.path)
+    elif results.finished:
+        results.environment = saved.environment
 
 
 def learner_backbone(learner: Learner) -> str:

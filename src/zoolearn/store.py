@@ -39,9 +39,13 @@ class RunFolder:
             self.refuse_other(header)
             remove_leftovers(self.path)
             return
-        strangers = [entry.name for entry in self.path.iterdir() if entry.name != ".lock"] if self.path.exists() else []
-        if [name for name in strangers if not name.endswith(".part")]:
-            raise StoreError(f"{self.path} holds {strangers[0]!r} but no run; give a new or an empty folder")
+        found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
+        strangers = [name for name in found if name != ".lock" and not name.endswith(".part")]
+        if strangers:
+            raise StoreError(
+                f"{self.path} holds {strangers[0]!r} but no run (run.json is missing); give a new or an empty folder"
+            )
+        remove_leftovers(self.path)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
 
     def refuse_other(self, header: Mapping[str, Json]) -> None:
@@ -59,16 +63,28 @@ class RunFolder:
             )
         return header
 
-    def commit(self, number: int, episode: Mapping[str, Json], snapshot: Snapshot, *, grows: bool) -> None:
+    def commit(
+        self, number: int, episode: Mapping[str, Json], snapshot: Snapshot, *, grows: bool, under_way: bool = False
+    ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
         record = {"format": FORMAT, **episode, "learner": snapshot.info, "files": files}
         save_json(self._record(number), record)
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        self.tidy(number, grows=grows, under_way=under_way)
+
+    def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
+        """Removes what nobody needs after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
+        if not under_way:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
+            files = load_json(self._record(number))["files"]
             for name in load_json(self._record(number - 1))["files"]:
                 if name not in files:
                     self._file(name).unlink(missing_ok=True)
+
+    def results(self) -> Results | None:
+        """What results.json says, None before the first episode; a damaged or altered one is refused."""
+        return Results.load(self.path) if (self.path / Results.FILE).exists() else None
 
     def episodes(self) -> list[dict[str, Json]]:
         """The records of all episodes so far."""
@@ -76,6 +92,10 @@ class RunFolder:
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
             raise StoreError(f"{self._record(missing)} is missing although later episodes are there; restore it")
+        results = self.results()
+        if results is not None and len(results.accuracy) > len(numbers):  # it is written after the record
+            missing = len(numbers) + 1
+            raise StoreError(f"{self._record(missing)} is missing although {Results.FILE} tells of it; restore it")
         return [load_json(self._record(number)) for number in numbers]
 
     def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[Snapshot]:
@@ -116,12 +136,6 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
         raise StoreError(f"{path} has not finished its first episode; continue the run first")
     learner.restore(folder.snapshots(records, grows=learner.grows), backbones=names)
     return learner
-
-
-def check_results(path: Path) -> None:
-    """Refuses a results.json that was damaged or altered since it was written."""
-    if (path / Results.FILE).exists():
-        Results.load(path)
 
 
 def _refuse_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:

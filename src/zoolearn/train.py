@@ -128,10 +128,18 @@ def cross_entropy(net: Net, batch: Batch) -> Tensor:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed."""
+    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
+
+    With `final`, a training is also kept when it is done, for someone else to take up.
+    """
 
     folder: Path
     every: int
+    final: bool = False
+
+    def due(self, epoch: int, epochs: int) -> bool:
+        """Whether a training is saved after so many of its epochs."""
+        return epoch % self.every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:
         """The file of the training that started from this seed."""
@@ -208,7 +216,7 @@ def fitting(
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
-        if checkpoints and (epoch + 1) % checkpoints.every == 0:
+        if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
 

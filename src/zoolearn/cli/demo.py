@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
 import tyro
 from rich.console import Console
 
 from zoolearn.benchmarks import benchmark
-from zoolearn.cli.bars import show
+from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.flags import parse
+from zoolearn.jobs import Failed, Job, map_jobs
 from zoolearn.methods import METHODS
+from zoolearn.order import Order, carry_out
 from zoolearn.report import report, text
 from zoolearn.results import Results
-from zoolearn.run import progress
 from zoolearn.train import Recipe
 
 CONTENDERS = {
@@ -36,14 +36,16 @@ class DemoOptions:
 def main(arguments: Sequence[str]) -> None:
     """Grows a zoo beside its reference learners and prints what came of it."""
     options = parse(DemoOptions, arguments, "zoo demo", "Grow a zoo on embedded digits beside its reference learners.")
-    torch.set_num_threads(1)  # the nets are small: a second thread costs more than it gives
     console = Console()
     tasks = benchmark("rotated-digits")
     console.print(
         f"[bold]rotated-digits[/]: {len(tasks)} tasks of 10 digits, each at another angle, "
         f"{len(tasks[0].train)} training images a task"
     )
-    results = [_learn(name, options, console) for name in CONTENDERS]
+    for name, idea in CONTENDERS.items():
+        console.print(f"  [bold]{name}[/]: {idea}")
+    console.print()
+    results = _learn(options, console)
     console.print()
     print(text(report(results), console.width if console.is_terminal else None))
     zoo, isolated, tuned = (100 * (run.summary()["average_accuracy"] or 0) for run in results[:3])
@@ -55,8 +57,16 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def _learn(name: str, options: DemoOptions, console: Console) -> Results:
-    console.print(f"\n[bold]{name}[/]: {CONTENDERS[name]}")
-    learner = METHODS[name](recipe=Recipe(epochs=options.epochs), seed=options.seed)
-    tasks = benchmark("rotated-digits")
-    return show(progress(learner, tasks), name, len(tasks), console)
+def _learn(options: DemoOptions, console: Console) -> list[Results]:
+    """All contenders, side by side on the cores that there are; the results in the order of the contenders."""
+    recipe = Recipe(epochs=options.epochs)
+    jobs = [
+        Job(name, carry_out, (Order(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits"),))
+        for name in CONTENDERS
+    ]
+    ended = {}
+    for end in show_side_by_side(map_jobs(jobs), console):
+        if isinstance(end, Failed):
+            raise end.error
+        ended[end.job.name] = end.result
+    return [ended[name] for name in CONTENDERS]

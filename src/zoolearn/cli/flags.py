@@ -37,11 +37,12 @@ def settings_form(settings: type, defaults: Mapping[str, Any] | None = None) -> 
 
 
 def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:
-    """The learner that filled-in forms of its settings and its recipe describe."""
+    """The learner that filled-in forms of its settings and its recipe describe; what no form asks for is as by default."""
     values = {}
+    given = vars(settings)
     for setting in fields(method):
-        if setting.init and setting.name != "recipe":
-            value = getattr(settings, setting.name)
+        if setting.init and setting.name in given:
+            value = given[setting.name]
             values[setting.name] = setting.metadata["choices"][value] if "choices" in setting.metadata else value
     return method(recipe=Recipe(**vars(recipe)), **values)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo, Weigh, uniform
+from zoolearn.seeds import derive
 from zoolearn.task import Task
 from zoolearn.train import Progress
 
@@ -17,6 +18,10 @@ class Isolated(ModelZoo):
     tasks_per_episode: int = field(init=False, default=1)
     replay: float = field(init=False, default=0.0)
     weigh: Weigh = field(init=False, default=uniform)
+
+    def seeds(self, episode: int) -> list[int]:
+        """The seeds of an episode's trainings (counted from 0); each needs its task and nothing else."""
+        return [derive(self.seed, "episode", episode)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,11 +36,15 @@ class IsolatedEnsemble(Isolated):
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains `networks` nets on the new task alone, each from its own seed."""
-        del self.members[self.episode * self.networks :]  # what an abandoned episode may have left
+        self.members = [member for member in self.members if task.name not in member.share]  # of an abandoned episode
         losses = []
-        for number in range(self.networks):
-            losses.append((yield from self.grow([task], self.episode_seed("network", number))))
+        for seed in self.seeds(self.episode):
+            losses.append((yield from self.grow([task], seed)))
         return Episode((task.name,), {}, sum(losses) / len(losses))
+
+    def seeds(self, episode: int) -> list[int]:
+        """A seed for each of the nets."""
+        return [derive(self.seed, "episode", episode, "network", number) for number in range(self.networks)]
 
     @property
     def members_per_episode(self) -> int:

@@ -1,0 +1,168 @@
+"""Runs with several workers: the same folder bit for bit, in order, and nothing lost when stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from toys import benchmark, contents, embedded, learner_of, outcome
+from zoolearn.ahead import train
+from zoolearn.cli import main
+from zoolearn.errors import Diverged, SettingsError
+from zoolearn.methods import METHODS
+from zoolearn.results import Results
+from zoolearn.run import episodes, progress, run
+from zoolearn.store import RunFolder
+from zoolearn.train import Checkpoints, Progress, Recipe, drain
+
+BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def zoo(*arguments: str | Path) -> None:
+    main([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("method", ["isolated", "isolated-ensemble"])
+def test_two_workers_leave_the_folder_that_one_leaves(tmp_path: Path, method: str) -> None:
+    tasks = benchmark(4)
+    for workers in (1, 2):
+        run(learner_of(METHODS[method]), tasks, tmp_path / str(workers), workers=workers)
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+    assert not [name for name in contents(tmp_path / "2") if name.startswith("checkpoints")]
+
+
+def test_workers_change_nothing_without_a_folder_either() -> None:
+    tasks = benchmark(3)
+    alone, together = (run(learner_of(METHODS["isolated"]), tasks, workers=workers) for workers in (1, 2))
+    assert alone.accuracy == together.accuracy
+    assert [episode.loss for episode in alone.episodes] == [episode.loss for episode in together.episodes]
+
+
+def test_episodes_come_in_order_and_count_the_seconds_of_their_workers(tmp_path: Path) -> None:
+    counts = []
+    for results in episodes(learner_of(METHODS["isolated"]), benchmark(4), tmp_path, workers=2):
+        counts.append(len(results.accuracy))
+        assert len(RunFolder(tmp_path).episodes()) == len(results.accuracy)
+    assert counts == [1, 2, 3, 4]
+    assert all(episode.seconds["train"] > 0 for episode in results.episodes)
+
+
+def test_each_training_under_way_reports_under_its_own_name() -> None:
+    learner = learner_of(METHODS["isolated-ensemble"], networks=2)
+    events = progress(learner, benchmark(2), workers=2)
+    names = {event.what for event in events if isinstance(event, Progress)}
+    assert {"stripes, net 1", "stripes, net 2", "dots, net 1", "dots, net 2"} <= names
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_stopped_with_two_workers_goes_on_with_any_number(tmp_path: Path, workers: int) -> None:
+    tasks = benchmark(4)
+    run(learner_of(METHODS["isolated"]), tasks, tmp_path / "whole")
+    stopped = episodes(learner_of(METHODS["isolated"]), tasks, tmp_path / "cut", workers=2)
+    next(stopped)
+    stopped.close()  # type: ignore[attr-defined]
+    run(learner_of(METHODS["isolated"]), tasks, tmp_path / "cut", workers=workers)
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "cut")
+
+
+def test_what_was_trained_ahead_is_taken_up_and_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = benchmark(1)[0]
+    worker, learner, alone = (learner_of(METHODS["isolated"]) for _ in range(3))
+    worker.checkpoints = learner.checkpoints = Checkpoints(tmp_path, every=100, final=True)
+    assert drain(train(worker, task, learner.seeds(0)[0], "stripes")) > 0  # type: ignore[attr-defined, arg-type]
+    with embedded(monkeypatch) as passes:
+        learner.learn(task)
+    assert not [training for _, training, _ in passes if training]
+    alone.learn(task)
+    assert torch.equal(learner.predict_proba(task.test.x, task.name), alone.predict_proba(task.test.x, task.name))
+
+
+def test_a_training_that_diverges_ends_the_run_where_it_would_with_one_worker(tmp_path: Path) -> None:
+    wild = Recipe(epochs=4, batch_size=8, lr=1e25, device="cpu")
+    messages = []
+    for workers in (1, 2):
+        with pytest.raises(Diverged) as caught:
+            run(learner_of(METHODS["isolated"], wild), benchmark(3), tmp_path / str(workers), workers=workers)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_learners_whose_episodes_build_on_each_other_ignore_workers(tmp_path: Path) -> None:
+    for workers in (1, 2):
+        run(learner_of(METHODS["fine-tune"]), benchmark(2), tmp_path / str(workers), workers=workers)
+    assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+
+
+def test_no_worker_is_refused() -> None:
+    with pytest.raises(SettingsError, match="workers is 0"):
+        run(learner_of(METHODS["isolated"]), benchmark(2), workers=0)
+
+
+def test_seeds_and_methods_run_side_by_side_as_they_run_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zoo("run", "model-zoo,isolated", "split-digits", *BRIEF, "--seeds", "2", "--workers", "2", "--out", tmp_path)
+    folders = sorted(path.name for path in tmp_path.iterdir())
+    assert folders == [f"{m}-split-digits-seed{s}" for m in ("isolated", "model-zoo") for s in (0, 1)]
+    table = capsys.readouterr().out
+    assert "model-zoo-split-digits-seed1: done" in table
+    assert "seeds 2" in table
+    zoo("run", "model-zoo", "split-digits", *BRIEF, "--seed", "1", "--workers", "1", "--out", tmp_path / "alone")
+    assert outcome(tmp_path / "alone") == outcome(tmp_path / "model-zoo-split-digits-seed1")
+
+
+def test_a_run_that_fails_does_not_stop_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stranger = tmp_path / "fine-tune-split-digits-seed0"
+    stranger.mkdir()
+    (stranger / "letter.txt").write_text("not a run")
+    with pytest.raises(SystemExit) as caught:
+        zoo("run", "fine-tune", "split-digits", *BRIEF, "--seeds", "2", "--workers", "2", "--out", tmp_path)
+    assert caught.value.code == 1
+    assert "letter.txt" in capsys.readouterr().err
+    assert Results.load(tmp_path / "fine-tune-split-digits-seed1").finished
+
+
+def test_several_methods_share_only_what_all_learners_have(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        zoo("run", "model-zoo,isolated", "split-digits", "--tasks-per-episode", "2")
+    assert "tasks-per-episode" in capsys.readouterr().err
+
+
+def test_ctrl_c_stops_all_runs_and_loses_nothing(tmp_path: Path) -> None:
+    out, whole = tmp_path / "cut", tmp_path / "whole"
+    options = ["--epochs", "20", *BRIEF[2:], "--first-tasks", "3", "--seeds", "2", "--workers", "2", "--out"]
+    command = [sys.executable, "-m", "zoolearn", "run", "fine-tune", "split-digits", *options]
+    process = subprocess.Popen(
+        [*command, str(out)], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    eventually(lambda: len([*out.glob("*/episodes/0001.json")]) == 2)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    if process.returncode != 0:  # it may have been faster than we
+        assert process.returncode == 130
+        assert "The same command continues" in errors
+        assert "Traceback" not in errors
+    assert not [*out.rglob("*.part")]
+    zoo("run", "fine-tune", "split-digits", *options, out)
+    zoo("run", "fine-tune", "split-digits", *options, whole)
+    assert outcome(out) == outcome(whole)
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
