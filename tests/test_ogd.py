@@ -114,7 +114,7 @@ def test_shares_are_cut_only_when_there_are_too_many() -> None:
 
 def test_it_says_what_it_will_need_before_it_starts() -> None:
     learner = ogd(memory_limit=0.01)
-    with pytest.raises(SettingsError, match=r"ogd will need 0\.1 GB for 1000 directions of 16,600 weights"):
+    with pytest.raises(SettingsError, match=r"ogd will need up to 0\.1 GB for 1000 directions of 16,600 weights"):
         learner.learn(pictures())
     assert learner.episode == 0
 

@@ -41,7 +41,7 @@ class Ewc(SingleNet):
 
     strength: float = field(default=100.0, metadata={"help": "weight of the penalty, the paper's lambda"})
     fisher: Fisher = field(default=exact, metadata={"help": "labels of the Fisher information", "choices": FISHERS})
-    fisher_samples: int = field(default=500, metadata={"help": "training examples that the information is taken from"})
+    fisher_samples: int = field(default=200, metadata={"help": "training examples that the information is taken from"})
     fisher_batch: int = field(default=20, metadata={"help": "rows per mean gradient, for fisher=batched"})
     anchors: Join = field(default=online, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
     decay: float = field(default=1.0, metadata={"help": "what a task leaves of earlier importance, for anchors=online"})

@@ -53,8 +53,8 @@ class Ogd(SingleNet):
 
     Where we differ: (1) the basis has at most `basis_size` directions; where more come together, every task keeps an
     equal number of its strongest; (2) new gradients are made orthogonal to the basis twice and then replaced by their
-    singular vectors, which span the same; those that add nothing are dropped; (3) the recipe's weight decay is part of what is stripped, and its momentum
-    sums stripped gradients, so the whole step is orthogonal to the basis.
+    singular vectors, which span the same; those that add nothing are dropped; (3) the recipe's weight decay is part of
+    what is stripped, and its momentum sums stripped gradients, so the whole step is orthogonal to the basis.
 
     Gradients are taken with no units dropped and batch-norm's running statistics, which drift with later tasks: with
     batch-norm past logits do change.
@@ -99,7 +99,7 @@ class Ogd(SingleNet):
         needed = 8 * weights * (self.basis_size + 4 * min(new, self.basis_size)) / 1e9
         if needed > self.memory_limit:
             raise SettingsError(
-                f"ogd will need {needed:.1f} GB for {self.basis_size} directions of {weights:,} weights, memory_limit is "
+                f"ogd will need up to {needed:.1f} GB for {self.basis_size} directions of {weights:,} weights, memory_limit is "
                 f"{self.memory_limit:g}; lower basis_size, raise memory_limit or take a smaller backbone"
             )
 
