@@ -117,7 +117,7 @@ def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Ten
         return tensors, info
     except FileNotFoundError as error:
         raise StoreError(f"{path} is missing; restore it from a copy") from error
-    except (SafetensorError, ValueError, OSError) as error:
+    except (SafetensorError, ValueError, OSError, RecursionError) as error:
         raise StoreError(f"{path} is damaged or not a safetensors file ({error}); restore it from a copy") from error
 
 
@@ -125,7 +125,8 @@ def _tensors_checksum(tensors: Mapping[str, Tensor], info: Mapping[str, Json]) -
     digest = sha256(_json_checksum(info).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(repr((name, str(tensor.dtype), tuple(tensor.shape))).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        if tensor.numel():  # nothing cannot be viewed as bytes
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -148,8 +149,12 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write in {folder}: {error.strerror}; give another folder") from error
+    with lock as file:
         if not _lock(file.fileno()):
             file.seek(0)
             raise StoreError(
