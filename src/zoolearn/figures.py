@@ -83,8 +83,9 @@ class Map:
     spread: Sequence[Sequence[Number]] = ()
     shades: Sequence[Sequence[Number]] = ()
     centred: bool = False
-    marks: Sequence[Sequence[bool]] = ()  # cells with a dot
+    marks: Sequence[Sequence[bool]] = ()  # cells with a dot, or in bold
     mark_label: str = ""
+    mark_style: Literal["dot", "bold"] = "dot"
     notes: Sequence[Sequence[str]] = ()  # said on hover
 
     def __post_init__(self) -> None:

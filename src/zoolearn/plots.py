@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from zoolearn.errors import SettingsError
 from zoolearn.figures import Figure, Map, Plot, Series
 from zoolearn.files import replacing
@@ -159,12 +161,22 @@ def draw_map(chart: Map) -> Drawing:
         for column, value in enumerate(values):
             if value is None:
                 continue
-            red, green, blue, _ = image.cmap(image.norm(shades[row][column]))
+            red, green, blue, _ = image.to_rgba(np.asarray(shades[row][column]))
             ink = "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.5 else "white"
-            if chart.marks:
-                if chart.marks[row][column]:
+            marked = bool(chart.marks) and chart.marks[row][column]
+            if chart.marks and chart.mark_style == "dot":
+                if marked:
                     ax.plot(column, row, "o", ms=3, mfc="white", mec="black", mew=0.5)
             elif len(chart.columns) <= 24:
                 digits = 1 if len(chart.columns) > 12 or chart.centred else 2
-                ax.text(column, row, f"{value:.{digits}f}", ha="center", va="center", fontsize=5, color=ink)
+                ax.text(
+                    column,
+                    row,
+                    f"{value:.{digits}f}",
+                    ha="center",
+                    va="center",
+                    fontsize=5,
+                    color=ink,
+                    weight="bold" if marked else "normal",
+                )
     return drawing

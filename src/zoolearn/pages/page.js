@@ -192,7 +192,7 @@ function drawMap(chart, width) {
     yaxis: axis("", { type: "category", range: [chart.rows.length - 0.5, -0.5], showgrid: false, automargin: false, tickfont: { size: width < 500 ? 9 : 12 } }),
   };
   if (longColumns <= 4) { layout.margin.b = 56; layout.height = height + 72; }
-  if (some(chart.marks)) {
+  if (some(chart.marks) && chart.mark_style === "dot") {
     const x = [], y = [], text = [];
     chart.marks.forEach((row, r) => row.forEach((marked, c) => {
       if (marked && chart.values[r][c] !== null) { x.push(chart.columns[c]); y.push(chart.rows[r]); text.push(said[r][c]); }
@@ -209,7 +209,7 @@ function drawMap(chart, width) {
       const span = Math.max(...numbers) - Math.min(...numbers) || 1;
       const bright = chart.centred ? (isDark() ? part > 0.75 : part < 0.65) : (colours[r][c] - Math.min(...numbers)) / span > 0.55;
       layout.annotations.push({
-        x: chart.columns[c], y: chart.rows[r], text, showarrow: false, font: { size: cell > 36 ? 11 : 9, color: bright ? "#111111" : "#ffffff" },
+        x: chart.columns[c], y: chart.rows[r], text: some(chart.marks) && chart.marks[r][c] ? `<b>${text}</b>` : text, showarrow: false, font: { size: cell > 36 ? 11 : 9, color: bright ? "#111111" : "#ffffff" },
       });
     }));
   }

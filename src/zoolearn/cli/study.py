@@ -1,0 +1,107 @@
+"""`zoo study KIND BENCHMARK`: the paper's analyses; what is finished is reused, the rest runs on all cores."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from zoolearn.benchmarks import BENCHMARKS
+from zoolearn.cli.flags import optional, parse
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
+from zoolearn.studies.setup import Setup
+from zoolearn.studies.study import Study
+from zoolearn.studies.trials import whole_benchmark
+
+SUMMARIES = {**{name: kind.summary for name, kind in STUDIES.items()}, TRANSFER: "transfer exponents, and a simulation"}
+
+USAGE = """usage: zoo study KIND BENCHMARK [--epochs N] [--seeds N] [--samples-per-class N] [--out DIR] ...
+
+Many small runs read together: figures with standard errors over seeds, in study.json, to be seen with
+`zoo report DIR --html page.html`. The same command again reuses what is finished.
+
+{kinds}
+
+example:    zoo study competition split-digits --epochs 5 --samples-per-class 20"""
+
+
+@dataclass
+class StudyOptions:
+    """The study."""
+
+    benchmark: Annotated[
+        str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help="one of: " + ", ".join(BENCHMARKS))
+    ]
+    epochs: Annotated[int | None, optional("N", "epochs of every training", "the paper's for this study")] = None
+    seeds: Annotated[int | None, optional("N", "so many seeds", "3, or 5 for samples")] = None
+    seed: Annotated[int, tyro.conf.arg(help="the first seed")] = 0
+    samples_per_class: Annotated[
+        int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")
+    ] = None
+    backbone: Annotated[str, tyro.conf.arg(help="network of every learner")] = "small-conv"
+    first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
+    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
+    reuse: Annotated[tuple[Path, ...], optional("DIR...", "also reuse finished runs below these folders", "none")] = ()
+    workers: Annotated[int | None, optional("N", "runs at once", "as many as the cores carry")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Does what is missing of a study and says where it is."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items())))
+        return
+    name = arguments[0]
+    if name not in SUMMARIES:
+        raise SettingsError(one_of("study", name, SUMMARIES))
+    options = parse(StudyOptions, arguments[1:], f"zoo study {name}", SUMMARIES[name])
+    setup = _setup(name, options)
+    folder = options.out or Path("runs") / f"study-{name}-{options.benchmark}"
+    study = _show(setup, folder, options)
+    print(f"{folder / Study.FILE}: {', '.join(figure.title for figure in study.figures)}")
+    print(f"see it with: zoo report {folder} --html {name}.html")
+
+
+def _setup(name: str, options: StudyOptions) -> Setup:
+    kind = STUDIES.get(name)
+    whole = whole_benchmark(options.benchmark, options.data)
+    epochs, samples, seeds = (kind.epochs, kind.samples_per_class, kind.seeds) if kind else (20, 100, 3)
+    if options.samples_per_class is not None:
+        samples = options.samples_per_class or None
+    count = options.seeds if options.seeds is not None else seeds
+    return Setup(
+        study=name,
+        benchmark=options.benchmark,
+        tasks=tuple(task.name for task in whole)[: options.first_tasks],
+        epochs=options.epochs if options.epochs is not None else epochs,
+        seeds=tuple(range(options.seed, options.seed + count)),
+        backbone=options.backbone,
+        samples_per_class=samples,
+        first_tasks=options.first_tasks,
+        data=options.data,
+    )
+
+
+def _show(setup: Setup, folder: Path, options: StudyOptions) -> Study:
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
+        bar = bars.add_task(f"{setup.study} on {setup.benchmark}", total=len(parts_of(setup)))
+        for event in conduct(setup, folder, options.workers, options.reuse):
+            if isinstance(event, Study):
+                return event
+            bars.update(bar, completed=event.done)
+            if not console.is_terminal:
+                print(f"{event.done} of {event.parts}: {event.name}", file=sys.stderr)
+    raise AssertionError("a study ends with its figures")

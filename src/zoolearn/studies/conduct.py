@@ -1,0 +1,104 @@
+"""Carrying out a study: its parts on all cores, those that are there reused, then its figures and its JSON file."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from zoolearn.errors import ZooError
+from zoolearn.figures import Figure
+from zoolearn.files import Json
+from zoolearn.jobs import Done, Failed, Job, map_jobs
+from zoolearn.results import Results
+from zoolearn.studies import ablations, competition, together, transfer
+from zoolearn.studies.setup import Setup
+from zoolearn.studies.study import Study
+from zoolearn.studies.thresholds import competition_figure, estimator_figure
+from zoolearn.studies.trials import Trial, attempts
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A study made of runs: which, what they show, and the paper's settings for it."""
+
+    summary: str
+    trials: Callable[[Setup], list[Trial]]
+    figures: Callable[[Setup, Mapping[str, Results]], list[Figure]]
+    epochs: int = 1
+    samples_per_class: int | None = None
+    seeds: int = 3
+
+
+STUDIES: dict[str, Kind] = {
+    "competition": Kind(
+        "every pair of tasks against each task alone", competition.trials, competition.figures, 200, 100
+    ),
+    "together": Kind("one net on the first 1, 2, ... tasks", together.trials, together.figures, 200, 100),
+    **{
+        study.kind: Kind(study.title.lower(), study.trials, study.figures)
+        for study in (ablations.REPLAY, ablations.TASKS_PER_EPISODE, ablations.WEIGHING, ablations.ENSEMBLE)
+    },
+    "samples": Kind(ablations.SAMPLES.title.lower(), ablations.SAMPLES.trials, ablations.SAMPLES.figures, 200, 100, 5),
+}
+TRANSFER = "transfer"  # made of nets and their features, not of runs
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a study that is done, of so many."""
+
+    name: str
+    done: int
+    parts: int
+
+
+def parts_of(setup: Setup) -> list[str]:
+    """The names of a study's parts."""
+    if setup.study == TRANSFER:
+        return transfer.part_names(setup)
+    return [trial.name for trial in STUDIES[setup.study].trials(setup)]
+
+
+def conduct(
+    setup: Setup, folder: Path, workers: int | None = None, reuse: Sequence[Path] = ()
+) -> Iterator[Step | Study]:
+    """Does what is missing, part by part, and gives the study in the end, which is then in the folder too."""
+    started = perf_counter()
+    is_transfer = setup.study == TRANSFER
+    found = yield from _risks(setup, folder, workers) if is_transfer else _runs(setup, folder, workers, reuse)
+    study = Study(setup.study, setup.benchmark, setup.record(), found, perf_counter() - started)
+    study.save(folder)
+    yield study
+
+
+def _runs(
+    setup: Setup, folder: Path, workers: int | None, reuse: Sequence[Path]
+) -> Generator[Step, None, list[Figure]]:
+    kind = STUDIES[setup.study]
+    trials = kind.trials(setup)
+    outcome = {}
+    for trial, results in attempts(trials, folder, data=setup.data, workers=workers, reuse=reuse):
+        outcome[trial.name] = results
+        yield Step(trial.name, len(outcome), len(trials))
+    return kind.figures(setup, outcome)
+
+
+def _risks(setup: Setup, folder: Path, workers: int | None) -> Generator[Step, None, list[Figure]]:
+    jobs = [
+        Job(name, transfer.measure, (setup, place, seed, folder / name))
+        for name, (seed, place) in zip(
+            transfer.part_names(setup),
+            ((seed, place) for seed in setup.seeds for place in range(len(setup.tasks))),
+            strict=True,
+        )
+    ]
+    parts: dict[str, Mapping[str, Json]] = {}
+    with closing(map_jobs(jobs, workers)) as events:
+        for event in events:
+            if isinstance(event, Failed):
+                raise ZooError(f"{event.job.name} failed: {event.error}") from event.error
+            if isinstance(event, Done):
+                parts[event.job.name] = event.result
+                yield Step(event.job.name, len(parts), len(jobs))
+    return [*transfer.figures(setup, parts), competition_figure(), estimator_figure()]

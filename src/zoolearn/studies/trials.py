@@ -1,0 +1,160 @@
+"""One run of a study as plain data, and many of them carried out on all cores; what is finished is found and reused."""
+
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from zoolearn.benchmarks import benchmark
+from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
+from zoolearn.files import Json
+from zoolearn.jobs import Done, Failed, Job, map_jobs
+from zoolearn.learner import Learner
+from zoolearn.methods import METHODS
+from zoolearn.results import Results
+from zoolearn.run import progress
+from zoolearn.task import Benchmark
+from zoolearn.train import Progress, Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A method with settings that are not its defaults, on a benchmark, or on a few of its tasks, with one seed.
+
+    With `samples_per_class`, the seed picks the samples too: seeds are then bootstraps. A trial that does not `keep` its
+    nets leaves nothing but a results.json: right for one of hundreds that take a minute each.
+    """
+
+    method: str
+    benchmark: str
+    learner: Mapping[str, Json] = field(default_factory=dict)
+    recipe: Mapping[str, Json] = field(default_factory=dict)
+    seed: int = 0
+    samples_per_class: int | None = None
+    first_tasks: int | None = None
+    only: tuple[int, ...] = ()  # places of tasks
+    keep: bool = True
+
+    @property
+    def name(self) -> str:
+        """Its folder: what is not default, in words.
+
+        >>> Trial(method="model-zoo", benchmark="split-mnist", learner={"replay": 0.1}, recipe={"epochs": 1}, seed=2).name
+        'model-zoo-split-mnist-replay0.1-epochs1-s2'
+        """
+        words = [self.method, self.benchmark]
+        words += [f"{name.replace('_', '')}{value}" for name, value in {**self.learner, **self.recipe}.items()]
+        words += [f"samples{self.samples_per_class}"] if self.samples_per_class else []
+        words += [f"first{self.first_tasks}"] if self.first_tasks else []
+        words += [f"tasks{'+'.join(map(str, self.only))}"] if self.only else []
+        return "-".join([*words, f"s{self.seed}"])
+
+    def new_learner(self) -> Learner:
+        """An untrained learner with these settings."""
+        if self.method not in METHODS:
+            raise SettingsError(one_of("method", self.method, METHODS))
+        method = METHODS[self.method]
+        recipe = asdict(Recipe(**self.recipe))
+        return method.from_settings({**self.learner, "recipe": recipe, "seed": self.seed})
+
+    def tasks(self, data: Path | None = None) -> Benchmark:
+        """The tasks that the learner is shown."""
+        whole = whole_benchmark(self.benchmark, data)
+        if self.first_tasks is not None:
+            whole = whole[: self.first_tasks]
+        if self.only:
+            options = {**whole.options, **_only_options(self.only)}
+            whole = Benchmark(whole.name, tuple(whole[place] for place in self.only), options)
+        return whole if self.samples_per_class is None else whole.sample(self.samples_per_class, self.seed)
+
+    def settings(self) -> dict[str, Json]:
+        """What the results of this trial record as their settings."""
+        options: dict[str, Json] = {}
+        if self.first_tasks is not None:
+            options["first_tasks"] = self.first_tasks
+        options |= _only_options(self.only)
+        if self.samples_per_class is not None:
+            options |= {"samples_per_class": self.samples_per_class, "samples_seed": self.seed}
+        return {**self.new_learner().settings(), "benchmark": options}
+
+    def identity(self) -> str:
+        """Equal for trials and results that are the same run."""
+        return _identity(self.method, self.benchmark, self.settings())
+
+
+def _only_options(only: Sequence[int]) -> dict[str, int]:
+    return {f"task_{number}": place for number, place in enumerate(only)}
+
+
+@lru_cache(maxsize=2)
+def whole_benchmark(name: str, data: Path | None) -> Benchmark:
+    """A benchmark, read once by each process."""
+    return benchmark(name, data)
+
+
+def _identity(method: str, name: str, settings: Mapping[str, Json]) -> str:
+    return json.dumps([method, name, settings], sort_keys=True)
+
+
+def finished_runs(folders: Iterable[Path]) -> dict[str, Path]:
+    """The finished runs below some folders, by what they are."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for file in sorted(folder.rglob(Results.FILE)):
+            results = Results.load(file)
+            if results.finished:
+                found.setdefault(_identity(results.method, results.benchmark, results.settings), file.parent)
+    return found
+
+
+def attempt(trial: Trial, folder: Path, data: Path | None) -> Generator[Progress | Results, None, Results]:
+    """Carries out one trial in its folder, or reads what it left there before."""
+    if (folder / Results.FILE).exists():
+        before = Results.load(folder)
+        if before.finished and _identity(before.method, before.benchmark, before.settings) == trial.identity():
+            return before
+    results = None
+    for event in progress(trial.new_learner(), trial.tasks(data), folder if trial.keep else None):
+        if isinstance(event, Results):
+            results = event
+        yield event
+    if results is None:
+        raise StoreError(f"{folder} gave no results; remove it and try again")
+    if not trial.keep:
+        results.save(folder)
+    return results
+
+
+def attempts(
+    trials: Sequence[Trial],
+    folder: Path,
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    reuse: Sequence[Path] = (),
+) -> Iterator[tuple[Trial, Results]]:
+    """Every trial with its results as they come: first those that are finished already, here or below `reuse`.
+
+    A trial that fails does not stop the others; the first failure is raised in the end.
+    """
+    there = finished_runs(path for path in [folder, *reuse] if path.exists())
+    missing = []
+    for trial in trials:
+        if (found := there.get(trial.identity())) is not None:
+            yield trial, Results.load(found)
+        else:
+            missing.append(trial)
+    by_name = {trial.name: trial for trial in missing}
+    failures: list[tuple[str, Exception]] = []
+    jobs = [Job(trial.name, attempt, (trial, folder / trial.name, data)) for trial in by_name.values()]
+    with closing(map_jobs(jobs, workers)) as events:
+        for event in events:
+            if isinstance(event, Done):
+                yield by_name[event.job.name], event.result
+            elif isinstance(event, Failed):
+                failures.append((event.job.name, event.error))
+    if failures:
+        name, error = failures[0]
+        raise ZooError(f"{len(failures)} of {len(trials)} failed, first {name}: {error}") from error
