@@ -1,8 +1,13 @@
 """Tiny tasks that a net learns in a moment, tiny nets to learn them, and ways to look into a folder or a learner."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import multiprocessing
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +16,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from zoolearn import train
+from zoolearn.errors import StoreError
 from zoolearn.learner import Learner
+from zoolearn.methods import METHODS
 from zoolearn.nets import Net, mlp_100
+from zoolearn.run import progress, run
 from zoolearn.seeds import derive
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Batch, Recipe, cross_entropy, drain
@@ -135,7 +144,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """What a run left that must not depend on where it was cut: all but times, and checksums that contain times."""
+    """What a run left that must not depend on when and where it ran: all but times and surroundings, and their checksums."""
     found: dict[str, Any] = {}
     for name, content in contents(folder).items():
         found[name] = _timeless(json.loads(content)) if name.endswith(".json") else content
@@ -146,6 +155,77 @@ def _timeless(content: Any) -> Any:
     if isinstance(content, list):
         return [_timeless(entry) for entry in content]
     if isinstance(content, dict):
-        timed = ("seconds", "ms_per_sample", "checksum")
+        timed = ("seconds", "ms_per_sample", "checksum", "environment")
         return {name: _timeless(entry) for name, entry in content.items() if name not in timed}
     return content
+
+
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["torch._dynamo", "zoolearn.run", "pytest"])  # imported once: processes are forks
+
+
+def in_another_process(work: Callable[..., str], *arguments: Any) -> str:
+    """What the work says at its end, or "killed" if it never came to that."""
+    ours, theirs = processes.Pipe(duplex=False)
+    process = processes.Process(target=_say, args=(theirs, work, *arguments))
+    process.start()
+    theirs.close()
+    try:
+        said = ours.recv()
+    except EOFError:
+        said = None
+    process.join()
+    if process.exitcode == -signal.SIGKILL:
+        return "killed"
+    assert process.exitcode == 0, f"{work.__name__} ended with {process.exitcode}"
+    assert isinstance(said, str)
+    return said
+
+
+def _say(told: Connection, work: Callable[..., str], *arguments: Any) -> None:
+    told.send(work(*arguments))
+    told.close()
+
+
+def cramped(size: int, folder: Path) -> str:
+    """Goes on with a zoo where no file can be larger than `size`; says what went wrong."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        run(learner_of(METHODS["model-zoo"]), benchmark(3), folder)
+    except StoreError as error:
+        return str(error)
+    return "nothing"
+
+
+RESUMED = benchmark(3, per_class=6, test_per_class=2, augment=("crop", "flip"))
+LONGER = Recipe(epochs=3, batch_size=4, lr=0.05, device="cpu")
+
+
+def doomed(method: str, folder: Path, checkpoint_every: int | None, moments: int) -> str:
+    """Goes on with a run and kills itself after so many moments (batches, and steps of writing a file).
+
+    Says how many moments there were if it comes to the end.
+    """
+    passed = 0
+
+    def moment() -> None:
+        nonlocal passed
+        passed += 1
+        if passed == moments:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            moment()
+            return function(*arguments, **options)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+        patch.setattr(os, "fsync", watched(os.fsync))
+        patch.setattr(os, "replace", watched(os.replace))
+        patch.setattr(os, "unlink", watched(os.unlink))
+        for _ in progress(learner_of(METHODS[method], LONGER), RESUMED, folder, checkpoint_every):
+            moment()
+    return str(passed)
