@@ -1,0 +1,93 @@
+"""Adam for methods that were published with it, as an `adjust` slot of the one training loop."""
+
+import math
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from zoolearn.flat import Flat
+from zoolearn.nets import Net
+from zoolearn.task import Task
+from zoolearn.train import Checkpoints, Loss, Progress, Recipe, fitting
+
+SECOND_DECAY = 0.999
+EPSILON = 1e-8
+
+
+class Adam:
+    """Turns the gradients of some parameters into the steps of Adam (Kingma and Ba, 2015), algorithm 1.
+
+    For the `adjust` slot of a training by plain SGD, which then takes the steps as they are; its `state` is to be
+    `carried`. Parameters without a gradient count as having zeros.
+
+    >>> weight = nn.Parameter(torch.zeros(2))
+    >>> weight.grad = torch.tensor([3.0, -0.5])
+    >>> Adam([weight])()
+    >>> weight.grad.round(decimals=4).tolist()
+    [1.0, -1.0]
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], first_decay: float = 0.9) -> None:
+        self.flat = Flat(parameters)
+        self.first_decay = first_decay
+        self.first = torch.zeros_like(self.flat.data())
+        self.second = torch.zeros_like(self.first)
+        self.steps = torch.zeros((), dtype=torch.int64)
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What changes from step to step."""
+        return {"first": self.first, "second": self.second, "steps": self.steps}
+
+    def __call__(self, *_: object) -> None:
+        """Takes the gradients into the moments and puts the step in their place."""
+        gradient = self.flat.gradient()
+        self.steps.add_(1)
+        self.first.lerp_(gradient, 1 - self.first_decay)
+        self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
+        scale = (self.second / (1 - SECOND_DECAY ** int(self.steps))).sqrt_().add_(EPSILON)
+        self.flat.write_gradient(self.first / (1 - self.first_decay ** int(self.steps)) / scale)
+
+
+Optimizer = Literal["sgd", "adam"]
+
+
+def fitting_by(
+    optimizer: Optimizer,
+    net: Net,
+    task: Task,
+    recipe: Recipe,
+    *,
+    seed: int,
+    loss: Loss,
+    heads: Sequence[str],
+    largest: float = math.inf,
+    checkpoints: Checkpoints | None = None,
+) -> Generator[Progress, None, float]:
+    """`fitting` on one task in float32, by SGD as the recipe says, or by Adam with its learning rate and schedule.
+
+    Adam takes the recipe's momentum as the decay of its first moment, and no weight decay. Gradients longer than
+    `largest` are shortened to it.
+    """
+    recipe = replace(recipe, precision="float32")
+    movable = net.to(recipe.torch_device).trainable(heads)
+    slots: dict[str, Any] = {"seed": seed, "loss": loss, "heads": heads, "checkpoints": checkpoints}
+    if optimizer == "sgd":
+        return fitting(net, [task], recipe, adjust=lambda *_: shorten(movable, largest), **slots)
+    adam = Adam(movable, recipe.momentum)
+
+    def step(*_: object) -> None:
+        shorten(movable, largest)
+        adam()
+
+    plain = replace(recipe, momentum=0.0, nesterov=False, weight_decay=0.0)
+    return fitting(net, [task], plain, adjust=step, carried=adam.state, **slots)
+
+
+def shorten(parameters: Sequence[nn.Parameter], largest: float) -> None:
+    """Scales gradients that are together longer than `largest` to that length."""
+    if largest < math.inf:
+        nn.utils.clip_grad_norm_(parameters, largest)

@@ -1,0 +1,80 @@
+"""Adam as a slot of the training loop: torch's steps, shortened gradients, and exact resumption."""
+
+import math
+
+import pytest
+import torch
+from tests.toys import TINY, net_for, pictures, same, state
+from torch import nn
+
+from zoolearn.adam import Adam, fitting_by, shorten
+from zoolearn.train import Checkpoints, Recipe, cross_entropy, drain, fit
+
+RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)
+
+
+def trained(optimizer="adam", recipe=RECIPE, cut=None, **slots):
+    task = pictures()
+    net = net_for([task])
+    work = fitting_by(optimizer, net, task, recipe, seed=0, loss=cross_entropy, heads=[task.name], **slots)
+    if cut is None:
+        drain(work)
+    else:
+        for _ in range(cut):
+            next(work)
+        work.close()
+    return net
+
+
+def test_its_steps_are_those_of_torch():
+    ours, theirs = (nn.Linear(5, 3) for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    adam = Adam(ours.parameters(), first_decay=0.8)
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, betas=(0.8, 0.999))
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        x = torch.randn(4, 5, generator=rng)
+        for layer in (ours, theirs):
+            layer.zero_grad()
+            layer(x).square().sum().backward()
+        adam()
+        with torch.no_grad():
+            for weight in ours.parameters():
+                weight.sub_(0.01 * weight.grad)
+        reference.step()
+    assert torch.allclose(ours.weight, theirs.weight, atol=1e-6)
+    assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
+
+
+def test_a_parameter_without_gradient_stays_until_it_has_one():
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    used.sum().backward()
+    Adam([used, unused])()
+    assert unused.grad.tolist() == [0.0, 0.0]
+    assert torch.allclose(used.grad, torch.ones(2))
+
+
+def test_a_training_cut_short_is_taken_up_exactly(tmp_path):
+    whole = trained()
+    for cut in (1, 3):
+        checkpoints = Checkpoints(tmp_path / str(cut), 1)
+        trained(cut=cut, checkpoints=checkpoints)
+        assert same(state(trained(checkpoints=checkpoints)), state(whole))
+
+
+def test_long_gradients_are_shortened_and_short_ones_left():
+    first, second = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
+    first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
+    shorten([first, second], math.inf)
+    shorten([first, second], 5.5)
+    assert (float(first.grad), float(second.grad)) == (3.0, 4.0)
+    shorten([first, second], 0.5)
+    assert float(first.grad) == pytest.approx(0.3, rel=1e-4)
+    assert float(second.grad) == pytest.approx(0.4, rel=1e-4)
+
+
+def test_sgd_is_the_recipes_own():
+    task = pictures()
+    net = net_for([task])
+    fit(net, [task], TINY, seed=0)
+    assert same(state(trained("sgd", TINY)), state(net))
