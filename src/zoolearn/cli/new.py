@@ -37,9 +37,7 @@ class NewOptions:
     backbone: Annotated[
         str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
     ] = None
-    epochs: Annotated[
-        int | None, optional("N", "passes over the data per training", "about 50,000 rows in all, 3 to 50 passes")
-    ] = None
+    epochs: Annotated[int | None, optional("N", "passes over the data per training", "minutes of work: 3 to 50")] = None
     tasks_per_episode: Annotated[int, tyro.conf.arg(help="tasks that a member is trained on, the new one included")] = 5
     replay: Annotated[float, tyro.conf.arg(help="share of each task's training rows that is kept for later")] = 1.0
     weigh: Annotated[

@@ -7,6 +7,7 @@ become the upper 8, colours and grey are turned into each other as the zoo needs
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
 
@@ -18,7 +19,7 @@ from zoolearn.nets import Shape
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("BMP", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")  # none that starts a program
+FORMATS = ("BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none that starts a program
 SUFFIXES = frozenset(
     {".bmp", ".gif", ".ico", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
@@ -67,7 +68,7 @@ def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Mad
     from PIL import Image
 
     try:
-        with Image.open(source, formats=FORMATS) as image:
+        with Image.open(source, formats=_formats()) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Undecodable(f"it has {image.width}x{image.height} pixels, more than {MOST_PIXELS:,}")
             return use(image)
@@ -79,6 +80,15 @@ def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Mad
         raise Undecodable(f"it has more than {MOST_PIXELS:,} pixels") from error
     except Exception as error:  # decoders of damaged files fail in many ways
         raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of our formats that this installation of Pillow can read."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def _size(image: "Image") -> Size:

@@ -16,8 +16,8 @@ from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
-ROWS_TO_SEE = 50_000  # how many rows a training looks at if nobody says how many epochs
-MOST_EPOCHS = 50
+PIXELS_TO_SEE = 50_000 * 32 * 32  # how much a training looks at if nobody says how many epochs: minutes on a CPU
+FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 
 Names = Mapping[str, Callable[..., Any]]
 
@@ -91,18 +91,19 @@ class ZooSettings:
         """These settings with nothing left open, for data that looks like this.
 
         Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
-        are smaller than 84. Grey if all are. Epochs so that a training looks at about 50,000 rows, at least 3 and at
-        most 50 times at each.
+        are smaller than 84. Grey if all are. Epochs so that a training looks at as many pixels as 50,000 images of
+        32x32 have, but at least 3 times and at most 50 times at each row.
         """
         if self.is_settled:
             return self
-        epochs = self.recipe["epochs"] or max(3, min(MOST_EPOCHS, ROWS_TO_SEE // max(1, rows)))
         if look.kind == "features":
             shape: Shape = (look.width,)
         else:
             channels = look.channels if self.grey is None else 1 if self.grey else 3
             side = self.side or _side(look)
             shape = (channels, side, side) if look.side is None or self.side else (channels, look.side, look.side)
+        pixels = rows * (prod(shape[1:]) if look.kind == "images" else 32 * 32)
+        epochs = self.recipe["epochs"] or max(FEWEST_EPOCHS, min(MOST_EPOCHS, PIXELS_TO_SEE // max(1, pixels)))
         backbone = self.backbone or ("small-conv" if look.kind == "images" else "tabular")
         return replace(self, backbone=backbone, shape=shape, recipe={**self.recipe, "epochs": epochs})
 
