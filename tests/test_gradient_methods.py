@@ -7,7 +7,7 @@ import torch
 
 from toys import TINY, benchmark, learner_of, same, show, state, with_norm
 from zoolearn import train
-from zoolearn.errors import Diverged
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.a_gem import AGem
 from zoolearn.methods.gem import Gem
 from zoolearn.methods.mc_sgd import McSgd
@@ -85,6 +85,17 @@ def test_the_same_seed_gives_the_same_and_another_another(make):
     other = make()
     other.seed = 1
     assert not same(state(show(other, TASKS[:2]).net), state(first.net))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [(Gem, {"memory_size": 1}), (AGem, {"memory_batch": 1}), (MegaII, {"memory_size": 1, "memory_per": "task"})],
+)
+def test_a_memory_batch_of_one_row_is_refused_where_batch_norm_cannot_take_it(method, settings):
+    learner = show(learner_of(method, RECIPE, backbone=with_norm, **settings), TASKS[:1])
+    with pytest.raises(SettingsError, match="1 row"):
+        learner.learn(TASKS[1])
+    show(learner_of(method, RECIPE, **settings), TASKS[:2])
 
 
 def test_what_is_kept_is_plain_finite_tensors_of_their_own(make):

@@ -5,12 +5,13 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Part
+from zoolearn.nets import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.task import Task
+from zoolearn.task import Examples, Task
 from zoolearn.train import Batch
 
 Per = Literal["task", "class"]
@@ -38,10 +39,13 @@ class Memory:
         labels = task.train.y.numpy()
         groups = [np.arange(len(labels))] if per == "task" else [np.flatnonzero(labels == c) for c in np.unique(labels)]
         drawn = np.concatenate([rng.permutation(group)[:size] for group in groups])
-        chosen = task.train.select(torch.from_numpy(np.sort(drawn)))
+        return self.add(task.name, task.train.select(torch.from_numpy(np.sort(drawn))))
+
+    def add(self, task: str, chosen: Examples) -> "Memory":
+        """This memory and these examples of a new task."""
         rows = torch.full_like(chosen.y, len(self.tasks))
         x = torch.cat([self.x, chosen.x]) if self.tasks else chosen.x
-        return Memory((*self.tasks, task.name), x, torch.cat([self.y, chosen.y]), torch.cat([self.rows, rows]))
+        return Memory((*self.tasks, task), x, torch.cat([self.y, chosen.y]), torch.cat([self.rows, rows]))
 
     def draw(self, count: int, seed: int) -> Batch:
         """Up to `count` different examples, each equally likely."""
@@ -72,6 +76,14 @@ class Memory:
     def load(cls, part: Part) -> "Memory":
         """The memory that `save` gave."""
         return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["rows"])
+
+
+def refuse_single_rows(net: Net, rows: int) -> None:
+    """Refuses memory batches of one row for a net that cannot take them."""
+    if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
+        raise SettingsError(
+            "a memory batch has 1 row but the backbone has batch-norm, which needs 2 or more; keep more"
+        )
 
 
 def check_sizes(**sizes: int) -> None:

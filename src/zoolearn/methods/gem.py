@@ -12,7 +12,7 @@ from torch import Tensor
 from zoolearn.errors import SettingsError
 from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Snapshot
-from zoolearn.memory import Memory, Per, check_sizes
+from zoolearn.memory import Memory, Per, check_sizes, refuse_single_rows
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.task import Task
@@ -62,6 +62,7 @@ class Gem(SingleNet):
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
+        refuse_single_rows(net, min((len(past.y) for past in memories), default=0))
         gradients = torch.empty(len(memories), len(flat), dtype=torch.float64, device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:

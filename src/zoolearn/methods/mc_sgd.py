@@ -40,11 +40,11 @@ class McSgd(SingleNet):
 
     Where we differ: the gradient is exact by default, s * grad L at each point; with `exact_gradient=False` it is the
     authors', without the factor s and divided by the batch size once more. Each memory batch is a fresh draw, of at most
-    `line_batch`, so every step has both terms. Learning a task moves its own head only; a head that p does not have yet
-    stands in it as q had it before training. All tasks get the recipe's epochs (the authors double the first).
-    Batch-norm statistics do not interpolate: the authors' nets have none and use those of the batch at hand, also when
-    they answer. We do so on the lines, where no units are dropped either; for the answers the statistics are measured
-    anew on the memory, unless the backbone keeps none.
+    `line_batch`, so every step has both terms. Learning a task moves its own head only; the head of the new task, which p
+    lacks, is there that of q. All tasks get the recipe's epochs (the authors double the first). Batch-norm statistics do
+    not interpolate: the authors' nets have none and use those of the batch at hand, also when they answer. We do so on
+    the lines, where no units are dropped either; for the answers the statistics are measured anew on the memory, unless
+    the backbone keeps none.
     """
 
     memory_size: int = field(default=1, metadata={"help": "examples kept of each class or task"})
@@ -110,6 +110,8 @@ class McSgd(SingleNet):
         bar.to(device)
         hat.to(device)
         memory = (memory.with_one_head() if self.shared_head else memory).to(device)
+        if not self.shared_head:
+            bar.head(task.name).load_state_dict(hat.head(task.name).state_dict())
         ends = [{name: weight.detach().clone() for name, weight in net.named_parameters()} for net in (bar, hat)]
         with torch.no_grad():
             for name, weight in bar.named_parameters():

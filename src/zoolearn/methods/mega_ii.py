@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Snapshot
-from zoolearn.memory import Memory, Per, check_sizes
+from zoolearn.memory import Memory, Per, check_sizes, refuse_single_rows
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
@@ -48,6 +48,7 @@ class MegaII(SingleNet):
         """Trains on the new task with turned gradients, then keeps some of it."""
         net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(self.recipe.torch_device)
+        refuse_single_rows(net, min(len(memory), self.memory_batch))
         flat = Flat(net.trainable(known))
         step = torch.zeros((), dtype=torch.int64)
         latest = torch.zeros((), device=self.recipe.torch_device)
