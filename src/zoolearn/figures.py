@@ -53,6 +53,7 @@ class Plot:
     y_label: str
     log_y: bool = False
     share_y: bool = True
+    columns: int | None = None  # of panels, where that means something
 
     def table(self) -> tuple[list[str], list[list[Json]]]:
         """Header and rows of the data."""

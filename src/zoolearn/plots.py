@@ -79,7 +79,7 @@ def draw_plot(chart: Plot) -> Drawing:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     count = len(chart.panels)
-    columns = 1 if count == 1 else min(count, 4 if count <= 4 else 5)
+    columns = min(count, chart.columns or (4 if count <= 4 else 5))
     rows = math.ceil(count / columns)
     drawing = Drawing(figsize=(WIDTH, 3.6 if count == 1 else 1.45 * rows + 0.9), layout="constrained")
     apart = len({panel.x_label for panel in chart.panels}) > 1

@@ -13,25 +13,38 @@ def run_command(runs: Sequence[Results]) -> str:
     """The `zoo run` that made these runs, which differ in their seeds alone: settings that are not the defaults, as flags.
 
     >>> record = {"method": "isolated", "benchmark": "split-mnist", "tasks": ["0-1"]}
-    >>> settings = {"backbone": "small-conv", "seed": 1, "recipe": {"epochs": 1}, "benchmark": {"samples_per_class": 100}}
-    >>> run_command([Results(**record, settings=settings)])
-    'zoo run isolated split-mnist --seed 1 --epochs 1 --samples-per-class 100'
+    >>> settings = {"backbone": "small-conv", "recipe": {"epochs": 1}, "benchmark": {"samples_per_class": 100}}
+    >>> run_command([Results(**record, settings={**settings, "seed": seed}) for seed in (0, 1)])
+    'zoo run isolated split-mnist --epochs 1 --samples-per-class 100 --seeds 2'
     """
     first = runs[0]
-    words = ["zoo", "run", first.method, first.benchmark, *_seeds(runs)]
-    words += _flags(_different(first.settings, _defaults(first.method)))
     options = first.settings.get("benchmark") or {}
-    words += _flags({name: value for name, value in options.items() if not name.endswith("_seed") or len(runs) == 1})
+    data_seeds = [name for name in options if name.endswith("_seed")]
+    words = ["zoo", "run", first.method, first.benchmark, *_flags(changes(first))]
+    words += _flags({name: value for name, value in options.items() if name not in data_seeds})
+    seeds = sorted(int(run.settings.get("seed", 0)) for run in runs)
+    moving = [name for name in data_seeds if len({run.settings["benchmark"].get(name) for run in runs}) > 1]
+    words += _flags({name: options[name] for name in data_seeds if name not in moving and options[name] != 0})
+    if moving:  # each run has data or an order of its own: a loop over seeds
+        flags = " ".join(f"--{name.replace('_', '-')} $seed" for name in moving)
+        return f"for seed in {' '.join(map(str, seeds))}; do {shlex.join(words)} --seed $seed {flags}; done"
+    if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
+        return f"for seed in {' '.join(map(str, seeds))}; do {shlex.join(words)} --seed $seed; done"
+    words += ["--seed", str(seeds[0])] if seeds[0] else []
+    words += ["--seeds", str(len(seeds))] if len(seeds) > 1 else []
     return shlex.join(words)
 
 
-def _seeds(runs: Sequence[Results]) -> list[str]:
-    seeds = [str(run.settings["seed"]) for run in runs if "seed" in run.settings]
-    return ["--seed", *seeds] if len(seeds) == 1 else ["--seeds", *seeds] if seeds else []
+def run_name(run: Results) -> str:
+    """A name for a run's folder that says what it is: what is not default, in words."""
+    options = run.settings.get("benchmark") or {}
+    words = [f"{name.replace('_', '')}{value}" for name, value in {**changes(run), **options}.items()]
+    return "-".join([run.method, run.benchmark, *words, f"s{run.settings.get('seed', 0)}"])
 
 
-def _defaults(method: str) -> dict[str, Json]:
-    return METHODS[method]().settings() if method in METHODS else {}
+def changes(run: Results) -> dict[str, Json]:
+    """The settings of learner and recipe that are not the method's defaults, under their own names."""
+    return _different(run.settings, METHODS[run.method]().settings() if run.method in METHODS else {})
 
 
 def _different(settings: Mapping[str, Json], defaults: Mapping[str, Json]) -> dict[str, Json]:

@@ -37,6 +37,8 @@ function base(width) {
     plot_bgcolor: "rgba(0,0,0,0)",
     hoverlabel: { bgcolor: isDark() ? "#2a323e" : "#ffffff", bordercolor: rule(), font: { color: ink() }, align: "left" },
     dragmode: false,
+    scattermode: "group", // points in one category stand side by side
+    scattergap: 0.75,
     hovermode: "closest",
   };
 }
@@ -57,6 +59,7 @@ function logTicks(panel) {
 
 function wholeTicks(panels) {
   const all = panels.flatMap((panel) => panel.series.flatMap((series) => series.x));
+  if (all.some((x) => typeof x === "string")) return { type: "category" };
   const few = all.every(Number.isInteger) && Math.max(...all) - Math.min(...all) < 8;
   return few ? { dtick: 1 } : { exponentformat: "SI" };
 }
@@ -77,7 +80,7 @@ function traces(series, panel, seen, chart) {
   const y = chart.log_y ? "%{y:.3g}" : "%{y:.2f}";
   const main = {
     type: "scatter", name: series.name, x: series.x, y: series.y, legendgroup: series.name, showlegend: first,
-    mode: single ? "markers" : series.x.length > 12 || chart.panels.length > 4 ? "lines" : "lines+markers",
+    mode: single ? "markers" : series.style === "dashes" || series.x.length > 11 || chart.panels.length > 6 ? "lines" : "lines+markers",
     line: { color: colour, width: 2, dash: series.style === "dashes" ? "dash" : DASHES[series.colour % DASHES.length] },
     marker: {
       color: colour, size: series.style === "crosses" ? 9 : chart.panels.length > 4 ? 6 : single ? 11 : 6, line: { width: series.style === "crosses" ? 2 : 0, color: colour },
@@ -114,7 +117,8 @@ function range(panels) {
 
 function drawPlot(chart, width) {
   const count = chart.panels.length;
-  const wanted = count === 1 ? 1 : width < 500 ? (count > 6 ? 2 : 1) : count <= 4 ? (width < 900 ? 2 : count) : 5;
+  const auto = count <= 4 ? (width < 900 ? 2 : count) : 5;
+  const wanted = count === 1 ? 1 : width < 500 ? (count > 6 ? 2 : 1) : chart.columns || auto;
   const columns = Math.min(count, wanted), rows = Math.ceil(count / columns);
   const wide = count > 1 && chart.panels.some((panel) => panel.x_label !== chart.panels[0].x_label);
   const layout = {
@@ -122,8 +126,8 @@ function drawPlot(chart, width) {
     legend: { orientation: "h", x: 0, xanchor: "left", y: 1, yanchor: "top", yref: "container", itemsizing: "constant" },
   };
   const data = [], seen = new Set(), shared = chart.share_y && !chart.log_y ? range(chart.panels) : undefined;
-  const gapX = columns > 1 ? (columns > 2 ? 0.025 : 0.09) : 0;
-  const rowHeight = count === 1 ? (width < 500 ? 300 : 380) : wide ? 250 : columns === 2 ? 120 : 135;
+  const gapX = columns > 1 ? (!chart.share_y ? 0.07 : columns > 2 ? 0.025 : 0.09) : 0;
+  const rowHeight = count === 1 ? (width < 500 ? 300 : 380) : wide || count <= 4 ? 250 : !chart.share_y ? 190 : columns === 2 ? 120 : 135;
   const gap = (wide ? 78 : count > 1 ? 36 : 0);
   const plotHeight = rows * rowHeight + (rows - 1) * gap;
   chart.panels.forEach((panel, at) => {
@@ -132,13 +136,13 @@ function drawPlot(chart, width) {
     const left = column * (size + gapX), top = 1 - (row * (rowHeight + gap)) / plotHeight, bottom = top - rowHeight / plotHeight;
     const lowest = at + columns >= count;
     layout[`xaxis${key}`] = axis(count === 1 || wide || (lowest && column === 0) ? panel.x_label : "", {
-      domain: [left, Math.min(1, left + size)], anchor: `y${key}`, type: panel.log_x ? "log" : undefined, nticks: count > 4 ? 4 : undefined,
+      domain: [left, Math.min(1, left + size)], anchor: `y${key}`, type: panel.log_x ? "log" : "linear", nticks: count > 4 ? 4 : undefined,
       showticklabels: count <= 4 || lowest, ...(panel.log_x ? logTicks(panel) : wholeTicks(wide ? [panel] : chart.panels)),
       ...(count > 1 && !wide ? { matches: at ? "x" : undefined } : {}),
     });
-    layout[`yaxis${key}`] = axis(column === 0 && (count === 1 || wide || row === Math.floor((rows - 1) / 2)) ? chart.y_label : "", {
+    layout[`yaxis${key}`] = axis(column === 0 && (count === 1 || wide || !chart.share_y || row === Math.floor((rows - 1) / 2)) ? chart.y_label : "", {
       domain: [Math.max(0, bottom), Math.min(1, top)], anchor: `x${key}`, type: chart.log_y ? "log" : undefined, nticks: count > 4 ? 4 : undefined,
-      showticklabels: column === 0 || !chart.share_y, range: shared, ...(chart.log_y ? { exponentformat: "power", dtick: 1 } : {}),
+      showticklabels: column === 0 || !chart.share_y, range: shared, rangemode: chart.share_y ? "normal" : "tozero", ...(chart.log_y ? { exponentformat: "power", dtick: 1 } : {}),
     });
     if (panel.title) layout.annotations.push({
       text: escaped(panel.title), xref: "paper", yref: "paper", x: left + size / 2, y: top, xanchor: "center", yanchor: "bottom",
@@ -209,7 +213,7 @@ function drawMap(chart, width) {
       const span = Math.max(...numbers) - Math.min(...numbers) || 1;
       const bright = chart.centred ? (isDark() ? part > 0.75 : part < 0.65) : (colours[r][c] - Math.min(...numbers)) / span > 0.55;
       layout.annotations.push({
-        x: chart.columns[c], y: chart.rows[r], text: some(chart.marks) && chart.marks[r][c] ? `<b>${text}</b>` : text, showarrow: false, font: { size: cell > 36 ? 11 : 9, color: bright ? "#111111" : "#ffffff" },
+        x: c, y: r, text: some(chart.marks) && chart.marks[r][c] ? `<b>${text}</b>` : text, showarrow: false, font: { size: cell > 36 ? 11 : 9, color: bright ? "#111111" : "#ffffff" },
       });
     }));
   }

@@ -49,9 +49,7 @@ class Ablation:
             means, errors = [mean for mean, _ in cells], [error for _, error in cells]
             x = [variant.label for variant in variants]
             series.append(Series(label, x, means, errors if len(setup.seeds) > 1 else (), "points", colour))
-        caption = (
-            f"{self.caption} {setup.conditions[0].upper()}{setup.conditions[1:]}; the bars are one standard error."
-        )
+        caption = f"{self.caption} With {setup.conditions}; the bars are one standard error."
         return self._figure(setup, "", self.title, caption, Plot([Panel("", series, self.axis)], "average accuracy, %"))
 
     def _by_task(self, setup: Setup, variants: Sequence[Variant], runs: Sequence[Sequence[Results]]) -> Figure:

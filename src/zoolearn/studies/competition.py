@@ -58,8 +58,7 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
             title="Pairwise competition: what a second task does to the first",
             caption="Test accuracy of the row task when a Multi-Head net is trained on it and on the column task, less its "
             f"accuracy when trained alone, in points ({setup.conditions}). Blue is gain, orange is loss. The differences "
-            "are taken seed by seed; bold cells are more than two standard errors from 0, and with so many cells about "
-            "one in twenty would be so by chance alone when there are many seeds, more when there are few.",
+            "are taken seed by seed. Bold cells are more than two standard errors from 0; among so many, some are by chance.",
             frames={"": chart},
             commands=[setup.command],
             section=f"Studies on {setup.benchmark}",

@@ -1,0 +1,146 @@
+"""`zoo paper TABLE`: the paper's tables, run as far as they are missing, with the paper's numbers beside ours."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.watch import duration
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.files import save_text
+from zoolearn.methods import METHODS
+from zoolearn.paper.compare import all_runs, comparison, runs_of
+from zoolearn.paper.estimate import seconds
+from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
+from zoolearn.report import text
+from zoolearn.results import Results
+from zoolearn.studies.trials import Trial, attempts
+
+
+@dataclass
+class PaperOptions:
+    """A table, or what to make of all that was run."""
+
+    table: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]", help="see --list")] = ""
+    list: Annotated[bool, tyro.conf.arg(help="the tables and their rows")] = False
+    rows: Annotated[
+        tuple[str, ...], optional("ROW...", "only these rows, or rows of these benchmarks", "all that fit")
+    ] = ()
+    seeds: Annotated[int, tyro.conf.arg(help="so many seeds, from 0")] = 3
+    hours: Annotated[float, tyro.conf.arg(help="rows with a longer estimate are shown, and run only when named")] = 2.0
+    estimate: Annotated[bool, tyro.conf.arg(help="only say what is there and what the rest would take")] = False
+    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
+    workers: Annotated[int | None, optional("N", "runs at once", "as many as the cores carry")] = None
+    write: Annotated[Path | None, optional("FILE", "write all tables with our numbers as Markdown", "no")] = None
+    collect: Annotated[Path | None, optional("DIR", "copy the results.json of all finished runs there", "no")] = None
+    html: Annotated[Path | None, optional("FILE", "write the page of all runs and studies", "no")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs what is missing of a table, or writes down what there is."""
+    options = parse(PaperOptions, arguments, "zoo paper", "The paper's tables: run what is missing, compare.")
+    folders = [path for path in (options.runs or (Path("runs"), Path("results"), options.out)) if path.exists()]
+    if options.list or not (options.table or options.write or options.collect or options.html):
+        _list()
+    if options.table:
+        if options.table not in TABLES:
+            raise SettingsError(one_of("table", options.table, TABLES))
+        _table(TABLES[options.table], options, folders)
+    if options.collect is not None:
+        from zoolearn.paper.reproduction import collect
+
+        print(f"{options.collect}: {len(collect(folders, options.collect))} files, results and studies")
+        folders = [options.collect]
+    if options.write is not None:
+        _write(options.write, folders)
+    if options.html is not None:
+        from zoolearn.cli.report import write_page
+
+        write_page(folders, options.html, ["zoo", "report", *map(str, folders), "--html", str(options.html)])
+
+
+def _list() -> None:
+    for table in TABLES.values():
+        print(f"{table.name}  ({table.where}) {table.title}")
+        for benchmark in dict.fromkeys(row.benchmark for row in table.rows):
+            names = [row.name for row in table.rows if row.benchmark == benchmark]
+            print(f"    {benchmark}: {', '.join(names)}")
+    print("\nfigures of the paper:")
+    for what, command in FIGURES.items():
+        print(f"    {what}: {command}")
+
+
+def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) -> None:
+    rows = _chosen(table, options.rows)
+    runs = all_runs(folders)
+    trials = _missing(rows, runs, options)
+    if trials and not options.estimate:
+        done: list[Results] = []
+        for trial, results in attempts(trials, options.out, data=options.data, workers=options.workers):
+            done.append(results)
+            print(f"{len(done)} of {len(trials)}: {trial.name}", file=sys.stderr)
+        runs += done
+    console = Console()
+    print(text(comparison(table, runs, rows), console.width if console.is_terminal else None))
+    for note in dict.fromkeys(f"{row.name}: {row.differs}" for row in rows if row.differs and runs_of(row, runs)):
+        print(note)
+
+
+def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
+    known = [known for row in table.rows for known in (row.name, row.benchmark)]
+    for name in names:
+        if name not in known:
+            raise SettingsError(one_of("row", name, set(known)))
+    rows = {name for name in names if any(row.name == name for row in table.rows)}
+    benchmarks = set(names) - rows
+    return [
+        row for row in table.rows if (not rows or row.name in rows) and (not benchmarks or row.benchmark in benchmarks)
+    ]
+
+
+def _missing(rows: Sequence[Row], runs: Sequence[Results], options: PaperOptions) -> list[Trial]:
+    """The trials still to run, after saying for each row what is there and what the rest would take."""
+    wanted: list[Trial] = []
+    total = 0.0
+    for row in rows:
+        if row.method not in METHODS:
+            print(f"{row.name} on {row.benchmark}: the method {row.method} is not here", file=sys.stderr)
+            continue
+        there = {run.settings.get("seed") for run in runs_of(row, runs)}
+        trials = [row.trial(seed) for seed in range(options.seeds) if seed not in there]
+        if not trials:
+            continue
+        each = seconds(trials[0])
+        named = row.name in options.rows
+        runs_now = named or each <= 3600 * options.hours
+        advice = (
+            "" if runs_now else f"; more than --hours {options.hours:g}, so only when named (--rows); a GPU is the way"
+        )
+        print(
+            f"{row.name} on {row.benchmark}: {len(there)} of {options.seeds} seeds there, about {duration(each)} "
+            f"for each of the others on one free core{advice}",
+            file=sys.stderr,
+        )
+        if runs_now:
+            wanted += trials
+            total += each * len(trials)
+    if wanted:
+        print(f"to run: {len(wanted)}, about {duration(total)} of one core in all", file=sys.stderr)
+    return wanted
+
+
+def _write(file: Path, folders: Sequence[Path]) -> None:
+    from zoolearn.paper.reproduction import reproduction
+    from zoolearn.studies.study import Study, find_studies
+
+    runs = all_runs(folders)
+    studies = [Study.load(folder) for folder in find_studies(folders)]
+    save_text(file, reproduction(runs, studies))
+    print(f"{file}: {len(runs)} runs, {len(studies)} studies")

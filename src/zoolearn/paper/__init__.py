@@ -1,0 +1,1 @@
+"""The tables and ablations of the paper (Ramesh and Chaudhari, 2022) as presets, and what came out here beside them."""

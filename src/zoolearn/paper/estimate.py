@@ -1,0 +1,97 @@
+"""How long a run would take here: the samples it trains on and asks about, times what a sample takes on this machine."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from time import process_time
+from typing import NamedTuple
+
+import torch
+
+from zoolearn.nets import BACKBONES, Net
+from zoolearn.studies.trials import Trial
+from zoolearn.task import Examples, Task
+from zoolearn.train import Recipe, fit
+
+ASKED = 0.35  # what an answer takes, as a share of what a sample takes in training
+PASSES = {"er": 2.0, "a-gem": 2.0, "mega-ii": 3.0, "ewc": 1.3, "ogd": 1.3, "gem": 8.0, "mc-sgd": 3.0}  # of plain SGD's
+
+
+class Size(NamedTuple):
+    """How large a benchmark is: tasks, training and test samples and classes of each, shape of an input."""
+
+    tasks: int
+    train: int
+    test: int
+    classes: int
+    shape: tuple[int, int, int]
+
+
+SIZES: dict[str, Size] = {
+    "rotated-mnist": Size(5, 60_000, 10_000, 10, (1, 28, 28)),
+    "permuted-mnist": Size(5, 60_000, 10_000, 10, (1, 28, 28)),
+    "split-mnist": Size(5, 12_000, 2_000, 2, (1, 28, 28)),
+    "split-cifar10": Size(5, 10_000, 2_000, 2, (3, 32, 32)),
+    "split-cifar100": Size(20, 2_500, 500, 5, (3, 32, 32)),
+    "coarse-cifar100": Size(20, 2_500, 500, 5, (3, 32, 32)),
+    "split-miniimagenet": Size(20, 2_400, 600, 5, (3, 84, 84)),
+}
+
+
+def work(trial: Trial) -> tuple[float, float]:
+    """Samples that a trial trains on, epochs counted, and samples that it answers for, weights and accuracies together.
+
+    >>> work(Trial(method="isolated", benchmark="split-cifar100", recipe={"epochs": 1}))
+    (50000.0, 10000.0)
+    """
+    size = SIZES[trial.benchmark]
+    train = size.train if trial.samples_per_class is None else size.classes * trial.samples_per_class
+    epochs = Recipe(**trial.recipe).epochs
+    if trial.method == "model-zoo":
+        return _zoo_work(trial, size, train, epochs)
+    nets = int(trial.learner.get("networks", 5)) if trial.method == "isolated-ensemble" else 1
+    passes = PASSES.get(trial.method, 1.0)
+    asks = (
+        sum(range(1, size.tasks + 1))
+        if trial.method not in ("isolated", "isolated-ensemble", "multi-head")
+        else size.tasks
+    )
+    return float(size.tasks * train * epochs * nets * passes), float(asks * size.test * nets)
+
+
+def _zoo_work(trial: Trial, size: Size, train: int, epochs: int) -> tuple[float, float]:
+    b, replay = int(trial.learner.get("tasks_per_episode", 5)), float(trial.learner.get("replay", 1.0))
+    met = [min(episode, b) for episode in range(1, size.tasks + 1)]
+    if replay == 0:
+        met = [1] * size.tasks
+    kept = replay * train
+    trained = sum(
+        train * count if replay == 1 else train * min(count, 2) for count in met
+    )  # limited replay: half and half
+    return float(trained * epochs), float(sum(count * (kept + size.test) for count in met))
+
+
+@lru_cache
+def pace(backbone: str, shape: tuple[int, int, int], classes: int) -> float:
+    """Seconds of a core that a sample takes in training on this machine, in batches of 16, measured."""
+    rows = 16 * (4 if backbone != "small-conv" else 20)
+    images = Examples(torch.zeros(rows, *shape, dtype=torch.uint8), torch.arange(rows) % classes)
+    task = Task("timing", images, images)
+    net = Net(BACKBONES[backbone], shape)
+    net.add_head(task.name, classes)
+    fit(net, [Task("timing", images.select(torch.arange(32)), images)], Recipe(epochs=1), seed=0)  # warm
+    started = process_time()
+    fit(net, [task], Recipe(epochs=1), seed=0)
+    return (process_time() - started) / rows
+
+
+def seconds(trial: Trial) -> float:
+    """How long a trial would take on one free core of this machine."""
+    size = SIZES[trial.benchmark]
+    trained, asked = work(trial)
+    each = pace(str(trial.learner.get("backbone", "small-conv")), size.shape, size.classes)
+    return each * (trained + ASKED * asked)
+
+
+def total(trials: Sequence[Trial]) -> float:
+    """Core-seconds of several trials."""
+    return sum(map(seconds, trials))

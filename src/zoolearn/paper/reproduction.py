@@ -1,0 +1,132 @@
+"""`REPRODUCTION.md`, written from run folders alone: for each cell the paper's number, ours, and how to make it again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from zoolearn.paper.compare import MEASURES, cells, runs_of
+from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
+from zoolearn.provenance import run_command
+from zoolearn.report import Table, markdown
+from zoolearn.results import Results
+from zoolearn.studies.study import Study
+
+DIFFERENCES = (
+    "Accuracy is always that of the test set, after all tasks; forgetting and forward are defined as in the paper.",
+    "Every member of a zoo starts from a seed of its own; the authors' code starts all from one.",
+    "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the code does so.",
+    "The weights of the draw are exp(loss), as in the text; `--weigh released` gives those of the code.",
+    "One-epoch runs use no augmentation: the code that made the published numbers did not, although the text says otherwise.",
+    "Limited replay keeps the same share of each class, and half of a batch is of the new task.",
+    "Split-miniImageNet has 20 tasks of 5 labels (the text says 10, but there are 100 classes); of each class the first "
+    "80 % of the images train and the rest test, fixed once. The paper's Model Zoo gains far more there after a task was "
+    "learned than any run of ours; forward agrees. We do not know why.",
+    "The ensemble of isolated nets has 5 nets a task; the paper's is of another size.",
+    "CPU runs compute in float32, the paper's in mixed precision on a GPU. Minutes are those of the machine of the run, "
+    "which may have been busy with other work.",
+)
+
+
+def reproduction(runs: Sequence[Results], studies: Sequence[Study] = ()) -> str:
+    """The page as Markdown."""
+    parts = [
+        "# Reproduction",
+        "",
+        "Written by `zoo paper --write REPRODUCTION.md` from the results of finished runs; nothing here is typed by hand.",
+        "Numbers are percentages; ours are mean and sample standard deviation over seeds, minutes the mean of a run, and",
+        "the commit the one whose source made them. A table of the paper that has no finished run is listed at the end.",
+        "",
+    ]
+    empty = []
+    for table in TABLES.values():
+        section = _section(table, runs)
+        if section:
+            parts += section
+        else:
+            empty.append(f"`{table.name}` ({table.where}: {table.title})")
+    if studies:
+        parts += ["## Studies", "", *(_study(study) for study in studies), ""]
+    parts += ["## Known differences", "", *(f"- {difference}" for difference in DIFFERENCES), ""]
+    if empty:
+        parts += ["## Not run yet", "", *(f"- {line}" for line in empty), ""]
+    parts += ["## Figures of the paper", "", *(f"- {what}: `{command}`" for what, command in FIGURES.items()), ""]
+    return "\n".join(parts)
+
+
+def _section(table: PaperTable, runs: Sequence[Results]) -> list[str]:
+    answered = [(row, found) for row in table.rows if (found := runs_of(row, runs))]
+    if not answered:
+        return []
+    lines = [_line(row, found, measure) for row, found in answered for measure in row.numbers]
+    header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds", "minutes", "commit")
+    missing = len(table.rows) - len(answered)
+    notes = sorted({f"{row.name} on {row.benchmark}: {row.differs}" for row, _ in answered if row.differs})
+    commands = list(dict.fromkeys(run_command(found) for _, found in answered))
+    return [
+        f"## {table.where}: {table.title}",
+        "",
+        f"`zoo paper {table.name}`" + (f"; {missing} of {len(table.rows)} rows not run yet" if missing else ""),
+        "",
+        markdown(Table(header, tuple(lines), labels=3)),
+        "",
+        *(f"- {note}" for note in notes),
+        *([""] if notes else []),
+        "```sh",
+        *commands,
+        "```",
+        "",
+    ]
+
+
+def _line(row: Row, runs: Sequence[Results], measure: str) -> tuple[str, ...]:
+    cell = next(cell for cell in cells(row, runs) if cell.measure == measure)
+    minutes = fmean(sum(run.seconds.values()) for run in runs) / 60
+    return (
+        row.name,
+        row.benchmark,
+        MEASURES[measure],
+        f"{cell.paper:.2f}",
+        cell.text,
+        cell.difference,
+        str(len(runs)),
+        f"{minutes:.1f}",
+        ", ".join(dict.fromkeys(_commit(run) for run in runs)),
+    )
+
+
+def _commit(run: Results) -> str:
+    commit = run.environment.get("commit")
+    if not isinstance(commit, str):
+        return "unknown"
+    sha, _, dirty = commit.partition("-")
+    return sha[:8] + ("+" if dirty else "")
+
+
+def _study(study: Study) -> str:
+    commands = ", ".join(
+        f"`{command}`" for command in dict.fromkeys(c for figure in study.figures for c in figure.commands)
+    )
+    return f"- {study.name} on {study.benchmark}: {'; '.join(figure.title for figure in study.figures)} ({commands})"
+
+
+def collect(folders: Sequence[Path], to: Path) -> list[Path]:
+    """Copies what is small and says all, the `results.json` of finished runs and the `study.json` of studies."""
+    from zoolearn.provenance import run_name
+    from zoolearn.studies.study import find_studies
+
+    written = []
+    studies = find_studies(folders)
+    for folder in folders:
+        for file in sorted(folder.rglob(Results.FILE)):
+            if any(study in file.parents for study in studies):
+                continue
+            results = Results.load(file)
+            if results.finished:
+                results.save(to / run_name(results))
+                written.append(to / run_name(results) / Results.FILE)
+    for study_folder in studies:
+        study = Study.load(study_folder)
+        target = to / f"study-{study.name}-{study.benchmark}"
+        study.save(target)
+        written.append(target / Study.FILE)
+    return written
