@@ -2,8 +2,10 @@
 
 from zoolearn.learner import Learner
 from zoolearn.methods.a_gem import AGem
+from zoolearn.methods.apd import Apd
 from zoolearn.methods.er import Er
 from zoolearn.methods.ewc import Ewc
+from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.gem import Gem
 from zoolearn.methods.hat import Hat
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
@@ -13,6 +15,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.ogd import Ogd
 from zoolearn.methods.progressive import Progressive
+from zoolearn.methods.rmn import Rmn
 from zoolearn.methods.si import Si
 from zoolearn.methods.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
@@ -36,4 +39,7 @@ METHODS: dict[str, type[Learner]] = {
     "mc-sgd": McSgd,
     "hat": Hat,
     "progressive": Progressive,
+    "rmn": Rmn,
+    "apd": Apd,
+    "fedweit": FedWeit,
 }

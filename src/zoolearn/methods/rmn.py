@@ -1,0 +1,281 @@
+"""RMN: relevance mapping networks (Kaushik et al., 2021)."""
+
+import math
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from zoolearn.adam import Adam
+from zoolearn.errors import SettingsError
+from zoolearn.files import load_state
+from zoolearn.learner import Episode, Snapshot, check_share
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone, Net
+from zoolearn.protect import Guard, undecayed
+from zoolearn.seeds import derive, global_seed
+from zoolearn.task import Task
+from zoolearn.taskweight import (
+    LAYERS,
+    Layer,
+    Norm,
+    TaskLayer,
+    TaskNorm,
+    begin_task,
+    end_task,
+    follow,
+    parts,
+    rebuilt,
+    refuse_shared_head,
+    replace_modules,
+)
+from zoolearn.train import Batch, Progress, Recipe, cross_entropy, fitting, steps_per_epoch
+
+BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
+
+
+@dataclass(kw_only=True, eq=False)
+class Rmn(SingleNet):
+    """Learns for every task which weights are relevant to it; those are frozen, and later tasks may still use them.
+
+    "Understanding Catastrophic Forgetting and Remembering in Continual Learning with Optimal Relevance Mapping" (Kaushik
+    et al., 2021). Task t sees the weights W * q(r_t), with a number r in (0, 1) for every weight and task, drawn
+    uniformly, and q(r) = sigmoid(`steepness` (r - 0.5)), nearly 0 or 1. During the last epochs weights are dropped from
+    the map where q is not above `least_relevance` or q |W| not above `least_weight`; what is left at the end is the map,
+    and its weights never move again. Layers have no biases, batch-norm is each task's own, and so is the head, to which
+    all features are relevant. Old weights, maps and answers stay bit for bit, with momentum and weight decay too: decay is
+    added before the gradients of frozen weights are blocked, and a blocked gradient leaves momentum nothing to build on.
+
+    Backbones: any; in a sequence of layers, batch-norm follows each one that has none.
+
+    `weights` counts the shared weights, norms and heads, and each finished map as one number per 32 weights, since it is
+    a bit for each. While a task is learned its map has a number per weight more. Nothing is replayed.
+
+    Where we differ: (1) the authors' training script was not at hand: optimiser, learning rate and schedule are the
+    recipe's, `optimizer=adam` takes Adam's steps (with the recipe's momentum as the decay of its first moment) at the
+    recipe's rate; (2) a map is pruned before each of its last epochs (a share `prune_share` of all, 30 of 50 in a port of
+    the authors' code) and once more at the end, so that a single epoch trains with a pruned map too; (3) what is dropped
+    stays dropped, and what answers is what is frozen; (4) the steepness is not learned; (5) inferring which task an input
+    is of is left out, since we are told.
+    """
+
+    steepness: float = field(default=100.0, metadata={"help": "of the map's sigmoid (beta)"})
+    least_relevance: float = field(default=0.999999, metadata={"help": "maps keep weights above this (mu)"})
+    least_weight: float = field(default=1e-5, metadata={"help": "maps keep weights larger than this (nu)"})
+    prune_share: float = field(default=0.6, metadata={"help": "share of the epochs, the last ones, that prune the map"})
+    sparsity: float = field(default=0.0, metadata={"help": "weight of the mean relevance in the loss"})
+    optimizer: Literal["sgd", "adam"] = field(default="sgd", metadata={"help": "whose steps are taken"})
+
+    def __post_init__(self) -> None:
+        refuse_shared_head("rmn", self.shared_head)
+        check_share("prune_share", self.prune_share)
+        if not 0 < self.steepness < math.inf:
+            raise SettingsError(f"steepness is {self.steepness}; it must be above 0")
+        if not 0.5 <= self.least_relevance < 1:
+            raise SettingsError(f"least_relevance is {self.least_relevance}; it must be from 0.5 to below 1")
+        if not (self.least_weight >= 0 and self.sparsity >= 0):
+            raise SettingsError("least_weight and sparsity must be 0 or more")
+        if relevance_at(self.least_relevance, self.steepness) >= 1:
+            raise SettingsError(
+                f"least_relevance {self.least_relevance} cannot be reached with steepness {self.steepness}; "
+                "make the first smaller or the second larger"
+            )
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains the free weights and the task's map, then freezes what the map keeps."""
+        net = self.grown(task).to(self.recipe.torch_device)
+        selection = Selection(self, net, task)
+        loss = yield from fitting(
+            net,
+            [task],
+            self.plain_recipe(),
+            seed=self.episode_seed(),
+            loss=selection.loss,
+            adjust=selection.adjust,
+            checkpoints=self.checkpoints,
+            carried=selection.state,
+        )
+        end_task(net)
+        self.net = net
+        return Episode((task.name,), None, loss)
+
+    def plain_recipe(self) -> Recipe:
+        """The recipe as the loop sees it: decay is the guard's, and momentum Adam's where it takes the steps."""
+        recipe = undecayed(self.recipe)
+        return recipe if self.optimizer == "sgd" else replace(recipe, momentum=0.0, nesterov=False)
+
+    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
+        """A net with maps."""
+        return self.mapped(super().new_net(tasks, seed))
+
+    def grown(self, task: Task) -> Net:
+        """A copy of the net with a head, norms and an undecided map for the task."""
+        net = super().grown(task)
+        begin_task(net, task.name)
+        return net
+
+    def mapped(self, net: Net) -> Net:
+        """The net with a map on each of its layers and batch-norm after it."""
+        add_norms(net.body)
+        replace_modules(net.body, Norm, TaskNorm)
+        with global_seed(derive(net.seed, "weights"), torch.device("cpu")):
+            replace_modules(net.body, LAYERS, self.mapped_layer)
+        follow(net)
+        return net
+
+    def mapped_layer(self, layer: Layer) -> "MappedLayer":
+        """A layer with maps."""
+        return MappedLayer(layer, self.steepness, relevance_at(self.least_relevance, self.steepness), self.least_weight)
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net with the maps of all tasks."""
+        name, part = part_of(snapshots[-1], "net")
+        self.net = rebuilt(part.info["net"], backbones, self.seed, self.mapped)
+        load_state(self.net, part.tensors, name)
+
+    @property
+    def frozen(self) -> float:
+        """The share of the shared weights that tasks so far have frozen."""
+        layers = parts(self.net, MappedLayer) if self.net is not None else []
+        held = sum(int(layer.frozen().sum()) for layer in layers)
+        return held / max(1, sum(layer.shared.numel() for layer in layers))
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net, and a bit per shared weight and task, 32 of which count as one number."""
+        if self.net is None:
+            return 0
+        bits = sum(layer.kept.numel() for layer in parts(self.net, MappedLayer))
+        return super().weights + math.ceil(bits / BITS_PER_WEIGHT)
+
+
+class MappedLayer(TaskLayer):
+    """A layer of which each task sees the weights that its map keeps."""
+
+    kept: Tensor
+    alive: Tensor | None
+    relevance: nn.Parameter | None
+
+    def __init__(self, layer: Layer, steepness: float, least: float, least_weight: float) -> None:
+        super().__init__(layer)
+        self.steepness, self.least, self.least_weight = steepness, least, least_weight
+        nn.init.normal_(self.shared, std=0.01 if self.shared.ndim == 4 else 0.2)
+        self.register_buffer("kept", torch.zeros(0, *self.shared.shape, dtype=torch.bool))  # of each finished task
+        self.register_buffer("alive", None)  # of the task that trains: where its map is not yet pruned
+        self.register_parameter("relevance", None)
+
+    def begin_task(self) -> None:
+        """Draws a map."""
+        self.relevance = nn.Parameter(torch.rand(self.shared.shape).to(self.shared.device))
+        self.alive = torch.ones_like(self.shared, dtype=torch.bool)
+
+    @torch.no_grad()
+    def end_task(self) -> None:
+        """Prunes the map once more and keeps what is left of it."""
+        self.prune()
+        relevance, alive = self._under_way()
+        chosen = alive & (relevance > 0.5)
+        self.kept = torch.cat([self.kept, chosen[None]])
+        self.relevance = self.alive = None
+
+    @torch.no_grad()
+    def prune(self) -> None:
+        """Drops weights that are not relevant or too small, fewer of the small ones if nothing would be left."""
+        relevance, alive = self._under_way()
+        relevant = alive & (relevance > self.least)
+        size = self.shared.abs() * self.mapped()
+        least = self.least_weight
+        while relevant.any() and not (relevant & (size > least)).any() and least > 0:
+            least = least / 10 if least > torch.finfo(torch.float32).tiny else 0.0
+        left = relevant & (size > least)
+        if left.any():
+            self.alive = left
+
+    def frozen(self) -> Tensor:
+        """Where a finished task needs the shared weight as it is."""
+        return self.kept.any(dim=0)
+
+    def mapped(self) -> Tensor:
+        """How relevant each weight is to the task that trains."""
+        relevance, alive = self._under_way()
+        return torch.sigmoid(self.steepness * (relevance - 0.5)) * alive
+
+    def _under_way(self) -> tuple[Tensor, Tensor]:
+        assert self.relevance is not None
+        assert self.alive is not None
+        return self.relevance, self.alive
+
+    def weight(self) -> Tensor:
+        """The weights that the task's map keeps."""
+        if self.task < len(self.kept):
+            return self.shared * self.kept[self.task]
+        return self.shared * self.mapped()
+
+    def bias(self) -> None:
+        """None: batch-norm shifts instead."""
+
+
+class Selection:
+    """The two slots of one episode: the loss under a map that is pruned now and then, and the guarded gradients."""
+
+    def __init__(self, learner: Rmn, net: Net, task: Task) -> None:
+        self.layers = parts(net, MappedLayer)
+        self.sparsity = learner.sparsity
+        self.steps = steps_per_epoch(len(task.train), learner.recipe.batch_size)
+        self.first_pruned = math.floor(learner.recipe.epochs * (1 - learner.prune_share))
+        self.step = torch.zeros((), dtype=torch.int64)
+        movable = net.trainable([task.name])
+        free = {id(layer.shared): (~layer.frozen()).to(layer.shared.dtype) for layer in self.layers}
+        maps = {id(layer.relevance) for layer in self.layers}
+        self.guard = Guard(
+            [(weight, free.get(id(weight), torch.ones_like(weight))) for weight in movable if id(weight) not in maps],
+            learner.recipe.weight_decay,
+        )
+        self.adam = Adam(movable, learner.recipe.momentum) if learner.optimizer == "adam" else None
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What changes from step to step, beside the net."""
+        return {"step": self.step, **(self.adam.state if self.adam is not None else {})}
+
+    def loss(self, net: Net, batch: Batch) -> Tensor:
+        """The loss of the batch, and of the weights that the map takes in."""
+        epoch, place = divmod(int(self.step), self.steps)
+        self.step.add_(1)
+        if place == 0 and epoch >= self.first_pruned:
+            for layer in self.layers:
+                layer.prune()
+        loss = cross_entropy(net, batch)
+        if self.sparsity:
+            loss = loss + self.sparsity * torch.cat([layer.mapped().flatten() for layer in self.layers]).mean()
+        return loss
+
+    def adjust(self, _: Net, __: Batch) -> None:
+        """Blocks the gradients of frozen weights."""
+        self.guard()
+        if self.adam is not None:
+            self.adam()
+
+
+def relevance_at(q: float, steepness: float) -> float:
+    """The r of a relevance q = sigmoid(steepness (r - 0.5)).
+
+    >>> round(relevance_at(0.999999, 100.0), 3)
+    0.638
+    """
+    return 0.5 + math.log(q / (1 - q)) / steepness
+
+
+def add_norms(body: nn.Module) -> None:
+    """Puts batch-norm after each layer of a sequence that has none."""
+    if not isinstance(body, nn.Sequential):
+        return
+    modules = list(body)
+    for place in reversed(range(len(modules))):
+        layer = modules[place]
+        followed = place + 1 < len(modules) and isinstance(modules[place + 1], Norm)
+        if isinstance(layer, LAYERS) and not followed:
+            norm = nn.BatchNorm2d if isinstance(layer, nn.Conv2d) else nn.BatchNorm1d
+            body.insert(place + 1, norm(layer.weight.shape[0]))

@@ -1,0 +1,143 @@
+"""What HAT, Progressive, RMN, APD and FedWeIT have in common: trainings that are taken up, and parts for every task."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from toys import TINY, benchmark, learner_of, same, show, with_norm
+from zoolearn import train
+from zoolearn.errors import Diverged, SettingsError, UnknownTask
+from zoolearn.methods.apd import Apd
+from zoolearn.methods.fedweit import FedWeit
+from zoolearn.methods.hat import Hat
+from zoolearn.methods.progressive import Progressive, adapter
+from zoolearn.methods.rmn import MappedLayer, Rmn
+from zoolearn.nets import Net
+from zoolearn.protect import Guard
+from zoolearn.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
+from zoolearn.train import Checkpoints
+
+TASKS = benchmark(3).tasks
+RECIPE = replace(TINY, epochs=3, weight_decay=0.01, lr=0.02)
+
+
+def tiny_conv(shape, dropout=0.0):
+    """A convolutional backbone of a few hundred weights."""
+    layers = [nn.Conv2d(shape[0], 4, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(4, 6, 2), nn.BatchNorm2d(6), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+OWN = {"with_norm": with_norm, "tiny_conv": tiny_conv}
+SETTINGS = [
+    (Hat, {"binary": True}),
+    (Hat, {"backbone": tiny_conv}),
+    (Progressive, {}),
+    (Progressive, {"backbone": tiny_conv, "lateral": adapter}),
+    (Rmn, {}),
+    (Rmn, {"backbone": tiny_conv, "optimizer": "adam", "sparsity": 0.1}),
+    (Apd, {}),
+    (FedWeit, {"backbone": tiny_conv, "retroactive": True}),
+    (FedWeit, {"knowledge_base": "last"}),
+]
+
+
+@pytest.fixture(params=SETTINGS, ids=lambda setting: f"{setting[0].__name__}-{'-'.join(setting[1]) or 'plain'}")
+def make(request):
+    method, settings = request.param
+    return lambda: learner_of(method, RECIPE, **{"backbone": with_norm, **settings})
+
+
+def restored(make, snapshots):
+    learner = make()
+    learner.restore(snapshots if learner.grows else snapshots[-1:], backbones=OWN)
+    return learner
+
+
+def learned(make, tasks):
+    """A learner and what it saved after each episode."""
+    learner, snapshots = make(), []
+    for task in tasks:
+        learner.learn(task)
+        snapshots.append(learner.save())
+    return learner, snapshots
+
+
+def kept(learner):
+    """All that a learner would save of its latest episode."""
+    saved = learner.save().parts
+    return {f"{name}.{key}": tensor.clone() for name, part in saved.items() for key, tensor in part.tensors.items()}
+
+
+@pytest.mark.parametrize("reports", [4, 8])
+def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+    whole = show(make(), TASKS)
+    cut, snapshots = learned(make, TASKS[:2])
+    cut.checkpoints = Checkpoints(tmp_path, 1)
+    work = cut.learning(TASKS[2])
+    for _, _ in zip(range(reports), work, strict=False):
+        pass
+    resumed = restored(make, snapshots)
+    resumed.checkpoints = cut.checkpoints
+    resumed.learn(TASKS[2])
+    assert same(kept(resumed), kept(whole))
+
+
+def test_what_is_restored_without_data_answers_counts_and_learns_on_the_same(make):
+    learner, snapshots = learned(make, TASKS[:2])
+    again = restored(make, snapshots)
+    for task in TASKS[:2]:
+        assert torch.equal(*(each.predict_proba(task.test.x, task.name) for each in (learner, again)))
+    assert (again.stored_samples, again.weights) == (learner.stored_samples, learner.weights)
+    for each in (learner, again):
+        each.learn(TASKS[2])
+    assert same(kept(learner), kept(again))
+
+
+def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):
+    def diverge(*_):
+        raise Diverged("at once")
+
+    learner = show(make(), TASKS[:2])
+    before = kept(learner)
+    monkeypatch.setattr(train, "_mean_or_diverged", diverge)
+    with pytest.raises(Diverged):
+        learner.learn(TASKS[2])
+    assert same(kept(learner), before)
+    assert learner.episode == 2
+
+
+def test_a_guard_stops_gradients_decay_and_with_them_momentum():
+    weight = nn.Parameter(torch.tensor([1.0, 1.0, 1.0]))
+    guard = Guard([(weight, torch.tensor([0.0, 0.5, 1.0]))], weight_decay=0.1)
+    optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, nesterov=True)
+    for _ in range(3):
+        weight.grad = torch.ones(3)
+        guard()
+        assert weight.grad[0] == 0
+        optimizer.step()
+    assert weight[0] == 1.0
+    assert 1 - weight[2] > 1.9 * (1 - weight[1]) > 0
+
+
+def test_parts_hear_which_task_is_asked_about_and_unknown_ones_are_named():
+    net = Net(with_norm, (1, 8, 8))
+    replace_modules(net.body, nn.BatchNorm1d, TaskNorm)
+    follow(net)
+    for task in TASKS[:2]:
+        net.add_head(task.name, len(task.classes))
+        begin_task(net, task.name)
+    (norm,) = parts(net, TaskNorm)
+    net.train()
+    net(TASKS[0].train.x, "dots")
+    assert [int(own.num_batches_tracked) for own in norm.norms] == [0, 1]
+    assert [own.weight.requires_grad for own in norm.norms] == [False, True]
+    with pytest.raises(UnknownTask, match="did you mean 'dots'"):
+        net(TASKS[0].train.x, "dot")
+
+
+def test_convolutions_that_pad_with_anything_but_zeros_are_refused():
+    with pytest.raises(SettingsError, match="pads with 'reflect'"):
+        MappedLayer(nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"), 100.0, 0.6, 0.0)
