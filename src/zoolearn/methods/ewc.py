@@ -36,6 +36,9 @@ class Ewc(SingleNet):
     diverge; (3) the information is taken from a random part of the task, `fisher_samples` examples, not augmented, with
     no units dropped and batch-norm's running statistics; (4) the loss that is reported is without the penalty.
 
+    "exact" costs a gradient per example and class: with 200 examples of 5 classes about three quarters of an epoch over
+    2,500 rows; the others are cheaper by the number of classes, "batched" by more.
+
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
 
