@@ -137,6 +137,8 @@ def check(matrix: Matrix) -> None:
 
 
 def _check_row(row: Row, where: str) -> None:
+    if all(type(value) is float and 0.0 <= value <= 1.0 for value in row):  # the usual case, at once
+        return
     for task, value in enumerate(row):
         if value is not None and not _is_fraction(value):
             raise DataError(f"{where} holds {value!r} for task {task}; accuracies are fractions from 0 to 1, or None")

@@ -167,7 +167,7 @@ def plain(value: Json, name: str) -> Json:
     Traceback (most recent call last):
     zoolearn.errors.SettingsError: settings.recipe.device is device(type='cuda'), which JSON cannot hold; record its name or number
     """
-    if value is None or isinstance(value, str | bool | int):
+    if value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value)):
         return value
     if isinstance(value, Integral):
         return int(value)

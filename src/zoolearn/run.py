@@ -13,6 +13,7 @@ from zoolearn.learner import Learner, name_of
 from zoolearn.methods import METHODS
 from zoolearn.methods.isolated import Isolated
 from zoolearn.results import EpisodeRecord, Results, environment
+from zoolearn.results_file import ResultsFile
 from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark, Task
 from zoolearn.train import Checkpoints, Progress
@@ -89,18 +90,22 @@ def _episodes(
             learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
     if results.accuracy:
         yield results
-    with _ahead(learner, benchmark, folder, checkpoint_every, workers) as ahead:
+    with ExitStack() as stack:
+        ahead = stack.enter_context(_ahead(learner, benchmark, folder, checkpoint_every, workers))
+        file = ResultsFile(results, folder.path) if folder is not None else None
+        if file is not None:
+            stack.callback(file.complete)
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
             record, changed = yield from _one_episode(learner, benchmark, number, ahead)
             _add(results, learner, record, changed)
             if results.finished:
                 results.ms_per_sample = latency(learner, benchmark)
-            if folder is not None:
+            if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
                 folder.commit(
                     number, _to_json(results, changed), learner.save(), grows=learner.grows, under_way=under_way
                 )
-                results.save(folder.path)
+                file.update()
             if ahead is not None:
                 ahead.forget(number - 1)
             yield results

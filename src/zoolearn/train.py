@@ -7,6 +7,7 @@ method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,9 +70,9 @@ class Recipe:
     @property
     def torch_device(self) -> torch.device:
         """Where nets are trained."""
-        if self.device == "cuda" and not torch.cuda.is_available():
+        if self.device == "cuda" and not _sees_gpu():
             raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
-        return torch.device("cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if self.device != "cpu" and _sees_gpu() else "cpu")
 
     @property
     def autocast_dtype(self) -> torch.dtype | None:
@@ -85,6 +86,11 @@ class Recipe:
         if self.schedule == "constant":
             return self.lr
         return self.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+@cache
+def _sees_gpu() -> bool:
+    return torch.cuda.is_available()
 
 
 def _require(name: str, value: object, holds: bool, wanted: str) -> None:
@@ -439,7 +445,10 @@ def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
 def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: int = 256) -> Tensor:
     """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU."""
     device = recipe.torch_device
-    net.to(device).eval()
+    if next(net.parameters()).device != device:
+        net.to(device)
+    if net.training:
+        net.eval()
     parts = []
     for rows in torch.split(x, batch_size):
         if recipe.autocast_dtype is None:
@@ -448,4 +457,4 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: in
             with torch.autocast(device.type, recipe.autocast_dtype):
                 logits = net(_to_device(rows, device), task)
         parts.append(torch.softmax(logits.float(), dim=1))
-    return torch.cat(parts).cpu()
+    return (parts[0] if len(parts) == 1 else torch.cat(parts)).cpu()

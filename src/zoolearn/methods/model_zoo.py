@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -53,6 +54,11 @@ class Member:
     net: Net
     share: dict[str, float]
 
+    @cached_property
+    def weights(self) -> int:
+        """Trained numbers of the net."""
+        return self.net.weights
+
 
 @dataclass(eq=False)
 class Votes:
@@ -68,11 +74,17 @@ class Votes:
         self.total = self.total + weight * probabilities
         self.weight += weight
         self.latest = probabilities
+        self.__dict__.pop("loss", None)
 
     @property
     def mean(self) -> Tensor:
         """The ensemble's answer: the weighted average of the votes."""
         return self.total / self.weight
+
+    @cached_property
+    def loss(self) -> float:
+        """Mean negative log-likelihood, where the votes are on the labels; kept until the next vote."""
+        return float(-self.mean.double().clamp_min(torch.finfo(torch.float32).tiny).log().mean())
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,8 +159,7 @@ class ModelZoo(Learner):
 
     def training_loss(self, task: str) -> float:
         """Mean negative log-likelihood that the zoo gives to the kept training data of a task."""
-        likelihood = self.train_votes[task].mean.double()
-        return float(-likelihood.clamp_min(torch.finfo(torch.float32).tiny).log().mean())
+        return self.train_votes[task].loss
 
     def draw(self, weights: Mapping[str, float]) -> list[str]:
         """Up to `tasks_per_episode` - 1 past tasks, without repeats."""
@@ -250,4 +261,4 @@ class ModelZoo(Learner):
     @property
     def weights(self) -> int:
         """Weights of all members."""
-        return sum(member.net.weights for member in self.members)
+        return sum(member.weights for member in self.members)
