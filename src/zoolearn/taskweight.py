@@ -4,7 +4,6 @@ A part that differs derives from `PerTask`. `follow` makes a net tell its parts 
 `begin_task` and `end_task` speak to all of them, so that a method only says what its own part is.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -21,16 +20,16 @@ LAYERS = (nn.Linear, nn.Conv2d)
 Norm = nn.modules.batchnorm._BatchNorm
 
 
-class PerTask(nn.Module, ABC):
+class PerTask(nn.Module):
     """A part of a net with something of its own for every task; `task` is the number of the one that is asked about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.task = 0
 
-    @abstractmethod
     def begin_task(self) -> None:
         """Adds what one more task needs; what earlier tasks own gets no more gradients."""
+        raise NotImplementedError
 
     def end_task(self) -> None:
         """Settles what the newest task owns, once it is trained."""
@@ -109,19 +108,19 @@ class TaskLayer(PerTask):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.shared = layer.weight
-        self.convolution = None
+        self.convolution: Any = None  # how the layer strides and pads, if it is a convolution
         if isinstance(layer, nn.Conv2d):
             if layer.padding_mode != "zeros":
                 raise SettingsError(f"a convolution pads with {layer.padding_mode!r}; only zeros can be had here")
             self.convolution = (layer.stride, layer.padding, layer.dilation, layer.groups)
 
-    @abstractmethod
     def weight(self) -> Tensor:
         """The weight that the task sees."""
+        raise NotImplementedError
 
-    @abstractmethod
     def bias(self) -> Tensor | None:
         """The bias that the task sees."""
+        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer with the task's weight."""
