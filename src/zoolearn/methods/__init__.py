@@ -20,6 +20,7 @@ from zoolearn.methods.si import Si
 from zoolearn.methods.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
 from zoolearn.methods.tag import Tag
+from zoolearn.methods.vcl import Vcl
 
 METHODS: dict[str, type[Learner]] = {
     "model-zoo": ModelZoo,
@@ -42,4 +43,5 @@ METHODS: dict[str, type[Learner]] = {
     "rmn": Rmn,
     "apd": Apd,
     "fedweit": FedWeit,
+    "vcl": Vcl,
 }

@@ -1,0 +1,247 @@
+"""VCL: variational continual learning (Nguyen et al., 2018)."""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoolearn.adam import Optimizer, fitting_by
+from zoolearn.errors import SettingsError
+from zoolearn.files import load_state
+from zoolearn.gaussian import (
+    Distribution,
+    GaussianLinear,
+    common_noise,
+    divergence,
+    gaussian_layers,
+    make_gaussian,
+    noise_for_rows,
+    sampled_logits,
+)
+from zoolearn.learner import Episode, Snapshot
+from zoolearn.memory import Memory, check_sizes
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import BACKBONES, Backbone, Net, mlp
+from zoolearn.seeds import derive, generator
+from zoolearn.task import Examples, Task
+from zoolearn.train import Batch, Checkpoints, Loss, Progress, cross_entropy, drain
+
+Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
+
+
+def random_points(x: Tensor, size: int, seed: int) -> Tensor:
+    """Positions of a uniform draw."""
+    return torch.randperm(len(x), generator=generator(seed))[:size]
+
+
+def centres(x: Tensor, size: int, seed: int) -> Tensor:
+    """Positions of inputs far apart: the first, then again and again the one farthest from those chosen (greedy k-centre).
+
+    >>> centres(torch.tensor([[0.0], [1.0], [9.0], [5.0]]), size=3, seed=0).tolist()
+    [0, 2, 3]
+    """
+    points = x.reshape(len(x), -1).to(torch.float32)
+    chosen = [0]
+    distance = torch.full((len(points),), math.inf)
+    while len(chosen) < size:
+        distance = torch.minimum(distance, (points - points[chosen[-1]]).square().sum(dim=1))
+        chosen.append(int(distance.argmax()))
+    return torch.tensor(chosen[:size])
+
+
+CORESETS: dict[str, Coreset] = {"random": random_points, "k-centre": centres}
+
+
+@dataclass(kw_only=True, eq=False)
+class Vcl(SingleNet):
+    """Keeps a Gaussian over every weight; what is believed after one task is the prior of the next.
+
+    "Variational Continual Learning" (Nguyen et al., 2018), equation 4 and algorithm 1. For a task with N examples the
+    loss is the mean over rows of -E_q[log p(y | x, weights)], with `train_samples` draws, plus KL(q || prior) / N: the
+    prior of the shared layers is the last posterior, that of a new head N(0, `prior_variance`). Before training,
+    `coreset_size` examples are put aside; before a task is asked about, a copy of the net learns its coreset (all of
+    them, where tasks share a head) with the posterior as prior, answers, and is not kept. A question is answered with
+    the mean of class probabilities over `answer_samples` draws, always the same for the same learner.
+
+    The authors train by Adam (`optimizer="adam"`, with a rate near 1e-3); by default the recipe's SGD is used. Priors
+    take the place of its weight decay, which is not used; training is in float32.
+
+    `stored_samples` are the coresets; `weights` counts a mean and a variance for every weight. The prior of the next
+    task is the posterior, so nothing else is kept; copies that learned a coreset are made from it when needed.
+
+    Where we differ: (1) weights are drawn at the outputs of layers, anew for every row (local reparametrisation), where
+    the authors' first code draws weights once per sample and their second shares its noise among rows; for answers, rows
+    share it; (2) a coreset is at most half of the task, holds every class, and leaves every class an example to train on
+    (a class of one example is in both); (3) new heads start at the usual random weights; (4) the recipe's dropout acts
+    in training; the authors have none; (5) with `restart`, each task starts from new random means and small variances
+    (as in their second code) instead of from the posterior, and the prior alone holds the past.
+    """
+
+    backbone: Backbone = field(default=mlp, metadata={"help": "a sequence of linear layers", "choices": BACKBONES})
+    coreset_size: int = field(
+        default=0, metadata={"help": "examples of each task put aside; the paper has 0, 40 and 200"}
+    )
+    coreset: Coreset = field(
+        default=random_points, metadata={"help": "how those examples are chosen", "choices": CORESETS}
+    )
+    strength: float = field(default=1.0, metadata={"help": "weight of the divergence from the prior; 1 is Bayes' rule"})
+    prior_variance: float = field(default=1.0, metadata={"help": "of weights that no task has used yet"})
+    first_log_variance: float = field(default=-6.0, metadata={"help": "of every new weight when training begins"})
+    likelihood_first: bool = field(
+        default=True, metadata={"help": "start the first task's means from a maximum-likelihood training"}
+    )
+    restart: bool = field(default=False, metadata={"help": "start every task from new weights, not from the posterior"})
+    train_samples: int = field(default=10, metadata={"help": "draws of the weights per step"})
+    answer_samples: int = field(default=100, metadata={"help": "draws of the weights per answer"})
+    optimizer: Optimizer = field(
+        default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
+    )
+
+    coresets: Memory = field(init=False, default_factory=Memory, repr=False)
+    refreshed: dict[str, Net] = field(init=False, default_factory=dict, repr=False)  # made from the above when asked
+
+    def __post_init__(self) -> None:
+        check_sizes(coreset_size=self.coreset_size)
+        if self.train_samples < 1 or self.answer_samples < 1:
+            few = min(self.train_samples, self.answer_samples)
+            raise SettingsError(f"train_samples or answer_samples is {few}; they count draws, so 1 or more")
+        if not 0 <= self.strength < math.inf:
+            raise SettingsError(f"strength is {self.strength}; it must be 0 or more")
+        if not 0 < self.prior_variance < math.inf:
+            raise SettingsError(f"prior_variance is {self.prior_variance}; it must be above 0")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Puts a coreset aside and moves the posterior on the rest."""
+        net = self.grown(task)
+        prior = self.prior_of(task, net)
+        kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
+        if self.likelihood_first and not self.classes:
+            yield from self.fitted(net, rest, cross_entropy, self.episode_seed("likelihood"), self.checkpoints)
+        objective = self.objective(rest, prior)
+        loss = yield from self.fitted(net, rest, objective, self.episode_seed(), self.checkpoints)
+        self.net, self.refreshed = net, {}
+        self.coresets = self.coresets if kept is None else self.coresets.add(task.name, kept)
+        return Episode((task.name,), None, loss)
+
+    def grown(self, task: Task) -> Net:
+        """A copy of the net with a Gaussian head for the task."""
+        net = super().grown(task)
+        if self.restart and self.net is not None:
+            fresh = self.new_net([task], self.episode_seed("restart"))
+            net.body = fresh.body
+            if self.shared_head:
+                net.heads[0] = fresh.heads[0]
+        return make_gaussian(net, self.first_log_variance, "vcl").to(self.recipe.torch_device)
+
+    def prior_of(self, task: Task, net: Net) -> list[Distribution]:
+        """What is believed about each layer before a task: the posterior of layers that past tasks used."""
+        layers = gaussian_layers(net, task.name)
+        past = (
+            gaussian_layers(self.net.to(self.recipe.torch_device), next(iter(self.classes)))
+            if self.net is not None
+            else []
+        )
+        known = past if self.shared_head else past[:-1]
+        new = (torch.zeros(()), torch.tensor(math.log(self.prior_variance)))
+        return [beliefs(layer) for layer in known] + [new] * (len(layers) - len(known))
+
+    def objective(self, task: Task, prior: Sequence[Distribution]) -> Loss:
+        """The expected loss of a row and its share of the divergence from the prior: minus the paper's L_VCL, over N."""
+
+        def loss(net: Net, batch: Batch) -> Tensor:
+            logits = sampled_logits(net, batch.x, task.name, noise_for_rows(self.train_samples))
+            missed = F.cross_entropy(logits.flatten(0, 1), batch.y.repeat(self.train_samples))
+            pairs = zip(gaussian_layers(net, task.name), prior, strict=True)
+            apart = torch.stack([divergence(layer.distribution(), before) for layer, before in pairs]).sum()
+            return missed + self.strength / len(task.train) * apart
+
+        return loss
+
+    def fitted(
+        self, net: Net, task: Task, loss: Loss, seed: int, checkpoints: Checkpoints | None = None
+    ) -> Generator[Progress, None, float]:
+        """Trains a net on a task; weight decay has no part in it."""
+        recipe = replace(self.recipe, weight_decay=0.0)
+        heads = [task.name]
+        return fitting_by(self.optimizer, net, task, recipe, seed=seed, loss=loss, heads=heads, checkpoints=checkpoints)
+
+    @torch.no_grad()
+    def answer(self, x: Tensor, task: str) -> Tensor:
+        """The mean probabilities over draws of the weights, after a look at the coreset."""
+        net, device = self.refreshed_for(task), self.recipe.torch_device
+        net.to(device).eval()
+        seed = derive(self.seed, "answers", task)
+        parts = []
+        for rows in torch.split(x, 256):
+            noise = common_noise(self.answer_samples, generator(seed))
+            logits = sampled_logits(net, rows.to(device), task, noise)
+            parts.append(torch.softmax(logits, dim=2).mean(dim=0))
+        return torch.cat(parts).cpu()
+
+    def refreshed_for(self, task: str) -> Net:
+        """The posterior after learning the coreset of a task, or of all that share its head."""
+        assert self.net is not None
+        if not len(self.coresets):
+            return self.net
+        owner = self.net.tasks[self.net.places[task]]
+        if owner not in self.refreshed:
+            self.refreshed[owner] = self._with_coreset(self.net, owner)
+        return self.refreshed[owner]
+
+    def _with_coreset(self, posterior: Net, task: str) -> Net:
+        held = self.coresets.with_one_head() if self.shared_head else self.coresets
+        rows = next(batch for batch in held.by_task() if batch.tasks == (task,))
+        examples = Examples(rows.x, rows.y)
+        known = Task(task, examples, examples, self.classes[task])
+        with torch.inference_mode(False), torch.enable_grad():
+            net = deepcopy(posterior).to(self.recipe.torch_device)
+            prior = [beliefs(layer) for layer in gaussian_layers(net, task)]
+            seed = derive(self.seed, "refresh", self.episode, task)
+            drain(self.fitted(net, known, self.objective(known, prior), seed))
+        return net
+
+    def knowledge(self) -> Snapshot:
+        """The posterior and the coresets."""
+        own = super().knowledge()
+        return Snapshot(own.info, {**own.parts, f"coresets/{self.episode:04d}": self.coresets.save()})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the posterior and the coresets."""
+        name, part = part_of(snapshots[-1], "net")
+        self.net = make_gaussian(Net.from_spec(part.info["net"], backbones), self.first_log_variance, "vcl")
+        self.net.seed = self.seed
+        load_state(self.net, part.tensors, name)
+        self.coresets, self.refreshed = Memory.load(part_of(snapshots[-1], "coresets")[1]), {}
+
+    @property
+    def stored_samples(self) -> int:
+        """Examples in the coresets."""
+        return len(self.coresets)
+
+
+def beliefs(layer: GaussianLinear) -> Distribution:
+    """A copy of what a layer's weights are believed to be."""
+    means, log_variances = layer.distribution()
+    return means.detach(), log_variances.detach()
+
+
+def apart(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
+    """The coreset of a task, if any, and the task without it."""
+    size = min(size, len(task.train) // 2)
+    if not size:
+        return None, task
+    kept = torch.zeros(len(task.train), dtype=torch.bool)
+    kept[coreset(task.train.x, size, seed)] = True
+    trained = ~kept
+    for label in range(len(task.classes)):
+        own = (task.train.y == label).nonzero()[:, 0]
+        if not bool(kept[own].any()):
+            kept[own[0]], trained[own[0]] = True, False
+        if not bool(trained[own].any()):
+            kept[own[-1]], trained[own[-1]] = len(own) == 1, True
+    rows, rest = kept.nonzero()[:, 0], trained.nonzero()[:, 0]
+    return task.train.select(rows), replace(task, train=task.train.select(rest))
