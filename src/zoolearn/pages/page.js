@@ -83,7 +83,7 @@ function traces(series, panel, seen, chart) {
     mode: single ? "markers" : series.style === "dashes" || series.x.length > 11 || chart.panels.length > 6 ? "lines" : "lines+markers",
     line: { color: colour, width: 2, dash: series.style === "dashes" ? "dash" : DASHES[series.colour % DASHES.length] },
     marker: {
-      color: colour, size: series.style === "crosses" ? 9 : chart.panels.length > 4 ? 6 : single ? 11 : 6, line: { width: series.style === "crosses" ? 2 : 0, color: colour },
+      color: colour, size: series.style === "crosses" ? 9 : chart.panels.length > 6 ? 6 : single ? 11 : 6, line: { width: series.style === "crosses" ? 2 : 0, color: colour },
       symbol: series.style === "crosses" ? "x-thin" : SYMBOLS[series.colour % SYMBOLS.length],
     },
     customdata: series.x.map((_, at) => [spread ? series.spread[at] : null, some(series.notes) ? series.notes[at] : ""]),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -101,4 +101,5 @@ def _risks(setup: Setup, folder: Path, workers: int | None) -> Generator[Step, N
             if isinstance(event, Done):
                 parts[event.job.name] = event.result
                 yield Step(event.job.name, len(parts), len(jobs))
-    return [*transfer.figures(setup, parts), competition_figure(), estimator_figure()]
+    simulated = [replace(figure, commands=[setup.command]) for figure in (competition_figure(), estimator_figure())]
+    return [*transfer.figures(setup, parts), *simulated]

@@ -143,7 +143,10 @@ def competition_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Fi
         outcomes = {title: simulate(Thresholds.spread(width), count, draws) for title, width in SPREADS.items()}
         held = min(held, *(outcome.held for each in outcomes.values() for outcome in each))
         panels = [Panel(title, _bounds(each), "tasks trained together, k") for title, each in outcomes.items()]
-        panels += [Panel("what it bounds", _risks(each), "tasks trained together, k") for each in outcomes.values()]
+        panels += [
+            Panel(f"the risk, {title.partition(':')[0]}", _risks(each), "tasks trained together, k")
+            for title, each in outcomes.items()
+        ]
         frames[str(count)] = Plot(panels, "excess risk", share_y=False, columns=len(SPREADS))
     return Figure(
         name="simulation-competition",

@@ -1,0 +1,151 @@
+"""The paper's tables: every row can be made, finds its runs, and is written down from them alone."""
+
+from pathlib import Path
+
+import pytest
+
+from evidence_toys import finished_run
+from zoolearn.cli import main
+from zoolearn.methods import METHODS
+from zoolearn.paper.compare import all_runs, comparison, runs_of
+from zoolearn.paper.estimate import SIZES, seconds, work
+from zoolearn.paper.reproduction import collect, reproduction
+from zoolearn.paper.tables import TABLES
+from zoolearn.provenance import run_command, run_name
+from zoolearn.results import Results
+from zoolearn.studies.trials import Trial
+
+ROWS = [row for table in TABLES.values() for row in table.rows]
+SMALL = next(row for row in TABLES["table-2-single-epoch"].rows if row.name == "isolated-small")
+
+
+def zoo_runs(seeds: int = 2) -> list[Results]:
+    return [finished_run("isolated", seed, "split-cifar100") for seed in range(seeds)]
+
+
+def test_every_row_is_a_run_that_can_be_made():
+    for row in ROWS:
+        assert row.method in METHODS
+        assert row.benchmark in SIZES
+        assert row.trial(1).settings()["seed"] == 1
+        assert all(0 <= value <= 100 for value in row.numbers.values())
+
+
+def test_tables_hold_no_row_twice():
+    for table in TABLES.values():
+        names = [(row.name, row.benchmark) for row in table.rows]
+        assert len(names) == len(set(names))
+
+
+def test_a_row_finds_its_runs_by_their_settings_and_no_others():
+    runs = [*zoo_runs(), finished_run("isolated", 0, "split-cifar100", epochs=2), finished_run("isolated", 0)]
+    assert [run.settings["seed"] for run in runs_of(SMALL, runs)] == [0, 1]
+
+
+def test_a_setting_that_came_later_has_its_default_in_an_older_record():
+    (run,) = zoo_runs(1)
+    del run.settings["recipe"]["nesterov"], run.settings["backbone"]
+    assert runs_of(SMALL, [run]) == [run]
+
+
+def test_ours_stand_beside_the_papers_with_the_difference():
+    table = comparison(TABLES["table-2-single-epoch"], zoo_runs())
+    accuracy = table.rows[0]
+    assert accuracy[:4] == ("isolated-small", "split-cifar100", "accuracy", "71.60")
+    assert accuracy[4:] == ("64.60 ± 0.14", "-7.00", "2")
+    assert table.rows[-1][4:] == ("-", "-", "0")
+
+
+def test_work_counts_what_is_trained_on():
+    def zoo(**learner: float) -> float:
+        trial = Trial(method="model-zoo", benchmark="split-cifar100", learner=learner, recipe={"epochs": 2})
+        return work(trial)[0] / 5000
+
+    assert zoo() == 1 + 2 + 3 + 4 + 16 * 5
+    assert zoo(tasks_per_episode=1) == zoo(replay=0.0) == 20
+    assert zoo(replay=0.1) == 1 + 19 * 2
+    few = Trial(method="isolated", benchmark="split-mnist", samples_per_class=100, recipe={"epochs": 50})
+    assert work(few)[0] == 5 * 200 * 50
+
+
+def test_an_estimate_is_of_this_machine_and_grows_with_the_work():
+    one, two = (seconds(Trial(method="isolated", benchmark="split-mnist", recipe={"epochs": n})) for n in (1, 101))
+    assert 1 < one < 10_000
+    assert two > 80 * one
+
+
+class TestProvenance:
+    def test_seeds_in_a_row_are_one_command_and_others_a_loop(self):
+        assert run_command(zoo_runs(3)) == "zoo run isolated split-cifar100 --epochs 1 --seeds 3"
+        first, _, third = zoo_runs(3)
+        assert run_command([first, third]) == (
+            "for seed in 0 2; do zoo run isolated split-cifar100 --epochs 1 --seed $seed; done"
+        )
+
+    def test_bootstraps_pass_their_seed_to_the_data(self):
+        runs = zoo_runs()
+        for run in runs:
+            run.settings["benchmark"] = {"samples_per_class": 100, "samples_seed": run.settings["seed"]}
+        assert run_command(runs) == (
+            "for seed in 0 1; do zoo run isolated split-cifar100 --epochs 1 --samples-per-class 100 "
+            "--seed $seed --samples-seed $seed; done"
+        )
+
+    def test_a_name_says_what_is_not_default(self):
+        run = finished_run("model-zoo", 2, "split-cifar100", replay=0.1)
+        assert run_name(run) == "model-zoo-split-cifar100-epochs1-replay0.1-s2"
+
+
+class TestReproduction:
+    def test_it_is_written_from_runs_and_says_what_is_missing(self):
+        text = reproduction(zoo_runs())
+        assert "| isolated-small | split-cifar100 | accuracy   | 71.60 | 64.60 ± 0.14 |      -7.00 |     2 |" in text
+        assert "01234567" in text
+        assert "zoo run isolated split-cifar100 --epochs 1 --seeds 2" in text
+        assert "4 of 5 rows not run yet" in text
+        assert "`table-a4-weighing`" in text.partition("## Not run yet")[2]
+        assert reproduction(zoo_runs()) == text
+
+    def test_collecting_copies_results_alone_and_the_page_is_made_of_them(self, tmp_path: Path, capsys):
+        for seed, run in enumerate(zoo_runs()):
+            run.save(tmp_path / "runs" / str(seed))
+        (tmp_path / "runs" / "0" / "net.safetensors").write_bytes(b"large")
+        finished_run("isolated", 5, "split-cifar100", episodes=2).save(tmp_path / "runs" / "unfinished")
+        words = ["--collect", "results", "--write", "REPRODUCTION.md", "--html", "results/index.html"]
+        words = [str(tmp_path / word) if not word.startswith("--") else word for word in words]
+        main(["paper", "--runs", str(tmp_path / "runs"), *words])
+        assert sorted(path.name for path in (tmp_path / "results").rglob("*.*") if path.is_file()) == [
+            "index.html",
+            "results.json",
+            "results.json",
+        ]
+        assert len(all_runs([tmp_path / "results"])) == 2
+        assert "64.60 ± 0.14" in (tmp_path / "REPRODUCTION.md").read_text()
+        assert collect([tmp_path / "results"], tmp_path / "again")
+
+
+class TestCommand:
+    def test_it_lists_tables_with_their_rows(self, capsys):
+        main(["paper", "--list"])
+        out = capsys.readouterr().out
+        assert all(name in out for name in TABLES)
+        assert "split-cifar100: isolated-small, model-zoo-small" in out
+
+    def test_it_says_what_is_there_and_what_the_rest_would_take(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 9000.0 if "backbone" in trial.learner else 60.0)
+        for seed, run in enumerate(zoo_runs(3)):
+            run.save(tmp_path / str(seed))
+        main(["paper", "table-2-single-epoch", "--runs", str(tmp_path), "--estimate"])
+        captured = capsys.readouterr()
+        assert "isolated-small" not in captured.err  # it is there
+        assert "model-zoo-small on split-cifar100: 0 of 3 seeds there, about 1 min" in captured.err
+        assert "isolated on split-cifar100: 0 of 3 seeds there, about 2.5 h for each" in captured.err
+        assert "only when named" in captured.err
+        assert "to run: 6, about 6 min" in captured.err
+        assert "64.70 ± 0.20" in captured.out
+
+    def test_an_unknown_table_or_row_is_named(self, capsys):
+        for words in (["table-2-single-epochs"], ["table-2-single-epoch", "--rows", "isolated-smal"]):
+            with pytest.raises(SystemExit):
+                main(["paper", *words])
+            assert "did you mean" in capsys.readouterr().err

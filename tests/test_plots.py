@@ -1,0 +1,50 @@
+"""Figures for print: files of every kind, and a clear word where matplotlib is missing."""
+
+import sys
+
+import pytest
+
+from evidence_toys import finished_run, saved_runs
+from zoolearn.cli import main
+from zoolearn.errors import SettingsError
+from zoolearn.evidence import figures
+from zoolearn.figures import Figure, Map, Panel, Plot, Series
+from zoolearn.plots import save_figures
+
+STARTS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+
+
+@pytest.mark.parametrize("kind", STARTS)
+def test_every_figure_becomes_a_file_of_the_kind_asked_for(tmp_path, kind):
+    pytest.importorskip("matplotlib")
+    drawn = figures([finished_run(), finished_run("isolated")])[:2]
+    paths = save_figures(drawn, tmp_path, kind)
+    assert [path.name for path in paths] == [f"split-toys-average-accuracy.{kind}", f"split-toys-task-accuracy.{kind}"]
+    assert all(path.read_bytes().startswith(STARTS[kind]) for path in paths)
+
+
+def test_a_frame_is_a_file_and_the_same_figure_the_same_bytes(tmp_path):
+    pytest.importorskip("matplotlib")
+    frames = {
+        "seed 0": Map(["a"], ["1", "2"], [[1.0, None]], "task", "episode", "accuracy", marks=[[True, False]]),
+        "few": Plot([Panel("", [Series("means", ["1 %", "5 %"], [1.0, 2.0], [0.1, None], "points")])], "accuracy"),
+    }
+    figure = Figure("chosen", "Chosen", "", frames, "run")
+    first = [path.read_bytes() for path in save_figures([figure], tmp_path / "one", "svg")]
+    again = save_figures([figure], tmp_path / "two", "svg")
+    assert [path.name for path in again] == ["chosen-seed-0.svg", "chosen-few.svg"]
+    assert [path.read_bytes() for path in again] == first
+
+
+def test_the_command_writes_figures_and_their_data(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    saved_runs(tmp_path / "runs")
+    main(["plot", str(tmp_path / "runs"), "--to", str(tmp_path / "figures"), "--format", "svg"])
+    assert len(capsys.readouterr().out.splitlines()) == len(list((tmp_path / "figures").glob("*.svg"))) == 7
+    assert (tmp_path / "figures" / "split-toys-cost.csv").read_text().startswith("panel,series,x,y")
+
+
+def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
+        save_figures([], tmp_path)

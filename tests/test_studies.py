@@ -1,0 +1,274 @@
+"""Studies: their parts, their figures, reuse, the estimator of transfer exponents and the simulation of the theorem."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolearn.benchmarks import benchmark
+from zoolearn.cli import main
+from zoolearn.errors import SettingsError, StoreError, ZooError
+from zoolearn.results import Results
+from zoolearn.run import run
+from zoolearn.studies import ablations, competition, together, transfer
+from zoolearn.studies.conduct import STUDIES, conduct, parts_of
+from zoolearn.studies.exponent import exponent, resolution
+from zoolearn.studies.setup import Setup
+from zoolearn.studies.study import Study, find_studies
+from zoolearn.studies.thresholds import (
+    REFUTING,
+    Thresholds,
+    competition_figure,
+    estimator_figure,
+    fewest_errors,
+    simulate,
+)
+from zoolearn.studies.trials import Trial, attempts
+
+SETUP = Setup(
+    study="competition",
+    benchmark="split-digits",
+    tasks=("0-1", "2-3"),
+    first_tasks=2,
+    epochs=1,
+    seeds=(0, 1),
+    backbone="mlp",
+    samples_per_class=10,
+)
+
+
+def told(setup: Setup, trials: list[Trial], accuracy) -> dict[str, Results]:
+    """Results for trials, with the accuracies that `accuracy(trial, task)` tells."""
+    outcome = {}
+    for trial in trials:
+        tasks = [setup.tasks[place] for place in trial.only] or list(setup.tasks[: trial.first_tasks])
+        outcome[trial.name] = toy = Results(method=trial.method, benchmark="x", tasks=tasks, settings={})
+        toy.accuracy.extend([[accuracy(trial, task) for task in tasks[: row + 1]] for row in range(len(tasks))])
+    return outcome
+
+
+class TestTrials:
+    def test_a_trial_knows_the_settings_that_its_results_will_record(self, tmp_path):
+        trial = Trial(
+            method="multi-head",
+            benchmark="split-digits",
+            learner={"backbone": "mlp"},
+            recipe={"epochs": 1},
+            samples_per_class=5,
+            only=(3, 1),
+            seed=4,
+        )
+        results = run(trial.new_learner(), trial.tasks(), tmp_path)
+        assert results.settings == trial.settings()
+        assert results.tasks == ["6-7", "2-3"]
+
+    def test_what_is_finished_is_found_anywhere_and_not_run_again(self, tmp_path):
+        trials = [SETUP.trial("isolated", seed) for seed in (0, 1)]
+        (first, made), _ = attempts(trials, tmp_path / "one", workers=1)
+        again = dict(attempts_by_name(trials, tmp_path / "two", reuse=[tmp_path / "one"]))
+        assert again[first.name].accuracy == made.accuracy
+        assert not (tmp_path / "two").exists()
+
+    def test_one_failure_does_not_stop_the_others_and_is_named(self, tmp_path):
+        bad = Trial(method="isolated", benchmark="split-digits", recipe={"epochs": 1, "batch_size": 1})
+        trials = [bad, SETUP.trial("isolated", 0)]
+        with pytest.raises(ZooError, match="1 of 2 failed, first isolated-split-digits"):
+            list(attempts(trials, tmp_path, workers=1))
+        assert Results.load(tmp_path / trials[1].name).finished
+
+    def test_a_trial_that_keeps_nothing_leaves_only_results(self, tmp_path):
+        ((trial, _),) = attempts([SETUP.trial("isolated", 0, keep=False)], tmp_path, workers=1)
+        assert [path.name for path in (tmp_path / trial.name).iterdir()] == ["results.json"]
+
+
+def attempts_by_name(trials: list[Trial], folder: Path, **options):
+    return [(trial.name, results) for trial, results in attempts(trials, folder, workers=1, **options)]
+
+
+class TestCompetition:
+    def test_every_task_and_every_pair_is_trained_once_a_seed(self):
+        assert [(trial.only, trial.seed) for trial in competition.trials(SETUP)] == [
+            ((0,), 0),
+            ((1,), 0),
+            ((0, 1), 0),
+            ((0,), 1),
+            ((1,), 1),
+            ((0, 1), 1),
+        ]
+
+    def test_cells_are_gains_over_alone_with_errors_of_paired_differences(self):
+        gain = {0: 0.01, 1: 0.03}
+
+        def accuracy(trial: Trial, task: str) -> float:
+            return 0.5 + 0.1 * trial.seed + (gain[trial.seed] if len(trial.only) == 2 and task == "0-1" else 0.0)
+
+        (figure,) = competition.figures(SETUP, told(SETUP, competition.trials(SETUP), accuracy))
+        chart = figure.frames[""]
+        assert chart.values == [[None, 2.0], [0.0, None]]
+        assert chart.spread == [[None, 1.0], [0.0, None]]
+        assert chart.marks == [[False, False], [False, False]]  # 2 is not beyond two errors of 1
+
+
+class TestTogether:
+    def test_a_column_is_one_net_and_colour_is_against_the_median_of_the_row(self):
+        def accuracy(trial: Trial, task: str) -> float:
+            return {1: 0.5, 2: 0.6}[trial.first_tasks or 0] if task == "0-1" else 0.9
+
+        (figure,) = together.figures(SETUP, told(SETUP, together.trials(SETUP), accuracy))
+        chart = figure.frames[""]
+        assert chart.values == [[50.0, 60.0], [None, 90.0]]
+        assert chart.shades == [[-5.0, 5.0], [None, 0.0]]
+
+
+class TestAblations:
+    @pytest.mark.parametrize(
+        ("ablation", "wanted"),
+        [
+            (ablations.REPLAY, [0, 0.01, 0.05, 0.1, 1]),
+            (ablations.TASKS_PER_EPISODE, [1, 2]),
+            (ablations.WEIGHING, ["boosted", "released", "uniform"]),
+        ],
+    )
+    def test_one_thing_is_changed_at_a_time(self, ablation, wanted):
+        field = {"replay": "replay", "tasks-per-episode": "tasks_per_episode", "weighing": "weigh"}[ablation.kind]
+        trials = [trial for trial in ablation.trials(SETUP) if trial.seed == 0]
+        assert [trial.settings()[field] for trial in trials] == wanted
+        others = [{name: value for name, value in trial.settings().items() if name != field} for trial in trials]
+        assert all(other == others[0] for other in others)
+
+    def test_the_ensemble_has_as_many_nets_as_an_episode_has_tasks(self):
+        trials = ablations.ENSEMBLE.trials(SETUP)
+        assert [trial.method for trial in trials[::2]] == ["isolated", "isolated-ensemble", "model-zoo"]
+        assert trials[2].settings()["networks"] == trials[4].settings()["tasks_per_episode"] == 2
+
+    def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):
+        setup = Setup(**{**vars(SETUP), "study": "samples", "seeds": (0,)})
+        *steps, study = conduct(setup, tmp_path, workers=1)
+        assert len(steps) == len(parts_of(setup)) == 3
+        assert [path.name for path in find_studies([tmp_path])] == [tmp_path.name]
+        assert Study.load(tmp_path).figures[0].csv() == study.figures[0].csv()
+        before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")}
+        *_, again = conduct(setup, tmp_path, workers=1)
+        assert again.figures == study.figures
+        assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")} == before
+
+
+class TestExponent:
+    @pytest.mark.parametrize("truth", [1.0, 1.5, 3.0])
+    def test_exact_risks_give_the_exponent_from_below(self, truth):
+        tasks = Thresholds((0.5, 0.5), (1.0, truth))
+        near = [0.5 + 10.0**-power for power in range(1, 7)]
+        estimate = exponent([tasks.risk(1, t) for t in [0.5, *near]], [tasks.risk(0, t) for t in [0.5, *near]])
+        assert truth * 0.85 <= estimate <= truth + 1e-9
+
+    def test_a_task_that_gains_from_bad_hypotheses_for_the_other_tells_nothing(self):
+        assert exponent([0.1, 0.2], [0.5, 0.4]) is None
+
+    def test_differences_that_the_test_set_cannot_resolve_do_not_count(self):
+        assert exponent([0.1, 0.11], [0.1, 0.2], floor_i=resolution(0.1, 500)) is None
+
+    def test_the_study_measures_features_reuses_parts_and_refuses_others(self, tmp_path):
+        setup = Setup(**{**vars(SETUP), "study": "transfer", "samples_per_class": 20, "seeds": (0,)})
+        setup = Setup(**{**vars(setup), "tasks": tuple(task.name for task in benchmark("split-digits"))})
+        done = _end(transfer.measure(setup, 0, 0, tmp_path))
+        assert np.shape(done["risks"]) == (len(transfer.SHARES), 5)
+        assert done["risks"][-1][0] < 0.3
+        assert _end(transfer.measure(setup, 0, 0, tmp_path)) == done
+        with pytest.raises(StoreError, match="other settings"):
+            _end(transfer.measure(Setup(**{**vars(setup), "epochs": 2}), 0, 0, tmp_path))
+
+    def test_the_matrix_leaves_cells_empty_where_nothing_can_be_said(self):
+        part = {"risks": [[0.5, 0.6], [0.1, 0.1]], "test_samples": [500, 500]}
+        flat = {"risks": [[0.1, 0.5], [0.1, 0.1]], "test_samples": [500, 500]}
+        parts = {"source0-s0": part, "source0-s1": part, "source1-s0": flat, "source1-s1": flat}
+        (figure,) = transfer.figures(SETUP, parts)
+        chart = figure.frames[""]
+        assert chart.values[1][0] is None
+        assert chart.values[0][1] == pytest.approx(np.log(0.4) / np.log(0.5), abs=1e-3)
+        assert "2 of 2 seeds tell" in chart.notes[0][1]
+
+
+def _end(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+class TestSimulation:
+    def test_the_exact_risk_is_that_of_the_samples(self):
+        tasks = Thresholds.spread(0.3)
+        x, labels = tasks.draw(11, 200_000, 1, np.random.default_rng(0))
+        for threshold in (0.3, 0.6, 0.9):
+            wrong = ((x > threshold) != (labels > 0)).mean()
+            assert wrong == pytest.approx(tasks.risk(11, threshold), abs=0.005)
+
+    def test_the_exponents_hold_by_construction(self):
+        tasks = Thresholds.spread(0.4)
+        for task, rho in enumerate(tasks.exponents):
+            for t in np.linspace(0.01, 0.99, 50):
+                gain = tasks.risk(0, t) - tasks.risk(0, tasks.places[task])
+                assert gain <= tasks.risk(task, t) ** (1 / rho) + 1e-12
+
+    def test_the_threshold_found_has_the_fewest_errors(self):
+        rng = np.random.default_rng(1)
+        x, labels = rng.random((20, 15)), rng.choice([-1.0, 1.0], (20, 15))
+        found, errors = fewest_errors(x, labels)
+        for row in range(20):
+            all_errors = [((x[row] > t) != (labels[row] > 0)).mean() for t in np.linspace(0, 1, 2001)]
+            assert errors[row] <= min(all_errors) + 1e-12
+            assert ((x[row] > found[row]) != (labels[row] > 0)).mean() == pytest.approx(errors[row])
+
+    @pytest.mark.parametrize("samples", [3, 30, 300])
+    def test_the_bound_of_the_theorem_holds_as_often_as_promised(self, samples):
+        for width in (0.02, 0.4):
+            outcomes = simulate(Thresholds.spread(width), samples, draws=40)
+            assert all(outcome.held >= 0.95 for outcome in outcomes)
+
+    def test_the_second_term_divided_by_k_as_printed_is_refuted(self):
+        outcome = simulate(REFUTING, 1000, draws=20)[-1]
+        assert outcome.held == 1.0
+        assert outcome.printed == 0.0
+
+    def test_more_samples_make_fewer_tasks_best(self):
+        def best(samples: int) -> tuple[int, int]:
+            outcomes = simulate(Thresholds.spread(0.4), samples, draws=40)
+            return tuple(
+                min(range(12), key=lambda k: getattr(outcomes[k], measure)) + 1 for measure in ("risk", "bound")
+            )
+
+        few, many = best(3), best(300)
+        assert few[0] > many[0]
+        assert few[1] > many[1]
+        assert many[0] <= 2
+
+    def test_the_figures_can_be_chosen_from_by_samples(self):
+        figure = competition_figure((3, 10), draws=10)
+        assert list(figure.frames) == ["3", "10"]
+        assert figure.extra["held"] >= 0.9
+        assert len(estimator_figure(seeds=3).frames[""].panels[0].series) == 3
+
+
+class TestCommand:
+    def test_it_lists_the_studies(self, capsys):
+        main(["study"])
+        out = capsys.readouterr().out
+        assert all(name in out for name in [*STUDIES, "transfer"])
+
+    def test_an_unknown_study_is_named(self, capsys):
+        with pytest.raises(SystemExit):
+            main(["study", "competitions", "split-digits"])
+        assert "did you mean 'competition'?" in capsys.readouterr().err
+
+    def test_it_makes_a_study_that_a_page_shows(self, tmp_path, capsys):
+        words = ["--epochs", "1", "--seeds", "1", "--samples-per-class", "5", "--backbone", "mlp", "--workers", "1"]
+        main(["study", "together", "split-digits", *words, "--first-tasks", "2", "--out", str(tmp_path / "study")])
+        assert "One net for more and more tasks" in capsys.readouterr().out
+        main(["report", str(tmp_path), "--html", str(tmp_path / "page.html")])
+        page = (tmp_path / "page.html").read_text()
+        assert "zoo study together split-digits --epochs 1 --seeds 1 --samples-per-class 5 --first-tasks 2" in page
+
+    def test_no_seeds_are_refused(self):
+        with pytest.raises(SettingsError, match="at least one"):
+            Setup(**{**vars(SETUP), "seeds": ()})
