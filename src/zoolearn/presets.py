@@ -46,6 +46,15 @@ TAG_SGD: dict[str, Json] = {**SINGLE_PASS, "lr": 2.5e-4}
 STABLE: dict[str, Json] = {"lr_decay": 0.9}
 STABLE_SGD: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.8, "nesterov": False, "dropout": 0.1}
 SMALL_ZOO: dict[str, Json] = {"epochs": 1}
+ADDITIVE: dict[str, Json] = {
+    **SINGLE_PASS,
+    "epochs": 20,
+    "batch_size": 100,
+    "lr": 1e-3,
+    "schedule": "cosine",
+    "momentum": 0.9,
+    "weight_decay": 1e-4,
+}  # Adam, whose first decay is the momentum
 
 
 def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[str, str]) -> tuple[Preset, ...]:
@@ -154,6 +163,56 @@ PRESETS: tuple[Preset, ...] = (
                 "MEGA (Guo et al., 2020)",
                 {"memory_size": 13, "memory_per": "class", "memory_batch": 256},
                 {**SINGLE_PASS, "lr": 0.03},
+            ),
+        )
+    ),
+    *(
+        Preset(name, method, benchmark, target, source, learner, recipe)
+        for name, method, benchmark, target, source, learner, recipe in (
+            (
+                "agem-2019",
+                "progressive",
+                "split-cifar100",
+                "59.2 ± 0.85 (17 random tasks)",
+                "A-GEM (Chaudhry et al., 2019)",
+                {"backbone": "resnet18-s", "lateral": "linear"},
+                {**SINGLE_PASS, "lr": 0.03},
+            ),
+            (
+                "hat-2018",
+                "hat",
+                "permuted-mnist",
+                "98.6 (10 tasks)",
+                "HAT (Serra et al., 2018)",
+                {"backbone": "mlp-2000", "s_max": 400.0, "sparsity": 0.75},
+                {**SINGLE_PASS, "epochs": 200, "batch_size": 64, "lr": 0.05, "schedule": "cosine", "dropout": 0.5},
+            ),
+            (
+                "zoo-2022",
+                "rmn",
+                "split-mnist",
+                "99.5 (settings not published)",
+                ZOO_PAPER,
+                {"backbone": "mlp"},
+                {**SINGLE_PASS, "epochs": 50, "batch_size": 64, "lr": 0.05, "schedule": "cosine", "momentum": 0.9},
+            ),
+            (
+                "apd-2020",
+                "apd",
+                "coarse-cifar100",
+                "56.81",
+                "APD (Yoon et al., 2020)",
+                {"backbone": "lenet-apd", "sparsity": 6e-4, "retention": 100.0},
+                ADDITIVE,
+            ),
+            (
+                "fedweit-2021",
+                "fedweit",
+                "coarse-cifar100",
+                "55.16 (five clients)",
+                "FedWeIT (Yoon et al., 2021)",
+                {"backbone": "lenet-apd", "sparsity": 1e-3, "retention": 100.0, "knowledge_base": "last"},
+                {**ADDITIVE, "lr": 1e-3 / 3},
             ),
         )
     ),
