@@ -1,0 +1,239 @@
+"""A zoo folder: the same zoo in any process, past states exact, one commit per change, kept rows and no others."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import zoolearn
+from toys import TINY, blobs, contents, learner_of, pictures
+from zoolearn.errors import DataError, StoreError, UnknownTask
+from zoolearn.methods.model_zoo import ModelZoo, uniform
+from zoolearn.nets import mlp_100
+from zoolearn.task import Task
+from zoolearn.train import Recipe, drain
+from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"replay": 0.5}, {"replay": 0.0}, {"weigh": uniform}, {"tasks_per_episode": 1}]
+)
+def test_a_zoo_that_is_reopened_before_every_task_equals_one_that_was_never_closed(tmp_path, settings) -> None:
+    learner = learner_of(ModelZoo, **{"tasks_per_episode": 3, **settings})
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **settings)
+    for task in TASKS:
+        learner.learn(task)
+    assert zoo.tasks.keys() == learner.classes.keys()
+    for task in TASKS:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+    assert [dict(member.share) for member in zoo.members] == [member.share for member in learner.members]
+    assert drain(zoo.verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_features_are_learned_with_settings_that_suit_them(tmp_path) -> None:
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=15)
+    learned = zoo.learn(blobs("blobs", classes=3))
+    assert zoo.settings.backbone == "tabular"
+    assert zoo.settings.shape == (6,)
+    assert learned.after["blobs"].accuracy > 0.9
+    assert zoo.predict(blobs("blobs", classes=3).test.x[:2], "blobs") == ["0", "1"]
+
+
+def test_the_past_is_exact(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    states = [answers(zoo)]
+    for task in TASKS[1:]:
+        zoo.learn(task)
+        states.append(answers(zoo))
+    for episode, state in enumerate(states, start=1):
+        assert alike(answers(zoo, TASKS[:episode], at=episode), state)
+    with pytest.raises(UnknownTask, match="learned in episode 2; it can be asked as of 2 to 4, not 1"):
+        zoo.predict_proba(TASKS[1].test.x, TASKS[1].name, at=1)
+
+
+def test_undo_leaves_exactly_the_zoo_before_and_learning_again_leads_to_the_same_place(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo")
+    before, files = answers(zoo), set(contents(zoo.path))
+    zoo.learn(TASKS[3])
+    after = answers(zoo)
+    assert zoo.undo() == TASKS[3].name
+    assert alike(answers(zoolearn.open(zoo.path)), before)
+    assert set(contents(zoo.path)) == files
+    zoo.learn(TASKS[3])
+    assert alike(answers(zoo), after)
+    for _ in range(4):
+        zoo.undo()
+    with pytest.raises(DataError, match="nothing yet"):
+        zoo.undo()
+    assert stray_files(zoo) == set()
+
+
+def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tmp_path) -> None:
+    task = TASKS[0]
+    zoo = small_zoo(tmp_path / "kept", [task], replay=0.25)
+    entry = zoo.tasks[task.name]
+    assert entry.train.count == len(task.train) // 4
+    assert entry.test.count == len(task.test)
+    twice = small_zoo(tmp_path / "twice", [task, replace(task, name="again")])
+    assert len(list((twice.path / "data").iterdir())) == len({part.digest for part in twice.tasks[task.name].stored})
+
+
+def test_the_measures_are_those_of_the_answers(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo")
+    for task in TASKS[:3]:
+        said = zoo.predict_proba(task.test.x, task.name)
+        assert zoo.measure(task.name).accuracy == zoolearn.accuracy(said, task.test.y)
+        assert zoo.measure(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()))
+
+
+def test_a_reader_follows_a_growing_zoo_and_survives_a_shrinking_one(tmp_path) -> None:
+    writer = small_zoo(tmp_path / "zoo")
+    reader = zoolearn.open(writer.path)
+    assert not reader.refresh()
+    writer.learn(TASKS[3])
+    assert TASKS[3].name not in reader.tasks
+    assert reader.refresh()
+    assert reader.generation == writer.generation
+    assert alike(answers(reader), answers(writer))
+    stale = zoolearn.open(writer.path)
+    writer.undo()
+    writer.forget(TASKS[0].name)
+    assert alike(answers(stale, TASKS[1:2]), answers(writer, TASKS[1:2])), "files that are gone make it look again"
+
+
+def test_a_second_writer_is_told_who_holds_the_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("zoolearn.zoo.folder.PATIENCE", 0.0)
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    script = "import sys; from pathlib import Path; from zoolearn.files import locked\n"
+    script += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(zoo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), zoo.folder.writing(patience=0.0):
+            pass
+        assert alike(answers(zoolearn.open(zoo.path)), answers(zoo)), "readers need no lock"
+        other.stdin.close()
+    zoo.learn(TASKS[1])
+
+
+def test_a_training_that_was_cut_is_taken_up_where_it_was(tmp_path, monkeypatch) -> None:
+    recipe = replace(TINY, epochs=6)
+    whole = small_zoo(tmp_path / "whole", TASKS[:2], recipe=recipe)
+    cut = small_zoo(tmp_path / "cut", TASKS[:1], recipe=recipe)
+    for progress in cut.learning(TASKS[1]):
+        if progress.epoch == 5:
+            break
+    assert contents(cut.path / "checkpoints")
+    epochs = [progress.epoch for progress in zoolearn.open(cut.path).learning(TASKS[1])]
+    assert min(epochs) >= 5, "the first four epochs are not done again"
+    assert alike(answers(zoolearn.open(cut.path)), answers(whole))
+    assert not stray_files(zoolearn.open(cut.path))
+
+
+def test_a_checkpoint_is_never_taken_up_by_other_data(tmp_path) -> None:
+    recipe = replace(TINY, epochs=6)
+    other = pictures("dots", classes=3, seed=9)
+    expected = small_zoo(tmp_path / "expected", [TASKS[0], other], recipe=recipe)
+    cut = small_zoo(tmp_path / "cut", TASKS[:1], recipe=recipe)
+    for progress in cut.learning(pictures("dots", classes=3)):
+        if progress.epoch == 5:
+            break
+    cut.learn(other)
+    assert alike(answers(cut, [TASKS[0], other]), answers(expected, [TASKS[0], other]))
+
+
+def test_mistakes_are_named(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    with pytest.raises(DataError, match="learned already"):
+        zoo.learn(TASKS[0])
+    with pytest.raises(DataError, match=r"takes \(1, 8, 8\)"):
+        zoo.learn(pictures("big", shape=(1, 9, 9)))
+    with pytest.raises(UnknownTask, match="did you mean 'stripes'"):
+        zoo.predict(TASKS[0].test.x, "stripe")
+    with pytest.raises(DataError, match="this zoo takes"):
+        zoo.predict(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), "stripes")
+    with pytest.raises(StoreError, match="holds a zoo already"):
+        zoolearn.new(zoo.path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(StoreError, match=r"thesis\.tex"):
+        zoolearn.new(tmp_path / "full")
+    with pytest.raises(DataError, match="printable"):
+        zoo.learn(replace(TASKS[1], name="\x1b[31mred"))
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    before, files = answers(zoo), contents(zoo.path)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("zoolearn.zoo.folder.os.replace", full)
+        with pytest.raises(StoreError, match="No space left"):
+            zoo.learn(TASKS[2])
+    assert alike(answers(zoolearn.open(zoo.path)), before)
+    zoolearn.open(zoo.path)
+    assert {name: data for name, data in contents(zoo.path).items() if "checkpoints" not in name} == files
+
+
+MEMORY = """
+import sys, threading, time
+import numpy as np, torch
+torch.set_num_threads(1)
+import zoolearn
+from zoolearn.nets import mlp_100
+from zoolearn.task import Examples, Task
+from zoolearn.train import Recipe
+
+def private():
+    lines = open("/proc/self/status").read().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon", "RssShmem"))) * 1024
+
+y = torch.arange(600) % 2
+tiny = torch.randint(0, 255, (600, 3, 64, 64), dtype=torch.uint8)
+task = Task("last", Examples(tiny, y), Examples(tiny[:4], y[:4]))
+warm = zoolearn.new(sys.argv[2], backbone=mlp_100, recipe=Recipe(epochs=1, batch_size=64, lr=1e-3))
+for name in ("one", "two"):  # what torch imports and allocates once is not the zoo's
+    zoolearn.open(warm.path, {"mlp_100": mlp_100}).learn(Task(name, task.train, task.test))
+zoo = zoolearn.open(sys.argv[1])
+peak = base = private()
+done = False
+def watch():
+    global peak
+    while not done:
+        peak = max(peak, private()); time.sleep(0.002)
+threading.Thread(target=watch, daemon=True).start()
+learned = zoo.learn(task)
+done = True
+print(len(learned.trained_on), peak - base)
+"""
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs /proc to tell private memory from mapped files"
+)
+def test_learning_from_stored_tasks_far_larger_than_the_memory_it_takes(tmp_path) -> None:
+    """Memory is what only this process has (anonymous pages): pages of mapped files are the system's to take back."""
+    rng = np.random.default_rng(0)
+    zoo = zoolearn.new(tmp_path / "zoo", backbone=mlp_100, recipe=Recipe(epochs=1, batch_size=64, lr=1e-3))
+    rows = 6000
+    for name in ("one", "two", "three"):
+        x = torch.from_numpy(rng.integers(0, 256, (rows, 3, 64, 64), dtype=np.uint8))
+        y = torch.arange(rows) % 2
+        zoo.learn(Task(name, zoolearn.Examples(x, y), zoolearn.Examples(x[:4], y[:4])))
+    stored = sum(entry.train.x.bytes for entry in zoo.tasks.values())
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", MEMORY, str(zoo.path), str(tmp_path / "warm")]
+    out = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+    trained_on, grown = map(int, out.split())
+    assert trained_on == 4, "the new task and all that is stored"
+    assert grown < stored / 3, f"{grown / 1e6:.0f} MB of private memory for {stored / 1e6:.0f} MB of stored rows"

@@ -1,0 +1,122 @@
+"""Forgetting: no byte of a task or of what was trained on it is left, and the rest is as if it had never been replayed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import zoolearn
+from toys import TINY, contents, pictures
+from zoolearn.errors import SettingsError, UnknownTask
+from zoolearn.methods.model_zoo import uniform
+from zoolearn.train import drain, fit
+from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+
+def secrets(zoo, name: str) -> list[bytes]:
+    """Bytes that must not survive: each stored row, and the tensors of each member that was trained on the task."""
+    task = zoo.task(name)
+    rows = [row.numpy().tobytes() for split in (task.train, task.test) for row in split.x]
+    weights = [
+        tensor.numpy().tobytes()
+        for member in zoo.members
+        if name in member.tasks
+        for tensor in zoo.net(member.number).state_dict().values()
+        if tensor.numel() > 8 and float(tensor.abs().sum()) > 0
+    ]
+    words = [name.encode(), *(label.encode() for label in task.classes)]
+    return [secret[:48] for secret in rows + weights] + words
+
+
+@pytest.mark.parametrize("drop", [False, True])
+@pytest.mark.parametrize("replay", [1.0, 0.5])
+def test_no_byte_of_a_forgotten_task_or_of_weights_trained_on_it_is_left(tmp_path, drop, replay) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS, replay=replay)
+    name = TASKS[3].name if drop else TASKS[1].name
+    hidden = secrets(zoo, name)
+    everything = b"".join(contents(zoo.path).values())
+    assert sum(secret in everything for secret in hidden) == len(hidden), "the search finds them while they are there"
+    zoo.forget(name, drop=drop)
+    left = b"".join(path.read_bytes() for path in zoo.path.rglob("*") if path.is_file())
+    assert [secret for secret in hidden if secret in left] == []
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert not stray_files(zoo)
+    with pytest.raises(UnknownTask):
+        zoo.predict(TASKS[0].test.x, name)
+
+
+def test_touched_members_are_retrained_with_their_seeds_on_the_rest(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS, weigh=uniform)
+    before = {member.number: member for member in zoo.members}
+    name = TASKS[1].name
+    cost = zoo.forget(name)
+    assert cost.retrained == tuple(number for number, old in before.items() if name in old.tasks and len(old.tasks) > 1)
+    for member in zoo.members:
+        old = before[member.number]
+        assert member.tasks == tuple(task for task in old.tasks if task != name)
+        if name not in old.tasks:
+            assert member == old
+            continue
+        tasks = [zoo.task(task) for task in member.tasks]
+        net = zoo.settings.learner({"mlp_100": None}).new_net(tasks, old.seed)
+        fit(net, tasks, TINY, seed=old.seed)
+        state = zoo.net(member.number).state_dict()
+        assert all(torch.equal(tensor, state[key]) for key, tensor in net.state_dict().items())
+
+
+def test_a_member_that_knew_nothing_else_is_removed_and_learning_goes_on(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], tasks_per_episode=1)
+    cost = zoo.cost_of_forgetting(TASKS[1].name)
+    assert (cost.removed, cost.retrained, cost.seconds) == ((2,), (), 0)
+    before = answers(zoo)
+    zoo.forget(TASKS[1].name)
+    assert [member.number for member in zoo.members] == [1, 3]
+    del before[TASKS[1].name]
+    assert alike(answers(zoo), before), "what never saw the task is untouched"
+    seeds = {member.seed for member in zoo.members}
+    zoo.learn(TASKS[3])
+    assert zoo.members[-1].seed not in seeds, "a seed is never used for two episodes"
+    assert zoo.tasks[TASKS[3].name].episode == 4
+
+
+def test_what_another_task_holds_too_stays_as_that_tasks(tmp_path) -> None:
+    task = TASKS[0]
+    zoo = small_zoo(tmp_path / "zoo", [task, replace(task, name="again"), TASKS[1]])
+    assert zoo.cost_of_forgetting("again").kept_for_others == task.train.x.numel() + task.test.x.numel()
+    zoo.forget("again")
+    assert torch.equal(zoo.task(task.name).train.x, task.train.x)
+
+
+def test_dropping_members_is_refused_where_it_would_silence_another_task(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    before = contents(zoo.path)
+    with pytest.raises(SettingsError, match=f"nobody answers for task '{TASKS[1].name}'; leave out --drop"):
+        zoo.forget(TASKS[0].name, drop=True)
+    assert contents(zoo.path) == before
+
+
+def test_the_last_task_can_be_forgotten_and_the_zoo_begins_anew(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    zoo.forget(TASKS[0].name)
+    assert not zoo.members
+    zoo.learn(pictures("fresh"))
+    assert list(zoo.tasks) == ["fresh"]
+    assert zoo.undo() == "fresh"
+
+
+def test_undo_after_forgetting_takes_back_the_newest_task_that_is_left(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3])
+    zoo.forget(TASKS[2].name)
+    assert zoo.undo() == TASKS[1].name
+    assert list(zoo.tasks) == [TASKS[0].name]
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_history_is_measured_again_where_members_changed(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS)
+    zoo.forget(TASKS[1].name)
+    for episode in zoo.index.episodes:
+        for name, measure in episode.measures.items():
+            task = zoo.task(name)
+            said = zoo.predict_proba(task.test.x, name, at=episode.number)
+            assert measure.accuracy == zoolearn.accuracy(said, task.test.y)

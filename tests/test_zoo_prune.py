@@ -1,0 +1,115 @@
+"""Pruning: the fewest members that keep a task's accuracy, within a limit, reversible until it is committed."""
+
+import pytest
+import torch
+
+import zoolearn
+from toys import contents
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.train import drain
+from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
+from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+
+@pytest.fixture
+def zoo(tmp_path):
+    return small_zoo(tmp_path / "zoo", TASKS)
+
+
+def test_pruning_is_reversible_until_it_is_committed(zoo) -> None:
+    before, files = answers(zoo), {name for name in contents(zoo.path) if name != "zoo.json"}
+    report = zoo.prune(loss=0.2)
+    assert report.members_after < report.members_before == 4
+    assert not alike(answers(zoo), before)
+    assert {name for name in contents(zoo.path) if name != "zoo.json"} == files
+    assert alike(answers(zoo, at=4), before), "the past is asked as it was"
+    zoo.unprune()
+    assert alike(answers(zoolearn.open(zoo.path)), before)
+    zoo.prune(loss=0.2)
+    pruned = answers(zoo)
+    assert zoo.commit_pruning() == report.members_before - report.members_after
+    assert alike(answers(zoolearn.open(zoo.path)), pruned)
+    assert sum(member.bytes for member in zoo.members) == report.bytes_after
+    assert not stray_files(zoo)
+    assert drain(zoo.verify()) == []
+
+
+def test_the_report_tells_the_accuracy_of_the_answers(zoo) -> None:
+    report = zoo.prune(loss=0.0)
+    for task in TASKS:
+        told = report.tasks[task.name]
+        assert told.after == len(zoo.index.speakers(task.name))
+        said = zoo.predict_proba(task.test.x, task.name)
+        assert told.accuracy_after == zoolearn.accuracy(said, task.test.y) == zoo.measure(task.name).accuracy
+        assert told.unseen_after == zoolearn.accuracy(said[1::2], task.test.y[1::2])
+
+
+def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> None:
+    zoo.undo()
+    zoo.prune(loss=0.2)
+    zoo.learn(TASKS[3])
+    assert zoo.members[-1].silent == ()
+    zoo.commit_pruning()
+    zoo.forget(TASKS[1].name)
+    assert not any(TASKS[1].name in member.tasks for member in zoo.members), "also those that no longer spoke for it"
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    size = zoo.members[0].bytes
+    zoo.prune(budget=size * 1.5 / 1e6)
+    zoo.commit_pruning()
+    assert [member.number for member in zoo.members] == [2]
+    with pytest.raises(DataError, match="pruned for good"):
+        zoo.undo()
+
+
+def test_limits_are_kept_or_refused_with_what_is_possible(zoo) -> None:
+    sizes = [member.bytes for member in zoo.members]
+    report = zoo.prune(budget=sum(sizes[:3]) / 1e6 * 1.05)
+    assert report.bytes_after <= sum(sizes[:3]) * 1.05
+    with pytest.raises(SettingsError, match="answering every task takes"):
+        zoo.prune(budget=min(sizes) / 2e6)
+    with pytest.raises(SettingsError, match="a single member takes"):
+        zoo.prune(latency=1e-9)
+    report = zoo.prune(latency=report.milliseconds_per_member * 1000)
+    assert all(task.after <= task.before for task in report.tasks.values())
+    with pytest.raises(SettingsError, match="prune by one of them"):
+        zoo.prune(loss=0.1, budget=3)
+
+
+def votes(*members: list[int], labels: list[int]) -> TaskVotes:
+    said = {number: torch.eye(3)[torch.tensor(row)] for number, row in enumerate(members, start=1)}
+    return TaskVotes(said, torch.tensor(labels))
+
+
+class Speakers:
+    """Stands in for an index in which everybody speaks with the same weight."""
+
+    def __init__(self, count: int, sizes: list[int]) -> None:
+        self.members = [
+            type("M", (), {"number": n, "share": dict.fromkeys("ab", 1.0), "bytes": sizes[n - 1]})
+            for n in range(1, count + 1)
+        ]
+
+    def speakers(self, task: str):
+        return self.members
+
+
+def test_greedy_selection_takes_the_best_and_those_that_others_need() -> None:
+    labels = [0, 1, 2, 0, 1, 2, 0, 1]
+    right, wrong = labels, [2, 2, 0, 1, 0, 0, 1, 0]
+    index = Speakers(3, [1, 1, 1])
+    only = {"a": votes(wrong, right, wrong, labels=labels)}
+    assert by_loss(index, only, 0.0) == {"a": {2}}
+    both = {"a": votes(right, right, right, labels=labels), "b": votes(wrong, wrong, right, labels=labels)}
+    one = {"b": TaskVotes({3: both["b"].said[3]}, both["b"].labels), "a": both["a"]}
+    assert by_loss(index, one, 0.0) == {"a": {3}, "b": {3}}
+
+
+def test_a_budget_costs_the_least_accuracy() -> None:
+    labels = [0, 1, 2, 0, 1, 2, 0, 1]
+    index = Speakers(3, [10, 10, 10])
+    tasks = {"a": votes(labels, [2] * 8, [1] * 8, labels=labels)}
+    assert by_budget(index, tasks, 10) == {"a": {1}}

@@ -1,0 +1,38 @@
+"""Small zoos in folders, and ways to compare them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+import zoolearn
+from toys import TINY, benchmark, contents
+from zoolearn.nets import mlp_100
+from zoolearn.task import Task
+from zoolearn.zoo import Zoo
+
+TASKS = benchmark(4)
+
+
+def small_zoo(folder: Path, tasks: Iterable[Task] = TASKS[:3], **settings: Any) -> Zoo:
+    """A zoo that has learned some tasks, opened anew before each, as months apart."""
+    zoolearn.new(folder, **{"backbone": mlp_100, "recipe": TINY, "tasks_per_episode": 3, **settings})
+    for task in tasks:
+        zoolearn.open(folder).learn(task)
+    return zoolearn.open(folder)
+
+
+def answers(zoo: Zoo, tasks: Iterable[Task] = TASKS, at: int | None = None) -> dict[str, Tensor]:
+    """What a zoo says about the test rows of every task that it knows."""
+    return {task.name: zoo.predict_proba(task.test.x, task.name, at) for task in tasks if task.name in zoo.tasks}
+
+
+def alike(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    """Whether two sets of answers are equal bit for bit."""
+    return first.keys() == second.keys() and all(bool((first[name] == second[name]).all()) for name in first)
+
+
+def stray_files(zoo: Zoo) -> set[str]:
+    """Files in the folder that do not belong to the zoo as it is now."""
+    return set(contents(zoo.path)) - zoo.index.files() - {"zoo.json"}
