@@ -5,6 +5,10 @@ from pathlib import Path
 from statistics import median
 from time import process_time
 
+import torch
+from torch import nn
+
+from benchmarks import bare
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from zoolearn import files
@@ -32,15 +36,16 @@ class Written:
 
 def measure(*, quick: bool) -> list[Table]:
     """Medians over the ten episodes that end with the tenth (6th to 15th) and with the 200th (196th to 205th)."""
-    tasks = stream(60 if quick else TASKS, (1, 8, 8), 400, 200)
+    tasks = stream(60 if quick else TASKS, (1, 8, 8), 200, 100)
     early, late = 10, len(tasks) - 10
-    seconds, sizes, results_sizes = [], [], []
+    seconds, yardsticks, sizes, results_sizes = [], [], [], []
     with tempfile.TemporaryDirectory() as folder, _counting() as written:
         started, before, results_before = process_time(), 0, 0
         for _ in episodes(_zoo(), tasks, folder):
             seconds.append(process_time() - started)
             sizes.append(written.total - before - (written.of_results - results_before))
             results_sizes.append(written.of_results - results_before)
+            yardsticks.append(_yardstick())
             started, before, results_before = process_time(), written.total, written.of_results
         whole = Path(folder, "results.json").stat().st_size
         resumed = _seconds(lambda: run(_zoo(), tasks, folder))
@@ -53,7 +58,12 @@ def measure(*, quick: bool) -> list[Table]:
     def around(values: list[float], episode: int) -> list[float]:
         return values[episode - WINDOW // 2 : episode + WINDOW // 2]
 
-    for what, values in (("milliseconds", [1000 * s for s in seconds]), ("bytes, without results.json", sizes)):
+    relative = [second / yardstick for second, yardstick in zip(seconds, yardsticks, strict=True)]
+    for what, values in (
+        ("milliseconds", [1000 * s for s in seconds]),
+        ("time, in bare steps' time at that moment", relative),
+        ("bytes, without results.json", sizes),
+    ):
         first, last = median(around(values, early)), median(around(values, late))
         table.rows.append([what, first, last, last / first, 1.1])
     both = [size + of_results for size, of_results in zip(sizes, results_sizes, strict=True)]
@@ -69,6 +79,13 @@ def measure(*, quick: bool) -> list[Table]:
 
 def _zoo() -> ModelZoo:
     return ModelZoo(backbone=mlp_100, recipe=Recipe(epochs=1, device="cpu"))
+
+
+def _yardstick() -> float:
+    """Seconds of a fixed piece of training: how fast the machine is just now."""
+    net = bare.net_for("mlp-100", (1, 8, 8))
+    x, y = torch.zeros(16, 1, 8, 8), torch.arange(16) % 5
+    return bare.train(nn.Sequential(net.body, net.head("task")), [(x, y)] * 30)
 
 
 def _seconds(work: object) -> float:

@@ -23,6 +23,7 @@ from zoolearn.train import Recipe
 
 TASKS, BATCH, MEMORY = 3, 16, 64
 NETS = {"small-conv": (small_conv, (3, 32, 32), 160, 1.4), "mlp": (mlp, (1, 28, 28), 1600, 2.0)}
+COMPARED = ("fine-tune", "er", "ewc", "a-gem", "gem")
 
 
 def measure(*, quick: bool) -> list[Table]:
@@ -38,7 +39,7 @@ def measure(*, quick: bool) -> list[Table]:
     for backbone, (ours, shape, samples, bar) in NETS.items():
         tasks = stream(TASKS, shape, samples, samples // 2)
         theirs = _avalanche_stream(tasks)
-        for method in ("fine-tune", "er", "ewc", "a-gem", "gem"):
+        for method in COMPARED:
             evaluations: dict[str, list[float]] = {"ours": [], "theirs": []}
             seconds = take_turns(
                 {

@@ -213,12 +213,15 @@ def fitting(
         places = order(tasks, derive(seed, "order", epoch))
         sizes = _batch_sizes(len(places), recipe.batch_size)
         steps = len(sizes)
-        losses: list[Tensor] = []
+        losses = torch.empty(0, device=device)  # of the epoch's steps so far
         for chunk in _chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
+            step = epoch * steps + len(losses)
             with random_state:
-                for batch in chunk:
-                    step = epoch * steps + len(losses)
-                    losses.append(training.step(batch, recipe.lr_at(step, recipe.epochs * steps)))
+                latest = [
+                    training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
+                    for number, batch in enumerate(chunk)
+                ]
+            losses = torch.cat([losses, torch.stack(latest)])
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
@@ -422,16 +425,15 @@ def _to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor
 
 
-def _mean_or_diverged(losses: Sequence[Tensor], what: str, epoch: int) -> float:
-    values = torch.stack(list(losses))
-    finite = torch.isfinite(values)
+def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:
+    finite = torch.isfinite(losses)
     if not bool(finite.all()):
         step = int((~finite).nonzero()[0, 0])
         raise Diverged(
-            f"training on task {what!r} diverged: the loss is {float(values[step])} at step {step + 1} of epoch "
+            f"training on task {what!r} diverged: the loss is {float(losses[step])} at step {step + 1} of epoch "
             f"{epoch + 1}; what was saved before is kept. Try a smaller learning rate (--lr)"
         )
-    return float(values.double().mean())
+    return float(losses.double().mean())
 
 
 def _refuse_single_rows(net: Net, recipe: Recipe) -> None:

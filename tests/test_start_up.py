@@ -1,0 +1,39 @@
+"""Nothing heavy is imported before it is needed, and the public names are all there."""
+
+import subprocess
+import sys
+
+import pytest
+
+import zoolearn
+from zoolearn import public
+
+
+def python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+
+
+def test_help_and_the_package_itself_do_not_import_torch() -> None:
+    code = "import sys, zoolearn; from zoolearn.cli import main; main(['--help']); print('torch' in sys.modules)"
+    assert python(code).splitlines()[-1] == "False"
+
+
+def test_the_module_run_does_not_hide_the_function_run() -> None:
+    code = "import zoolearn.run, zoolearn; from zoolearn.run import run; print(zoolearn.run is run)"
+    assert python(code).strip() == "True"
+
+
+def test_every_public_name_is_given_and_listed() -> None:
+    for name in public.__all__:
+        assert getattr(zoolearn, name) is getattr(public, name)
+        assert name in dir(zoolearn)
+    assert zoolearn.__all__ == public.__all__
+
+
+def test_a_submodule_is_found_by_its_name() -> None:
+    assert zoolearn.metrics.__name__ == "zoolearn.metrics"
+
+
+def test_an_unknown_name_is_an_error_that_says_so() -> None:
+    with pytest.raises(AttributeError, match="'zoolearn' has no attribute 'model_zoo'"):
+        zoolearn.model_zoo  # noqa: B018
