@@ -44,17 +44,16 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _tasks(zoo: Zoo) -> Table:
-    table = Table(title="tasks", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table = Table(title="tasks", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("task")
-    for column in ("episode", "classes", "kept", "held out", "members", "at first", "now", "confidence"):
+    for column in ("classes", "rows\nkept", "held\nout", "members", "at\nfirst", "now", "confi-\ndence"):
         table.add_column(column, justify="right")
-    table.add_column("accuracy over time")
+    table.add_column("accuracy\nover time")
     for name, task in zoo.tasks.items():
         trail = [episode.measures[name].accuracy for episode in zoo.index.episodes if name in episode.measures]
         now = zoo.measure(name)
         table.add_row(
             Text(name),
-            str(task.episode),
             str(len(task.classes)),
             f"{task.train.count if task.train else 0:,}",
             f"{task.test.count:,}",

@@ -1,0 +1,153 @@
+"""Kills programs that change a zoo, at random instants and at every file operation, and looks at what they leave.
+
+    OMP_NUM_THREADS=1 python tests/zoo_kills.py 200
+
+A child of this process does the work and is killed with SIGKILL. What is then in the folder must be the zoo as it was
+before or after, whole; the next program must find its way, and in the end no stray file is left.
+"""
+
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import zoolearn
+from toys import pictures
+from zoolearn.train import drain
+from zoolearn.zoo import Zoo
+from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+FRESH = pictures("fresh", per_class=30)
+ALL = [*TASKS, FRESH]
+
+
+def learn_files(zoo: Zoo) -> None:
+    zoo.learn_from("fresh", zoo.path.parent / "fresh.npz")
+
+
+CHANGES: dict[str, Callable[[Zoo], object]] = {
+    "learn": lambda zoo: zoo.learn(FRESH),
+    "learn from files": learn_files,
+    "undo": lambda zoo: zoo.undo(),
+    "forget": lambda zoo: zoo.forget(TASKS[1].name),
+    "forget --drop": lambda zoo: zoo.forget(TASKS[3].name, drop=True),
+    "prune": lambda zoo: zoo.prune(loss=0.3),
+    "prune --commit": lambda zoo: (zoo.prune(loss=0.3), zoo.commit_pruning()),
+}
+
+
+class Trial:
+    """One kind of change on one zoo: the states before and after it, and how long it takes."""
+
+    def __init__(self, name: str, place: Path, base: Path) -> None:
+        self.name, self.base, self.folder = name, base, place / "zoo"
+        self.change = CHANGES[name]
+        self.before = answers(zoolearn.open(base), ALL)
+        self.reset()
+        started = time.perf_counter()
+        self.change(zoolearn.open(self.folder))
+        self.seconds = time.perf_counter() - started
+        self.after = answers(zoolearn.open(self.folder), ALL)
+        self.operations = self.killed_at_operation(1 << 30)
+
+    def reset(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.base, self.folder)
+
+    def killed_after(self, seconds: float) -> str:
+        """Kills the change after some time and gives what was found."""
+        self.reset()
+        child = os.fork()
+        if child == 0:
+            self.change(zoolearn.open(self.folder))
+            os._exit(0)
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return self.found()
+
+    def killed_at_operation(self, number: int) -> int:
+        """Kills the change just before its file operation of this number; gives how many there were before the end."""
+        self.reset()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            kill_before(number, writer)
+            self.change(zoolearn.open(self.folder))
+            os._exit(0)
+        os.close(writer)
+        os.waitpid(child, 0)
+        with os.fdopen(reader, "rb") as counted:
+            return len(counted.read())
+
+    def found(self) -> str:
+        """Checks what is in the folder, then that the change can be made after all, and that nothing stray is left."""
+        index = zoolearn.zoo.zoo.ZooFolder(self.folder).read()  # before anything is cleaned up
+        zoo = zoolearn.open(self.folder)
+        assert zoo.generation == index.generation
+        problems = drain(zoo.verify())
+        assert not problems, f"{self.name}: {problems}"
+        state = "before" if alike(answers(zoo, ALL), self.before) else "after"
+        if state == "after":
+            partly = self.name == "prune --commit"  # two changes, of which the first may be all that was done
+            assert partly or alike(answers(zoo, ALL), self.after), f"{self.name} left neither state"
+        strays = {name for name in stray_files(zoo) if not name.startswith("checkpoints/")}
+        assert not strays, f"{self.name} left {strays}"
+        if state == "before":
+            self.change(zoo)
+            assert alike(answers(zoolearn.open(self.folder), ALL), self.after), f"{self.name} cannot be made up for"
+        return state
+
+
+def kill_before(number: int, counter: int) -> None:
+    """Makes this process kill itself before the file operation of this number; each one is counted in a pipe."""
+    done = 0
+    for module, name in ((os, "replace"), (os, "fsync"), (os, "unlink"), (os, "rmdir"), (os, "mkdir"), (os, "open")):
+        original = getattr(module, name)
+
+        def counting(*arguments, _original=original, **options):
+            nonlocal done
+            done += 1
+            os.write(counter, b".")
+            if done == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return _original(*arguments, **options)
+
+        setattr(module, name, counting)
+
+
+def main(instants: int, operations: int, seed: int = 0) -> None:
+    torch.set_num_threads(1)
+    rng = random.Random(seed)
+    place = Path(tempfile.mkdtemp(prefix="zoo-kills-"))
+    import numpy as np
+
+    np.savez(place / "fresh.npz", x=FRESH.train.x.numpy(), y=FRESH.train.y.numpy())
+    base = small_zoo(place / "base", TASKS, tasks_per_episode=2).path
+    found: Counter[tuple[str, str]] = Counter()
+    try:
+        trials = [Trial(name, place, base) for name in CHANGES]
+        for number in range(instants):
+            trial = trials[number % len(trials)]
+            found[trial.name, trial.killed_after(rng.uniform(0, 1.2 * trial.seconds))] += 1
+        for trial in trials:
+            for number in sorted(rng.sample(range(1, trial.operations + 1), min(operations, trial.operations))):
+                trial.killed_at_operation(number)
+                found[trial.name, trial.found()] += 1
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    for name in CHANGES:
+        print(f"{name:<18} before: {found[name, 'before']:>4}   after: {found[name, 'after']:>4}")
+    print(f"{found.total()} kills, nothing lost")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 30)
