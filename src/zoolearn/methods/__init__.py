@@ -6,6 +6,8 @@ from zoolearn.methods.apd import Apd
 from zoolearn.methods.er import Er
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.fedweit import FedWeit
+from zoolearn.methods.frcl import Frcl
+from zoolearn.methods.fromp import Fromp
 from zoolearn.methods.gem import Gem
 from zoolearn.methods.hat import Hat
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
@@ -44,4 +46,6 @@ METHODS: dict[str, type[Learner]] = {
     "apd": Apd,
     "fedweit": FedWeit,
     "vcl": Vcl,
+    "frcl": Frcl,
+    "fromp": Fromp,
 }

@@ -1,0 +1,284 @@
+"""FROMP: functional regularisation of the memorable past (Pan et al., 2020)."""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from zoolearn import gp
+from zoolearn.adam import Optimizer, fitting_by
+from zoolearn.errors import SettingsError
+from zoolearn.flat import Flat
+from zoolearn.learner import Episode, Part, Snapshot
+from zoolearn.memory import Memory, check_sizes
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import Backbone, Net
+from zoolearn.pergrad import CHUNK_BYTES, evaluating, exact, sample_gradients
+from zoolearn.seeds import generator
+from zoolearn.task import Examples, Task
+from zoolearn.train import Batch, Loss, Progress, cross_entropy, probabilities
+
+COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
+
+Memorable = Callable[[Tensor, int], Tensor]  # (class probabilities, seed) -> how memorable each row is
+
+
+def uncertain(answers: Tensor, seed: int) -> Tensor:
+    """The sum of p (1 - p) over classes, the trace of the loss's Hessian in the logits: most where the net doubts."""
+    return (answers * (1 - answers)).sum(dim=1)
+
+
+def certain(answers: Tensor, seed: int) -> Tensor:
+    """The opposite of `uncertain`."""
+    return -uncertain(answers, seed)
+
+
+def any_row(answers: Tensor, seed: int) -> Tensor:
+    """A uniform draw."""
+    return torch.rand(len(answers), generator=generator(seed))
+
+
+MEMORABLE: dict[str, Memorable] = {"uncertain": uncertain, "certain": certain, "random": any_row}
+
+
+@dataclass(kw_only=True, eq=False)
+class Fromp(SingleNet):
+    """Holds the net's probabilities at a few memorable inputs, related inputs together, through a kernel.
+
+    "Continual Deep Learning by Functional Regularisation of Memorable Past" (Pan et al., 2020), equation 8 and algorithm
+    1. Before a new task, for every past task and class c the probabilities p*_c at its memorable inputs are noted, and
+    K_c = J_c diag(1 / (F + delta)) J_c' with J_c their Jacobian in the weights: the covariance that the Laplace
+    approximation of the net gives them. The loss is cross-entropy / tau + sum over past tasks and classes of
+    1/2 (p_c - p*_c)' (K_c + jitter I)^-1 (p_c - p*_c). Heads of past tasks move with it. After the task, its memorable
+    inputs are those of each class about which the net is least sure, and F, the diagonal of the generalised Gauss-Newton
+    matrix summed (not averaged) over all of the task's examples, is added up.
+
+    The authors train by Adam (`optimizer="adam"`, with a rate from 1e-4 to 1e-3); by default the recipe's SGD is used.
+    Training is in float32, kernels in float64. Probabilities at memorable inputs are with no units dropped, and with
+    batch-norm's running statistics, which follow the newest task and are not held.
+
+    `stored_samples` are the memorable inputs; `weights` counts the net and F, two numbers for each weight. Kernels are
+    made anew before every task and not kept.
+
+    Where we differ: (1) the kernel's gradient is that of the whole expression by automatic differentiation, which is the
+    authors' J' K^-1 (p - p*); (2) with fewer than `memory_size` / classes examples of a class, all are kept, and at
+    least one of each class is; (3) `fisher_samples` may take F from a part of the examples, scaled to all.
+    """
+
+    memory_size: int = field(
+        default=40, metadata={"help": "memorable inputs kept of each task, equally of its classes"}
+    )
+    memorable: Memorable = field(
+        default=uncertain, metadata={"help": "which inputs are memorable", "choices": MEMORABLE}
+    )
+    tau: float = field(
+        default=10.0, metadata={"help": "cross-entropy is divided by this; more of it holds the past more"}
+    )
+    delta: float = field(default=1e-3, metadata={"help": "precision of the weights' prior"})
+    jitter: float = field(default=1e-6, metadata={"help": "added to the diagonal of kernels"})
+    kernel: Literal["laplace", "identity"] = field(
+        default="laplace", metadata={"help": "identity: all probabilities are held alike, each by itself"}
+    )
+    largest_gradient: float = field(
+        default=0.1, metadata={"help": "longer gradients are shortened to this length; inf: none are"}
+    )
+    fisher_samples: int = field(default=0, metadata={"help": "examples that F is taken from; 0: all of the task's"})
+    optimizer: Optimizer = field(
+        default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
+    )
+
+    memory: Memory = field(init=False, default_factory=Memory, repr=False)
+    fisher: dict[str, Tensor] = field(init=False, default_factory=dict, repr=False)  # of every parameter, by its name
+
+    def __post_init__(self) -> None:
+        check_sizes(memory_size=self.memory_size, fisher_samples=self.fisher_samples)
+        for name in ("tau", "delta", "jitter"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be above 0")
+        if not self.largest_gradient > 0:
+            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, so above 0")
+
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
+        net = self.grown(task).to(self.recipe.torch_device)
+        loss = yield from fitting_by(
+            self.optimizer,
+            net,
+            task,
+            self.recipe,
+            seed=self.episode_seed(),
+            loss=self.objective(self.held(net)),
+            heads=net.tasks,
+            largest=self.largest_gradient,
+            checkpoints=self.checkpoints,
+        )
+        memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory
+        self.net, self.memory, self.fisher = net, memory, self.added_fisher(net, task)
+        return Episode((task.name,), None, loss)
+
+    def objective(self, held: "Held | None") -> Loss:
+        """Cross-entropy / tau and the price of moving what is held."""
+
+        def loss(net: Net, batch: Batch) -> Tensor:
+            missed = cross_entropy(net, batch) / self.tau
+            return missed if held is None else missed + held.price(net).to(missed.dtype)
+
+        return loss
+
+    def held(self, net: Net) -> "Held | None":
+        """The probabilities at all memorable inputs as they are now, with what ties them together."""
+        if not len(self.memory):
+            return None
+        batches = self.memory.to(self.recipe.torch_device).by_task()
+        return Held(batches, net, [self.precisions(net, batch) for batch in batches])
+
+    def precisions(self, net: Net, batch: Batch) -> Tensor:
+        """The inverse kernels of a task's memorable inputs, (classes, inputs, inputs)."""
+        task, count = batch.tasks[0], len(batch.y)
+        classes = net.head(task).out_features
+        if self.kernel == "identity":
+            return torch.eye(count, dtype=torch.float64, device=batch.x.device).expand(classes, -1, -1)
+        flat, deviations = self.deviations(net, task)
+        noise = self.jitter * torch.eye(count, dtype=torch.float64, device=batch.x.device)
+        kernels = [covariance(net, task, flat, deviations, batch.x, label) + noise for label in range(classes)]
+        inverses = torch.stack([gp.inverse(kernel) for kernel in kernels])
+        if not bool(torch.isfinite(inverses).all()):
+            raise SettingsError(
+                f"the kernel of task {task!r} cannot be inverted with jitter {self.jitter:g}; give a larger one"
+            )
+        return inverses
+
+    def deviations(self, net: Net, task: str) -> tuple[Flat, Tensor]:
+        """The parameters that answer for a task and how far each is believed to be off: 1 / sqrt(F + delta)."""
+        parameters = dict(net.named_parameters())
+        names = {id(parameter): name for name, parameter in parameters.items()}
+        flat = Flat(net.trainable([task]))
+        fisher = torch.cat([self.fisher[names[id(parameter)]].reshape(-1) for parameter in flat.parameters])
+        return flat, (fisher.to(flat.parameters[0].device) + self.delta).rsqrt()
+
+    def most_memorable(self, net: Net, task: Task) -> Examples:
+        """The examples of a task that are to be kept, as many of each class."""
+        answers = probabilities(net, task.train.x, task.name, self.recipe)
+        scores = self.memorable(answers, self.episode_seed("memory"))
+        each = max(1, self.memory_size // len(task.classes))
+        return task.train.select(highest(scores, task.train.y, each))
+
+    def added_fisher(self, net: Net, task: Task) -> dict[str, Tensor]:
+        """F of all tasks, the newest included; zeros where a parameter has had no part in any."""
+        device = self.recipe.torch_device
+        flat = Flat(net.trainable([task.name]))
+        some = task.train
+        if 0 < self.fisher_samples < len(some):
+            order = torch.randperm(len(some), generator=generator(self.episode_seed("fisher")))
+            some = some.select(order[: self.fisher_samples])
+        examples = Examples(some.x.to(device), some.y.to(device))
+        new = exact(net, task.name, flat, examples, 0, len(examples)).mul_(len(task.train))
+        parts = dict(zip(map(id, flat.parameters), torch.split(new, flat.sizes), strict=True))
+        fisher = {}
+        for name, parameter in net.named_parameters():
+            past = self.fisher.get(name)
+            total = torch.zeros_like(parameter) if past is None else past.to(device)
+            if id(parameter) in parts:
+                total = total + parts[id(parameter)].view_as(parameter)
+            fisher[name] = total.detach()
+        return fisher
+
+    def knowledge(self) -> Snapshot:
+        """The net, the memorable inputs and F."""
+        own = super().knowledge()
+        fisher, memory = Part(self.fisher), self.memory.save()
+        number = f"{self.episode:04d}"
+        return Snapshot(own.info, {**own.parts, f"memory/{number}": memory, f"fisher/{number}": fisher})
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net, the memorable inputs and F."""
+        super().recall(snapshots, tasks, backbones)
+        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
+        self.fisher = dict(part_of(snapshots[-1], "fisher")[1].tensors)
+
+    @property
+    def stored_samples(self) -> int:
+        """The memorable inputs."""
+        return len(self.memory)
+
+    @property
+    def weights(self) -> int:
+        """Weights of the net, and F of each."""
+        return super().weights + sum(part.numel() for part in self.fisher.values())
+
+
+class Held:
+    """The probabilities of past tasks at their memorable inputs, and the price of moving them."""
+
+    def __init__(self, batches: Sequence[Batch], net: Net, precisions: Sequence[Tensor]) -> None:
+        self.tasks = [batch.tasks[0] for batch in batches]
+        self.x = torch.cat([batch.x for batch in batches])
+        self.sizes = [len(batch.y) for batch in batches]
+        self.precisions = precisions
+        with torch.no_grad():
+            self.targets = self.answers(net)
+
+    def answers(self, net: Net) -> list[Tensor]:
+        """The probabilities, (inputs, classes) for each task, in evaluation mode; one pass through the backbone."""
+        with evaluating(net):
+            features = torch.split(net.embed(self.x), self.sizes)
+        pairs = zip(self.tasks, features, strict=True)
+        return [torch.softmax(net.head(task)(part).double(), dim=1) for task, part in pairs]
+
+    def price(self, net: Net) -> Tensor:
+        """The sum over tasks and classes of 1/2 d' K^-1 d with d how far probabilities have moved."""
+        terms = []
+        for now, target, precision in zip(self.answers(net), self.targets, self.precisions, strict=True):
+            moved = (now - target).T[:, :, None]
+            terms.append(0.5 * (moved * (precision @ moved)).sum())
+        return torch.stack(terms).sum()
+
+
+def covariance(
+    net: Net, task: str, flat: Flat, deviations: Tensor, x: Tensor, label: int, chunk_bytes: int = CHUNK_BYTES
+) -> Tensor:
+    """J diag(deviations^2) J' with J the Jacobian of one class's probability at some inputs, in float64.
+
+    Jacobians are held two chunks of rows at a time: those that do not fit are computed again for every pair of chunks.
+    """
+    rows = max(1, chunk_bytes // (4 * len(flat)))
+    starts = [*range(0, len(x), rows), len(x)]
+    whole = torch.zeros(len(x), len(x), dtype=torch.float64, device=x.device)
+
+    def jacobian(first: int, last: int) -> Tensor:
+        labels = torch.full((last - first,), label, device=x.device)
+        parts = sample_gradients(net, task, flat, probability, x[first:last], labels, chunk_bytes)
+        return torch.cat(list(parts)).mul_(deviations)
+
+    for place, (top, bottom) in enumerate(pairwise(starts)):
+        here = jacobian(top, bottom)
+        for left, right in pairwise(starts[: place + 2]):
+            block = product(here, here if left == top else jacobian(left, right))
+            whole[top:bottom, left:right], whole[left:right, top:bottom] = block, block.T
+    return whole
+
+
+def probability(logits: Tensor, label: Tensor) -> Tensor:
+    """The probability of a label."""
+    return torch.softmax(logits, dim=0).gather(0, label[None])[0]
+
+
+def product(first: Tensor, second: Tensor) -> Tensor:
+    """first second' in float64, a few columns at a time: in float32 a Gram matrix need not be positive definite."""
+    pairs = zip(torch.split(first, COLUMNS, dim=1), torch.split(second, COLUMNS, dim=1), strict=True)
+    return torch.stack([left.double() @ right.double().T for left, right in pairs]).sum(dim=0)
+
+
+def highest(scores: Tensor, labels: Tensor, each: int) -> Tensor:
+    """The positions of the `each` highest scores of every label, in the order of the data; of equals, the first.
+
+    >>> highest(torch.tensor([0.1, 0.9, 0.5, 0.7]), torch.tensor([0, 1, 0, 1]), each=1).tolist()
+    [1, 2]
+    """
+    order = torch.argsort(scores, descending=True, stable=True)
+    chosen = [order[labels[order] == label][:each] for label in range(int(labels.max()) + 1)]
+    return torch.cat(chosen).sort().values
