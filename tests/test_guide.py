@@ -1,0 +1,66 @@
+"""The guide for people's own data: every command and every line of Python in it is run, in its order."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoolearn import cli
+
+GUIDE = Path(__file__).parents[1] / "docs" / "your-data.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def pictures(folder: Path, classes: int, count: int, side: int = 10) -> None:
+    """Colour images, each class with its own bright corner."""
+    rng = np.random.default_rng(len(folder.name))
+    for place in range(classes):
+        name = ("heron", "stork", "crane")[place] if folder.name == "birds" else f"{folder.name} {place}"
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = rng.integers(0, 90, (side, side, 3), dtype=np.uint8)
+            pixels[5 * (place // 2) : 5 * (place // 2) + 5, 5 * (place % 2) : 5 * (place % 2) + 5] += 150
+            Image.fromarray(pixels).save(folder / name / f"{number:04}.png")
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    """What the guide's reader has at hand."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("birds", "flowers", "boats"):
+        pictures(tmp_path / name, 2, 10)
+    pictures(tmp_path / "new-pictures", 1, 3, side=30)
+    (tmp_path / "boats" / "boats 0" / "broken.jpg").write_bytes(b"not an image")
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{kind},{a + 3 * (kind == 'red'):.3f},{b:.3f},fine"
+        for kind, (a, b) in zip(["red", "white"] * 12, rng.normal(size=(24, 2)), strict=True)
+    ]
+    (tmp_path / "wine.csv").write_text("\n".join(["kind,acid,sugar,note", *rows]))
+    return tmp_path
+
+
+def test_every_command_of_the_guide_works(data, capsys) -> None:
+    commands = [line for block in blocks("sh") for line in block.splitlines()]
+    assert len(commands) > 15
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "zoo"
+        cli.main(words)
+    out = capsys.readouterr().out
+    assert "heron" in out
+    assert "1 rows left out" in out
+    assert (data / "flowers.onnx").stat().st_size > 10_000
+
+
+def test_every_line_of_python_in_the_guide_works(data) -> None:
+    names: dict[str, object] = {}
+    for block in blocks("python"):
+        exec(block, names)  # our own text
+    assert list(names["zoo"].tasks) == ["flowers"]

@@ -1,0 +1,290 @@
+"""People's data: folders of images, arrays, tables and saved data sets, read as they are meant or refused by name."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import zoolearn
+from toys import TINY
+from zoolearn.errors import DataError, MissingData
+from zoolearn.inputs import Columns, pair_of, source_of, streamed
+from zoolearn.inputs.folders import images_below
+from zoolearn.inputs.pictures import Undecodable, decode, picture_size
+from zoolearn.nets import mlp_100
+
+
+def saved(image: Image.Image, path: Path, **options) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **options)
+    return path
+
+
+def image_folder(folder: Path, side: int = 8, count: int = 5) -> Path:
+    for name, shade in (("dark", 20), ("light", 220)):
+        for number in range(count):
+            saved(
+                Image.new("RGB", (side + number, side), (shade, shade, shade + number)), folder / name / f"{number}.png"
+            )
+    return folder
+
+
+def everything(source, shape):
+    blocks = list(source.blocks(range(len(source)), shape))
+    return np.concatenate([block.x for block in blocks]), [row for block in blocks for row in block.broken]
+
+
+def test_an_image_is_cut_to_proportion_and_never_stretched(tmp_path) -> None:
+    wide = Image.new("RGB", (30, 10), "red")
+    wide.paste("blue", (10, 0, 20, 10))
+    pixels = decode(saved(wide, tmp_path / "wide.png"), (3, 10, 10))
+    assert pixels.shape == (3, 10, 10)
+    assert (pixels[2] == 255).all(), "the blue middle fills it"
+    assert (pixels[0] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour", "expected"),
+    [
+        ("L", 100, (100, 100, 100)),
+        ("1", 1, (255, 255, 255)),
+        ("P", 0, (0, 0, 0)),
+        ("LA", (10, 0), (255, 255, 255)),
+        ("RGBA", (10, 20, 30, 255), (10, 20, 30)),
+        ("RGBA", (10, 20, 30, 0), (255, 255, 255)),
+        ("I;16", 0x64FF, (100, 100, 100)),
+        ("CMYK", (0, 0, 0, 255), (0, 0, 0)),
+    ],
+)
+def test_every_kind_of_pixel_becomes_eight_bits_of_colour_or_grey(tmp_path, mode, colour, expected) -> None:
+    path = saved(Image.new(mode, (6, 6), colour), tmp_path / ("image.tif" if mode == "CMYK" else "image.png"))
+    assert tuple(int(plane[3, 3]) for plane in decode(path, (3, 4, 4))) == expected
+    assert decode(path, (1, 4, 4)).shape == (1, 4, 4)
+
+
+def test_the_cameras_orientation_is_obeyed(tmp_path) -> None:
+    image = Image.new("L", (20, 10), 0)
+    image.paste(255, (0, 0, 10, 10))  # bright on the left
+    marks = Image.Exif()
+    marks[0x0112] = 6  # turn it clockwise to see it upright
+    path = saved(image, tmp_path / "turned.png", exif=marks)
+    size = picture_size(path)
+    assert (size.width, size.height) == (10, 20)
+    pixels = decode(path, (1, 20, 10))
+    assert pixels[0, :8].mean() > 250
+    assert pixels[0, 12:].mean() < 5, "what was on the left is above"
+
+
+@pytest.mark.parametrize("content", [b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"%!PS-Adobe-3.0 EPSF-3.0"])
+def test_what_is_no_image_is_told(tmp_path, content) -> None:
+    (tmp_path / "bad.png").write_bytes(content)
+    with pytest.raises(Undecodable):
+        decode(tmp_path / "bad.png", (3, 4, 4))
+
+
+def test_an_image_that_claims_to_be_enormous_is_not_decoded() -> None:
+    header = b"P6\n200000 200000\n255\n"
+    with pytest.raises(Undecodable, match="more than 80,000,000"):
+        decode(io.BytesIO(header), (3, 4, 4))
+
+
+def test_a_folder_gives_its_subfolders_as_classes(tmp_path) -> None:
+    folder = image_folder(tmp_path / "data")
+    (folder / "dark" / "deeper").mkdir()
+    saved(Image.new("L", (9, 9)), folder / "dark" / "deeper" / "10.jpg")
+    (folder / "dark" / ".hidden.png").touch()
+    (folder / "dark" / "notes.txt").touch()
+    (folder / "dark" / "loop").symlink_to(folder)
+    source = source_of(folder)
+    assert len(source) == 11
+    assert set(source.labels) == {"dark", "light"}
+    assert str(source.look()) == "colour images of about 10x8 pixels, uint8"
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ([], "has no subfolders"),
+        (["only/1.png"], "one class, 'only'"),
+        (["train/a/1.png", "test/a/1.png"], "with --test"),
+    ],
+)
+def test_a_folder_that_is_laid_out_otherwise_is_refused_with_a_way_out(tmp_path, made, message) -> None:
+    for name in made:
+        saved(Image.new("L", (4, 4)), tmp_path / name)
+    with pytest.raises(DataError, match=message):
+        source_of(tmp_path)
+
+
+def test_broken_images_are_listed_and_refused_or_left_out(tmp_path) -> None:
+    folder = image_folder(tmp_path / "data")
+    (folder / "dark" / "bad.png").write_bytes(b"no")
+    (folder / "light" / "cut.jpg").write_bytes(
+        saved(Image.effect_noise((64, 64), 50), tmp_path / "x.jpg").read_bytes()[:300]
+    )
+    zoo = zoolearn.new(tmp_path / "zoo", backbone=mlp_100, recipe=TINY)
+    with pytest.raises(
+        DataError, match=r"(?s)2 of 12 rows cannot be read.*--skip-broken.*dark/bad\.png.*light/cut\.jpg"
+    ):
+        zoo.learn_from("shades", folder)
+    assert not zoo.tasks
+    zoo.learn_from("shades", folder, skip_broken=True)
+    entry = zoo.tasks["shades"]
+    assert entry.train.count + entry.test.count == 10
+    assert zoo.settings.shape == (3, 32, 32)
+
+
+def test_a_holdout_takes_a_share_of_every_class_and_no_row_twice(tmp_path) -> None:
+    x = np.arange(60, dtype=np.float32)[:, None] * np.ones((1, 3), np.float32)
+    np.savez(tmp_path / "rows.npz", x=x, y=np.repeat([7, 9, 11], 20))
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+    zoo.learn_from("rows", tmp_path / "rows.npz", holdout=0.25)
+    task = zoo.task("rows")
+    assert task.classes == ("7", "9", "11")
+    assert task.test.y.bincount().tolist() == [5, 5, 5]
+    assert sorted([*task.train.x[:, 0].tolist(), *task.test.x[:, 0].tolist()]) == list(range(60))
+    with pytest.raises(DataError, match="holdout is 1"):
+        zoo.learn_from("again", tmp_path / "rows.npz", holdout=1)
+
+
+def test_test_data_with_a_class_that_was_never_trained_on_is_refused(tmp_path) -> None:
+    np.savez(tmp_path / "train.npz", x=np.zeros((4, 2)), y=["cat", "dog"] * 2)
+    np.savez(tmp_path / "test.npz", x=np.zeros((2, 2)), y=["cat", "cow"])
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+    with pytest.raises(DataError, match=r"unknown class 'cow'"):
+        zoo.learn_from("pets", tmp_path / "train.npz", test=tmp_path / "test.npz")
+
+
+def test_arrays_of_images_are_brought_to_the_zoos_size(tmp_path) -> None:
+    x = np.zeros((6, 20, 30, 3), np.uint8)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", np.array([0, 1] * 3))
+    source = source_of(tmp_path / "x.npy")
+    assert source.labels == ["0", "1"] * 3
+    assert everything(source, (1, 8, 8))[0].shape == (6, 1, 8, 8)
+    assert source_of(tmp_path).labels == source.labels, "a folder with x.npy and y.npy is a pair too"
+    with pytest.raises(DataError, match="holds images, but the zoo takes features"):
+        everything(source, (5,))
+
+
+def test_rows_that_are_not_finite_are_broken_rows(tmp_path) -> None:
+    np.savez(tmp_path / "rows.npz", x=np.array([[1.0, 2], [np.nan, 1], [3, 4e300]]), y=[0, 1, 0])
+    x, broken = everything(source_of(tmp_path / "rows.npz"), (2,))
+    assert x.tolist() == [[1, 2]]
+    assert [row.name.rpartition("[")[2] for row in broken] == ["1]", "2]"]
+
+
+def test_nothing_is_unpickled(tmp_path) -> None:
+    np.savez(tmp_path / "objects.npz", x=np.array([{}, []], object), y=[0, 1])
+    np.save(tmp_path / "x.npy", np.array([{}], object))
+    for name in ("objects.npz", "x.npy"):
+        with pytest.raises(DataError, match=r"pickle|objects"):
+            source_of(tmp_path / name, labelled=False)
+
+
+def test_archives_made_to_burst_are_measured_first(tmp_path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 29, 1)})
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        with archive.open("x.npy", "w", force_zip64=True) as file:
+            file.write(header.getvalue())
+            for _ in range(300):
+                file.write(bytes(1 << 20))
+        archive.writestr("y.npy", b"")
+    with pytest.raises(DataError, match="as no real data does"):
+        source_of(tmp_path / "bomb.npz")
+    with zipfile.ZipFile(tmp_path / "liar.npz", "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + b"12")
+    with pytest.raises(DataError, match="claims"):
+        source_of(tmp_path / "liar.npz")
+    (tmp_path / "x.npy").write_bytes(header.getvalue())
+    with pytest.raises(DataError, match="not a whole"):
+        source_of(tmp_path / "x.npy")
+
+
+def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path) -> None:
+    image_folder(tmp_path / "images")
+    (tmp_path / "list.csv").write_text("path,label\nimages/dark/0.png,night\nimages/light/0.png,day\n")
+    source = source_of(tmp_path / "list.csv")
+    assert source.labels == ["night", "day"]
+    assert everything(source, (3, 8, 8))[0].mean(axis=(1, 2, 3)).round().tolist() == [20, 220]
+    (tmp_path / "rows.csv").write_text("\ufeffage;height;class\n1;2,5;a\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"column 'height': row 1 is '2,5', not a number.*--ignore"):
+        source_of(tmp_path / "rows.csv")
+    ignoring = source_of(tmp_path / "rows.csv", Columns(ignore=("height",)))
+    assert (ignoring.x.tolist(), ignoring.labels) == ([[1.0]], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "first line must name"),
+        ("a,b\n", "no rows"),
+        ("a,label\n1\n", "line 2: 1 values for 2 columns"),
+        ("a,b\n1,2\n", "--label"),
+        ("a,label\n1,\n", "row 1 has no label"),
+        ("a,a\n1,2\n", "each once"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused_with_its_line(tmp_path, text, message) -> None:
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        source_of(tmp_path / "table.csv")
+
+
+def test_a_parquet_table_reads_like_its_csv(tmp_path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"age": [1, 2], "height": [0.5, 1.5], "label": ["a", "b"]})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet")
+    assert (source.x.tolist(), source.labels) == ([[1.0, 0.5], [2.0, 1.5]], ["a", "b"])
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    with pytest.raises(DataError, match="not a whole Parquet file"):
+        source_of(tmp_path / "bad.parquet")
+
+
+def test_a_saved_data_set_of_images_gives_its_splits_and_class_names(tmp_path) -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"picture": datasets.Image(), "label": datasets.ClassLabel(names=["night", "day"])})
+    rows = {"picture": [Image.new("L", (6, 6), shade) for shade in (0, 255)], "label": [0, 1]}
+    part = datasets.Dataset.from_dict(rows, features=features)
+    datasets.DatasetDict({"train": part, "test": part}).save_to_disk(tmp_path / "saved")
+    train, test = pair_of(tmp_path / "saved", None)
+    assert train.classes == ("night", "day")
+    assert test.labels == ["night", "day"]
+    assert everything(train, (1, 4, 4))[0].mean(axis=(1, 2, 3)).tolist() == [0, 255]
+    datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]}).save_to_disk(tmp_path / "numbers")
+    numbers, none = pair_of(tmp_path / "numbers", None)
+    assert (numbers.x.tolist(), numbers.labels, none) == ([[1.0], [2.0]], ["3", "4"], None)
+
+
+def test_a_folder_is_streamed_in_blocks_of_bounded_size(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("zoolearn.inputs.find.PICTURES_AT_ONCE", 4)
+    folder = image_folder(tmp_path / "data")
+    lone = saved(Image.new("L", (5, 5)), tmp_path / "lone.png")
+    np.save(tmp_path / "many.npy", np.zeros((3, 8, 8), np.uint8))
+    blocks = list(streamed([lone, folder, tmp_path / "many.npy"], (3, 8, 8)))
+    assert [len(names) for names, _ in blocks] == [1, 4, 4, 2, 3]
+    assert blocks[0][0] == [str(lone)]
+    assert blocks[-1][0][-1].endswith("many.npy[2]")
+    with pytest.raises(DataError, match="holds no image"):
+        list(streamed([(tmp_path / "empty").mkdir() or tmp_path / "empty"], (3, 8, 8)))
+
+
+def test_links_to_folders_are_not_followed(tmp_path) -> None:
+    folder = image_folder(tmp_path / "data")
+    (folder / "loop").symlink_to(folder)
+    assert len(list(images_below(folder))) == 10
+
+
+def test_what_is_not_there_or_not_known_is_told(tmp_path) -> None:
+    with pytest.raises(MissingData, match="does not exist; give a folder"):
+        source_of(tmp_path / "nothing")
+    (tmp_path / "song.mp3").touch()
+    with pytest.raises(DataError, match="of no kind that is known"):
+        source_of(tmp_path / "song.mp3")

@@ -1,0 +1,249 @@
+"""A zoo folder from a stranger: whatever its files say, opening it is safe, and what is wrong is named."""
+
+import json
+import os
+import struct
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zoolearn
+from toys import contents
+from zoolearn.errors import StoreError, ZooError
+from zoolearn.files import load_json, save_json
+from zoolearn.train import drain
+from zoos import TASKS, answers, small_zoo
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory) -> Path:
+    return small_zoo(tmp_path_factory.mktemp("original") / "zoo", TASKS[:2]).path
+
+
+@pytest.fixture
+def zoo(original, tmp_path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(original, tmp_path / "zoo"))
+
+
+def altered(folder: Path, *way: Any, value: Any) -> Path:
+    """The folder with one value of its index replaced, and a checksum that fits."""
+    index = load_json(folder / "zoo.json")
+    place = index
+    for key in way[:-1]:
+        place = place[key]
+    place[way[-1]] = value
+    body = json.dumps(index, sort_keys=True, separators=(",", ":"))  # also what JSON should not hold but Python reads
+    index["checksum"] = sha256(body.encode()).hexdigest()
+    (folder / "zoo.json").write_text(json.dumps(index))
+    return folder
+
+
+WRONG = [
+    (("members", 0, "file"), "../../../etc/passwd"),
+    (("members", 0, "file"), "/etc/passwd"),
+    (("members", 0, "file"), "0" * 63 + "/"),
+    (("members", 0, "votes"), None),
+    (("members", 0, "tasks"), ["nowhere"]),
+    (("members", 0, "tasks"), []),
+    (("members", 1, "number"), 1),
+    (("members", 0, "share"), {"stripes": 1e999}),
+    (("members", 0, "share"), {"stripes": -1}),
+    (("members", 0, "share"), {"dots": 1.0}),
+    (("members", 0, "episode"), 99),
+    (("members", 0, "seed"), "seed"),
+    (("tasks", 0, "train", "x", "digest"), ".." * 32),
+    (("tasks", 0, "train", "x", "dtype"), "object"),
+    (("tasks", 0, "train", "x", "shape"), [1 << 40, 1, 8, 8]),
+    (("tasks", 0, "train", "x", "shape"), [24, 1, 8, 9]),
+    (("tasks", 0, "train", "y", "shape"), [25]),
+    (("tasks", 0, "classes"), ["one"]),
+    (("tasks", 0, "classes"), ["same", "same"]),
+    (("tasks", 0, "name"), "\x1b]0;owned\x07"),
+    (("tasks", 0, "name"), "dots"),
+    (("tasks", 0, "episode"), 2),
+    (("tasks", 0, "augment"), {"a": 1}),
+    (("episodes", 0, "task"), "dots"),
+    (("episodes", 0, "number"), 7),
+    (("episodes", 0, "measures"), {"stripes": {"accuracy": 2, "confidence": 0}}),
+    (("measures",), {}),
+    (("settings", "shape"), [1, 8]),
+    (("settings", "shape"), [3, 100_000, 100_000]),
+    (("settings", "recipe", "epochs"), "many"),
+    (("settings", "recipe", "schedule"), "exec"),
+    (("settings", "recipe", "lr"), -1),
+    (("settings", "recipe", "device"), ["cpu"]),
+    (("settings", "tasks_per_episode"), 0),
+    (("settings", "replay"), True),
+    (("generation",), -1),
+    (("format",), 2),
+    (("log",), [{"when": "now"}]),
+    (("members",), {"0": {}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("way", "value"), WRONG, ids=[f"{'.'.join(map(str, way))}={value!r:.30}" for way, value in WRONG]
+)
+def test_an_index_that_lies_is_refused_by_name(zoo, way, value) -> None:
+    with pytest.raises(StoreError, match=r"zoo\.json"):
+        zoolearn.open(altered(zoo, *way, value=value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", "[" * 100_000, '{"a":' * 100_000, '{"format": 1' + "0" * 5000 + "}", "null", "\x00\xff"],
+    ids=["empty", "list", "cut", "deep list", "deep object", "huge number", "null", "binary"],
+)
+def test_an_index_that_is_no_index_is_refused(zoo, text) -> None:
+    (zoo / "zoo.json").write_text(text, encoding="latin-1")
+    with pytest.raises(StoreError, match=r"zoo\.json"):
+        zoolearn.open(zoo)
+
+
+def test_an_index_of_absurd_size_is_not_even_read(zoo) -> None:
+    with (zoo / "zoo.json").open("r+b") as file:
+        file.truncate(1 << 32)  # sparse: it takes no room
+    with pytest.raises(StoreError, match="more than any zoo's index"):
+        zoolearn.open(zoo)
+
+
+def files(folder: Path, place: str) -> list[Path]:
+    return sorted((folder / place).iterdir())
+
+
+@pytest.mark.parametrize("place", ["members", "data", "votes"])
+@pytest.mark.parametrize("kind", ["file", "folder", "itself", "pipe"])
+def test_links_and_other_odd_files_are_never_followed(zoo, tmp_path, place, kind) -> None:
+    victim = files(zoo, place)[0]
+    outside = tmp_path / "outside"
+    outside.write_bytes(victim.read_bytes())
+    if kind == "folder":
+        (zoo / place).rename(tmp_path / "moved")
+        (zoo / place).symlink_to(tmp_path / "moved")
+    else:
+        victim.unlink()
+        {
+            "file": lambda: victim.symlink_to(outside),
+            "itself": lambda: victim.symlink_to(victim),
+            "pipe": lambda: os.mkfifo(victim),
+        }[kind]()
+    with pytest.raises(ZooError, match=r"link|plain"):
+        used(zoolearn.open(zoo))
+
+
+def used(zoo: Any) -> None:
+    """Opens all that a zoo holds, and learns."""
+    for member in zoo.members:
+        zoo.net(member.number)
+    for name in zoo.tasks:
+        zoo.task(name)
+    zoo.learn(TASKS[2])
+
+
+@pytest.mark.parametrize("name", [".lock", "checkpoints", "data"])
+def test_a_link_cannot_make_a_writer_write_elsewhere(zoo, tmp_path, name) -> None:
+    target = tmp_path / "precious"
+    if name == ".lock":
+        (zoo / ".lock").unlink(missing_ok=True)
+        target.write_text("keep me")
+    else:
+        target.mkdir()
+        (target / "keep me").touch()
+        if (zoo / name).exists():
+            (zoo / name).rename(tmp_path / "old")
+    (zoo / name).symlink_to(target)
+    before = contents(target) if target.is_dir() else target.read_text()
+    with pytest.raises(StoreError, match="is a link"):
+        zoolearn.open(zoo).learn(TASKS[2])
+    assert (contents(target) if target.is_dir() else target.read_text()) == before
+
+
+def test_an_index_that_is_a_link_is_refused(zoo, tmp_path) -> None:
+    (zoo / "zoo.json").rename(tmp_path / "elsewhere.json")
+    (zoo / "zoo.json").symlink_to(tmp_path / "elsewhere.json")
+    with pytest.raises(StoreError, match="is a link"):
+        zoolearn.open(zoo)
+
+
+def planted(folder: Path, content: bytes) -> Path:
+    """The folder with a member's file replaced by other bytes, under a digest that fits."""
+    digest = sha256(content).hexdigest()
+    (folder / "members" / f"{digest}.safetensors").write_bytes(content)
+    return altered(folder, "members", 0, "file", value=digest)
+
+
+def safetensors(header: dict[str, Any], data: bytes = b"") -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+HARMFUL = {
+    "huge header": struct.pack("<Q", 1 << 60) + b"{}",
+    "huge tensor": safetensors({"heads.0.bias": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 1 << 42]}}),
+    "other tensor": safetensors({"evil": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, b"\0" * 4),
+    "deep metadata": safetensors({"__metadata__": {"zoolearn": "[" * 100_000}}),
+    "a pickle": b"\x80\x04cos\nsystem\n(S'touch owned'\ntR.",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("kind", HARMFUL)
+def test_a_members_file_made_to_harm_is_refused(zoo, kind) -> None:
+    opened = zoolearn.open(planted(zoo, HARMFUL[kind]))
+    with pytest.raises(StoreError, match="safetensors"):
+        opened.predict(TASKS[0].test.x, TASKS[0].name)
+
+
+def test_a_members_file_of_another_dtype_is_refused(zoo, tmp_path) -> None:
+    from safetensors.torch import save_file
+
+    state = zoolearn.open(zoo).net(1).state_dict()
+    save_file({name: tensor.double() for name, tensor in state.items()}, tmp_path / "double")
+    opened = zoolearn.open(planted(zoo, (tmp_path / "double").read_bytes()))
+    with pytest.raises(StoreError, match=r"is torch\.float64, not torch\.float32"):
+        opened.predict(TASKS[0].test.x, TASKS[0].name)
+
+
+@pytest.mark.parametrize("place", ["members", "data", "votes"])
+def test_a_flipped_bit_is_found_by_verify(zoo, place) -> None:
+    victim = files(zoo, place)[0]
+    raw = bytearray(victim.read_bytes())
+    raw[-1] ^= 1
+    victim.write_bytes(raw)
+    problems = drain(zoolearn.open(zoo).verify())
+    assert problems == [f"{place}/{victim.name} was altered: its checksum differs"]
+
+
+def test_a_truncated_or_missing_file_is_named(zoo) -> None:
+    victim = files(zoo, "data")[0]
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert victim.name in str(drain(zoolearn.open(zoo).verify()))
+    with pytest.raises(StoreError, match=victim.name):
+        [zoolearn.open(zoo).task(name) for name in ("stripes", "dots")]
+    victim.unlink()
+    assert "is missing" in str(drain(zoolearn.open(zoo).verify()))
+
+
+def test_labels_out_of_range_are_refused(zoo) -> None:
+    index = load_json(zoo / "zoo.json")
+    entry = index["tasks"][0]["train"]["y"]
+    raw = b"\x7f" * 8 * entry["shape"][0]
+    (zoo / "data" / f"{sha256(raw).hexdigest()}.bin").write_bytes(raw)
+    entry["digest"] = sha256(raw).hexdigest()
+    save_json(zoo / "zoo.json", index)
+    with pytest.raises(StoreError, match="altered"):
+        zoolearn.open(zoo).task("stripes")
+
+
+def test_a_zoo_on_a_medium_that_cannot_be_written_answers(zoo) -> None:
+    expected = answers(zoolearn.open(zoo))
+    (zoo / "data" / f"{'0' * 64}.bin").touch()  # a leftover that cannot be cleaned up
+    for path in (zoo, *zoo.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    assert answers(zoolearn.open(zoo)).keys() == expected.keys()
+    for path in (zoo, *zoo.rglob("*")):
+        path.chmod(0o755)
