@@ -8,7 +8,7 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
-from zoolearn.methods.rmn import MappedLayer, Rmn, add_norms
+from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
 from zoolearn.taskweight import TaskNorm, begin_task, parts
 from zoolearn.train import Recipe
@@ -145,9 +145,8 @@ def test_a_price_on_relevance_makes_maps_smaller():
 
 def test_every_layer_gets_batch_norm_once_and_each_task_its_own():
     body = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3), nn.Flatten())
-    add_norms(body)
-    kinds = [type(module).__name__ for module in body]
-    assert kinds == ["Conv2d", "BatchNorm2d", "ReLU", "Conv2d", "BatchNorm2d", "Flatten"]
+    kinds = [type(module).__name__ for module in with_norms(nn.Sequential(body, nn.ReLU()))]
+    assert kinds == ["Conv2d", "BatchNorm2d", "ReLU", "Conv2d", "BatchNorm2d", "Flatten", "ReLU"]
     learner = show(Rmn(backbone=small_conv, recipe=TINY), benchmark(2))
     assert [len(norm.norms) for norm in parts(learner.net, TaskNorm)] == [2, 2, 2]
 

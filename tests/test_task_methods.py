@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from toys import TINY, benchmark, learner_of, same, show, with_norm
+from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
 from zoolearn import train
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
@@ -14,7 +14,7 @@ from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.hat import Hat
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
-from zoolearn.nets import Net
+from zoolearn.nets import Net, tabular
 from zoolearn.protect import Guard
 from zoolearn.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
 from zoolearn.train import Checkpoints
@@ -136,6 +136,16 @@ def test_parts_hear_which_task_is_asked_about_and_unknown_ones_are_named():
     assert [own.weight.requires_grad for own in norm.norms] == [False, True]
     with pytest.raises(UnknownTask, match="did you mean 'dots'"):
         net(TASKS[0].train.x, "dot")
+
+
+@pytest.mark.parametrize("method", [Hat, Progressive, Rmn, Apd, FedWeit])
+def test_a_body_of_sequences_within_sequences_is_one_sequence(method):
+    tasks = [blobs("near"), blobs("far", classes=3)]
+    learner = show(learner_of(method, TINY, backbone=tabular), tasks[:1])
+    before = learner.predict_proba(tasks[0].test.x, "near")
+    learner.learn(tasks[1])
+    if method in (Progressive, Rmn):
+        assert torch.equal(learner.predict_proba(tasks[0].test.x, "near"), before)
 
 
 def test_convolutions_that_pad_with_anything_but_zeros_are_refused():

@@ -144,6 +144,13 @@ def replace_modules(
             replace_modules(part, kind, new)
 
 
+def sequence(body: nn.Module) -> list[nn.Module]:
+    """The modules that a body runs one after the other, those of sequences within it too; any other body is one."""
+    if not isinstance(body, nn.Sequential):
+        return [body]
+    return [inner for module in body for inner in sequence(module)]
+
+
 def refuse_shared_head(method: str, shared_head: bool) -> None:
     """Refuses one head for all tasks where a method keeps each task's own."""
     if shared_head:

@@ -27,6 +27,7 @@ from zoolearn.taskweight import (
     rebuilt,
     refuse_shared_head,
     replace_modules,
+    sequence,
 )
 from zoolearn.train import Batch, Progress, cross_entropy, fitting, steps_per_epoch
 
@@ -48,8 +49,8 @@ class Hat(SingleNet):
     With `binary`, units are in use or not (A and the gates of answers are rounded at 0.5): what past tasks use then stays
     bit for bit, and so do their answers. Without it protection is as published, as good as gates are binary.
 
-    Backbones: plain sequences of linear and convolutional layers (mlp, mlp-100, mlp-2000, small-conv, alexnet-hat,
-    lenet-apd); others are refused. Batch-norm, which the paper does not have, is each task's own.
+    Backbones: plain sequences of linear and convolutional layers (mlp, mlp-100, mlp-2000, tabular, small-conv,
+    alexnet-hat, lenet-apd); others are refused. Batch-norm, which the paper does not have, is each task's own.
 
     `weights` counts the net, an embedding per unit and task, and the largest gate per unit. Nothing is replayed.
 
@@ -126,7 +127,8 @@ class Hat(SingleNet):
     @property
     def weights(self) -> int:
         """Weights of the net, embeddings of every task among them, and the largest gate of each unit."""
-        return super().weights + sum(gate.used.numel() for gate in parts(self.net, Gate)) if self.net is not None else 0
+        gates = parts(self.net, Gate) if self.net is not None else []
+        return super().weights + sum(gate.used.numel() for gate in gates)
 
 
 class Gate(PerTask):
@@ -264,7 +266,7 @@ def with_gates(body: nn.Module, backbone: str, s_max: float, binary: bool) -> nn
 
 
 def _plain(body: nn.Module, backbone: str) -> list[nn.Module]:
-    modules = list(body.children()) if isinstance(body, nn.Sequential) else [body]
+    modules = sequence(body)
     wide = [module for module in modules if isinstance(module, nn.Conv2d) and module.groups > 1]
     other = [m for m in modules if not isinstance(m, (*LAYERS, Norm)) and any(True for _ in m.parameters())]
     if wide or other:

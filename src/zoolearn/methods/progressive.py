@@ -13,7 +13,7 @@ from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot
 from zoolearn.nets import Backbone, Net, Shape, backbone_name
 from zoolearn.task import Task
-from zoolearn.taskweight import Norm
+from zoolearn.taskweight import Norm, sequence
 from zoolearn.train import Progress, fitting, probabilities
 
 
@@ -207,7 +207,7 @@ class Column(nn.Module):
         self, body: nn.Module, shape: Shape, older: Sequence["Column"], lateral: Lateral, backbone: str
     ) -> None:
         super().__init__()
-        self.stages = body if isinstance(body, nn.Sequential) else nn.Sequential(body)
+        self.stages = nn.Sequential(*sequence(body))
         self.older = tuple(older)
         self.laterals = nn.ModuleDict()
         for place, site in enumerate(_sites(self.stages, shape, backbone)):

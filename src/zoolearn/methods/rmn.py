@@ -30,6 +30,7 @@ from zoolearn.taskweight import (
     rebuilt,
     refuse_shared_head,
     replace_modules,
+    sequence,
 )
 from zoolearn.train import Batch, Progress, Recipe, cross_entropy, fitting, steps_per_epoch
 
@@ -75,8 +76,9 @@ class Rmn(SingleNet):
             raise SettingsError(f"steepness is {self.steepness}; it must be above 0")
         if not 0.5 <= self.least_relevance < 1:
             raise SettingsError(f"least_relevance is {self.least_relevance}; it must be from 0.5 to below 1")
-        if not (self.least_weight >= 0 and self.sparsity >= 0):
-            raise SettingsError("least_weight and sparsity must be 0 or more")
+        for name in ("least_weight", "sparsity"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if relevance_at(self.least_relevance, self.steepness) >= 1:
             raise SettingsError(
                 f"least_relevance {self.least_relevance} cannot be reached with steepness {self.steepness}; "
@@ -118,7 +120,7 @@ class Rmn(SingleNet):
 
     def mapped(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
-        add_norms(net.body)
+        net.body = with_norms(net.body)
         replace_modules(net.body, Norm, TaskNorm)
         with global_seed(derive(net.seed, "weights"), torch.device("cpu")):
             replace_modules(net.body, LAYERS, self.mapped_layer)
@@ -268,14 +270,13 @@ def relevance_at(q: float, steepness: float) -> float:
     return 0.5 + math.log(q / (1 - q)) / steepness
 
 
-def add_norms(body: nn.Module) -> None:
-    """Puts batch-norm after each layer of a sequence that has none."""
-    if not isinstance(body, nn.Sequential):
-        return
-    modules = list(body)
-    for place in reversed(range(len(modules))):
-        layer = modules[place]
-        followed = place + 1 < len(modules) and isinstance(modules[place + 1], Norm)
-        if isinstance(layer, LAYERS) and not followed:
-            norm = nn.BatchNorm2d if isinstance(layer, nn.Conv2d) else nn.BatchNorm1d
-            body.insert(place + 1, norm(layer.weight.shape[0]))
+def with_norms(body: nn.Module) -> nn.Module:
+    """A body with batch-norm after each layer of its sequence that has none."""
+    modules = sequence(body)
+    normed: list[nn.Module] = []
+    for place, module in enumerate(modules):
+        normed.append(module)
+        if isinstance(module, LAYERS) and not any(isinstance(after, Norm) for after in modules[place + 1 : place + 2]):
+            norm = nn.BatchNorm2d if isinstance(module, nn.Conv2d) else nn.BatchNorm1d
+            normed.append(norm(module.weight.shape[0]))
+    return nn.Sequential(*normed)
