@@ -64,8 +64,8 @@ def _bare(trained: int, evaluated: int) -> float:
     model = nn.Sequential(net.body, net.head("task"))
     layout = torch.channels_last
     x, y = torch.zeros(16, 3, 32, 32).contiguous(memory_format=layout), torch.arange(16) % 5
-    answers = torch.zeros(80, 3, 32, 32).contiguous(memory_format=layout)
-    return bare.train(model, [(x, y)] * (trained // 16)) + bare.evaluate(model, [answers] * (evaluated // 80))
+    answers = torch.zeros(16, 3, 32, 32).contiguous(memory_format=layout)
+    return bare.train(model, [(x, y)] * (trained // 16)) + bare.evaluate(model, [answers] * (evaluated // 16))
 
 
 def _evaluated_rows(method: type[Learner], tasks: Benchmark) -> int:

@@ -75,6 +75,11 @@ class Net(nn.Module):
         """The tasks that have a head, in the order they were added."""
         return tuple(self.places)
 
+    @property
+    def convolves(self) -> bool:
+        """Whether the backbone has convolutions, whose features are many times larger than their inputs."""
+        return self._layout == torch.channels_last
+
     def add_head(self, task: str, classes: int) -> None:
         """Adds an untrained head for a task, its biases zero."""
         device = next((parameter.device for parameter in self.parameters()), None)  # a backbone may have no weights
