@@ -142,8 +142,7 @@ def _run_map(run: Results) -> Map:
             values[place][episode] = value
             marks[place][episode] = rows[place] in record.tasks
             weight = (record.weights or {}).get(rows[place])
-            drawn = "trained on" if marks[place][episode] else "not trained on"
-            notes[place][episode] = drawn if weight is None else f"{drawn}; weight in the draw {weight:.3f}"
+            notes[place][episode] = "" if weight is None else f"weight in the draw {weight:.3f}"
     episodes = [str(number) for number in range(1, count + 1)]
     return Map(
         rows, episodes, values, "task", "episode", "accuracy, %", marks=marks, mark_label="trained on", notes=notes

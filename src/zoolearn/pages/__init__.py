@@ -5,8 +5,10 @@ which the page carries compressed: about 0.66 MB, whatever the number of figures
 """
 
 import base64
+import csv
 import gzip
 import html
+import io
 import json
 import shlex
 from collections.abc import Sequence
@@ -70,11 +72,12 @@ def _table(name: str, table: Table) -> str:
 
     rows = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in table.rows)
     notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
-    lines = [",".join(_csv_cell(cell) for cell in row) for row in (table.header, *table.rows)]
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows((table.header, *table.rows))
     return (
         f'<section><h2 id="{_identifier(name)}">{html.escape(name)}</h2>'
         f'<div class="wide"><table><thead><tr>{cells(table.header, "th")}</tr></thead><tbody>{rows}</tbody></table></div>'
-        f'{notes}<div class="tools">{_download(_identifier(name), chr(10).join(lines) + chr(10))}</div></section>'
+        f'{notes}<div class="tools">{_download(_identifier(name), lines.getvalue())}</div></section>'
     )
 
 
@@ -121,10 +124,6 @@ def _download(name: str, content: str) -> str:
 def _footer(command: Sequence[str]) -> str:
     made = f" Made by <code>{html.escape(shlex.join(command))}</code>." if command else ""
     return f"<footer>{html.escape(NOTICE)}{made}</footer>"
-
-
-def _csv_cell(cell: str) -> str:
-    return f'"{cell}"' if "," in cell or '"' in cell else cell
 
 
 def _identifier(name: str) -> str:

@@ -30,6 +30,8 @@ const faint = (hex, alpha) => `rgba(${[1, 3, 5].map((at) => parseInt(hex.slice(a
 const some = (values) => values && values.length > 0;
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
+const short = (text, room) => (text.length <= room ? text : `${text.slice(0, Math.max(3, Math.floor(room) - 1))}…`);
+
 function base(width) {
   return {
     font: { family: getComputedStyle(document.body).fontFamily, size: width < 500 ? 11 : 13, color: ink() },
@@ -145,7 +147,7 @@ function drawPlot(chart, width) {
       showticklabels: column === 0 || !chart.share_y, range: shared, rangemode: chart.share_y ? "normal" : "tozero", ...(chart.log_y ? { exponentformat: "power", dtick: 1 } : {}),
     });
     if (panel.title) layout.annotations.push({
-      text: escaped(panel.title), xref: "paper", yref: "paper", x: left + size / 2, y: top, xanchor: "center", yanchor: "bottom",
+      text: escaped(short(panel.title, (size * (width - 68)) / (width < 500 ? 6 : 6.6))), hovertext: escaped(panel.title), xref: "paper", yref: "paper", x: left + size / 2, y: top, xanchor: "center", yanchor: "bottom",
       showarrow: false, font: { size: width < 500 ? 11 : 12, color: ink() }, yshift: 1,
     });
     for (const series of panel.series) data.push(...traces(series, at ? at + 1 : 0, seen, chart));
@@ -174,6 +176,7 @@ function drawMap(chart, width) {
     const spread = some(chart.spread) && chart.spread[r][c] !== null ? ` ± ${chart.spread[r][c].toFixed(2)}` : "";
     parts.push(`${escaped(chart.value_label)}: ${value.toFixed(2)}${spread}`);
     if (some(chart.shades) && chart.shades[r][c] !== null) parts.push(`against the median of its row: ${chart.shades[r][c].toFixed(2)}`);
+    if (some(chart.marks) && chart.marks[r][c]) parts.push(escaped(chart.mark_label));
     if (some(chart.notes) && chart.notes[r][c]) parts.push(escaped(chart.notes[r][c]));
     return parts.join("<br>");
   }));
@@ -233,6 +236,13 @@ function draw(figure) {
 
 const drawAll = () => figures.forEach(draw);
 
+async function drawInTurn() { // so that the reader can scroll while the rest is drawn
+  for (const figure of figures) {
+    await draw(figure);
+    await new Promise((next) => setTimeout(next));
+  }
+}
+
 function setTheme(theme) {
   root.dataset.theme = theme;
   document.getElementById("theme").textContent = theme === "dark" ? "Light" : "Dark";
@@ -273,7 +283,7 @@ async function library() {
 
 setTheme(darkness.matches ? "dark" : "light");
 if (figures.length) {
-  library().then(() => { listen(); drawAll(); root.dataset.ready = "yes"; }).catch((error) => {
+  library().then(() => { listen(); return drawInTurn(); }).then(() => { root.dataset.ready = "yes"; }).catch((error) => {
     console.error(error);
     for (const place of document.querySelectorAll(".chart")) {
       place.innerHTML = '<p class="missing">The charts need a browser of 2023 or later. The data is in the CSV files below.</p>';
