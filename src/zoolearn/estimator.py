@@ -86,8 +86,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
         known = self.task_classes_.get(task)
-        given = (
-            unique_labels(y) if classes is None and known is None else known if classes is None else np.unique(classes)
+        given: NDArray[Any] = (
+            np.unique(classes) if classes is not None else unique_labels(y) if known is None else known
         )
         strangers = np.setdiff1d(y, given)
         if len(strangers) or (known is not None and not np.array_equal(known, given)):

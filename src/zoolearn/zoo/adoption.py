@@ -31,7 +31,8 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     tasks = _benchmark(header, data, str(run))
     records = source.episodes()
     zoo = ZooFolder(Path(folder))
-    zoo.begin(Index(_settings(learner)).after("made", now(), detail=f"from a run of {header['benchmark']}"))
+    settings = _settings(learner)
+    zoo.begin(Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}"))
     with zoo.writing() as start:
         index = start
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):

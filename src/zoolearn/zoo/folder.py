@@ -132,8 +132,8 @@ class ZooFolder:
             folder = self.path / place
             if folder.is_dir() and not folder.is_symlink():
                 for path in folder.iterdir():
-                    ours = path.name.endswith(".part") or DIGEST.fullmatch(path.name.removesuffix(suffix))
-                    if ours and f"{place}/{path.name}" not in wanted:
+                    ours = path.name.startswith(".") or DIGEST.fullmatch(path.name.removesuffix(suffix))
+                    if ours and f"{place}/{path.name}" not in wanted and not path.is_dir():
                         yield path
 
     def checkpoints(self, key: str) -> Path:

@@ -25,6 +25,7 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     earlier = replace(
         index,
         tasks={name: task for name, task in index.tasks.items() if name != last.name},
+        settings=index.settings if len(index.tasks) > 1 else index.chosen,
         members=tuple(member for member in index.members if member.episode < last.episode),
         episodes=index.episodes[: last.episode - 1],
     )
@@ -53,8 +54,8 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """What forgetting would do; refused if it left a task without an answer."""
     entry = index.task(task)
     touched = [member for member in index.members if task in member.tasks]
-    alone = tuple(member.number for member in touched if len(member.tasks) == 1)
-    others = [member for member in touched if len(member.tasks) > 1]
+    alone = tuple(member.number for member in touched if not _speaks_beside(member, task))
+    others = [member for member in touched if _speaks_beside(member, task)]
     if drop:
         _refuse_silence(index, task, {member.number for member in touched})
     shared = {
@@ -69,6 +70,11 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
         seconds=0.0 if drop else sum(member.seconds for member in others),
         kept_for_others=sum(part.bytes for part in set(entry.stored) & shared),
     )
+
+
+def _speaks_beside(member: MemberEntry, task: str) -> bool:
+    """Whether a member answers for another task too."""
+    return bool(member.share.keys() - {task})
 
 
 def _refuse_silence(index: Index, task: str, gone: set[int]) -> None:
@@ -92,6 +98,8 @@ def removing(
     learner = index.settings.learner(names)
     learner.checkpoints = checkpoints(folder, learner.recipe, index, "forget", task, str(drop))
     rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
+    if not rest.tasks:
+        rest = replace(rest, settings=index.chosen)
     members: list[MemberEntry] = []
     changed: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
     for member in index.members:
@@ -100,7 +108,7 @@ def removing(
             continue
         for name in member.share:
             changed.setdefault(name, member.episode)
-        if len(member.tasks) > 1 and not drop:
+        if _speaks_beside(member, task) and not drop:
             retrained = yield from _retrained(folder, rest, learner, member, task)
             members.append(retrained)
     rest = replace(rest, members=tuple(members))

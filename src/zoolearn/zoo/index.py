@@ -196,8 +196,12 @@ class LogEntry:
 
 @dataclass(frozen=True)
 class Index:
-    """A whole zoo at one moment; `generation` grows by one with every change."""
+    """A whole zoo at one moment; `generation` grows by one with every change.
 
+    `chosen` are the settings as they were given; the first task settles what they leave open.
+    """
+
+    chosen: ZooSettings
     settings: ZooSettings
     generation: int = 0
     tasks: Mapping[str, TaskEntry] = field(default_factory=dict)
@@ -243,6 +247,7 @@ class Index:
         return {
             "format": FORMAT,
             "generation": self.generation,
+            "chosen": asdict(self.chosen),
             "settings": asdict(self.settings),
             "tasks": [asdict(task) for task in self.tasks.values()],
             "members": [asdict(member) for member in self.members],
@@ -262,6 +267,7 @@ class Index:
         settings = ZooSettings.read(record["settings"])
         tasks = [TaskEntry.read(entry, settings.shape) for entry in record["tasks"].items(MOST)]
         index = cls(
+            ZooSettings.read(record["chosen"]),
             settings,
             record["generation"].whole(0, 1 << 53),
             {task.name: task for task in tasks},

@@ -57,7 +57,7 @@ class ZooSettings:
         """Settings as people give them: functions become names, and impossible values are refused."""
         if side is not None and not 4 <= side <= LARGEST_SIDE:
             raise SettingsError(f"side is {side}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}")
-        plain = asdict(recipe or Recipe())
+        plain = asdict(recipe or (Recipe() if epochs is None else Recipe(epochs=epochs)))
         plain["epochs"] = epochs if epochs is not None or recipe is None else recipe.epochs
         settings = cls(
             backbone=None if backbone is None else backbone_name(backbone),

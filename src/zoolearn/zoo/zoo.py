@@ -57,7 +57,7 @@ class Zoo:
     @classmethod
     def create(cls, folder: Path | str, settings: ZooSettings, names: Names | None = None) -> "Zoo":
         """An empty zoo with these settings in a new or empty folder."""
-        ZooFolder(Path(folder)).begin(Index(settings).after("made", now()))
+        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()))
         return cls(folder, names)
 
     def __repr__(self) -> str:
