@@ -8,11 +8,11 @@ from evidence_toys import finished_run
 from zoolearn.cli import main
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, runs_of
-from zoolearn.paper.estimate import SIZES, seconds, work
 from zoolearn.paper.reproduction import collect, reproduction
 from zoolearn.paper.tables import TABLES
 from zoolearn.provenance import run_command, run_name
 from zoolearn.results import Results
+from zoolearn.studies.estimate import SIZES, seconds, work
 from zoolearn.studies.trials import Trial
 
 ROWS = [row for table in TABLES.values() for row in table.rows]
@@ -66,6 +66,10 @@ def test_work_counts_what_is_trained_on():
     assert zoo(replay=0.1) == 1 + 19 * 2
     few = Trial(method="isolated", benchmark="split-mnist", samples_per_class=100, recipe={"epochs": 50})
     assert work(few)[0] == 5 * 200 * 50
+    pair = Trial(
+        method="multi-head", benchmark="coarse-cifar100", samples_per_class=100, recipe={"epochs": 3}, only=(4, 7)
+    )
+    assert work(pair) == (2 * 500 * 3, 2 * 500)
 
 
 def test_an_estimate_is_of_this_machine_and_grows_with_the_work():

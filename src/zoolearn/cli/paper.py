@@ -15,10 +15,10 @@ from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import save_text
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, runs_of
-from zoolearn.paper.estimate import seconds
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
 from zoolearn.report import text
 from zoolearn.results import Results
+from zoolearn.studies.estimate import seconds
 from zoolearn.studies.trials import Trial, attempts
 
 

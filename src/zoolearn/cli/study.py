@@ -12,8 +12,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
+from zoolearn.studies.estimate import SIZES, total
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import Study
 from zoolearn.studies.trials import whole_benchmark
@@ -87,8 +89,17 @@ def _setup(name: str, options: StudyOptions) -> Setup:
     )
 
 
+def _announce(setup: Setup) -> None:
+    """Says what all parts would take, if none were there."""
+    kind = STUDIES.get(setup.study)
+    if kind is not None and setup.benchmark in SIZES:
+        whole = duration(total(kind.trials(setup)))
+        print(f"{len(parts_of(setup))} parts, about {whole} of one free core if none is there yet", file=sys.stderr)
+
+
 def _show(setup: Setup, folder: Path, options: StudyOptions) -> Study:
     console = Console(stderr=True)
+    _announce(setup)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

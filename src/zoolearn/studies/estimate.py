@@ -44,6 +44,7 @@ def work(trial: Trial) -> tuple[float, float]:
     (50000.0, 10000.0)
     """
     size = SIZES[trial.benchmark]
+    size = size._replace(tasks=len(trial.only) or trial.first_tasks or size.tasks)
     train = size.train if trial.samples_per_class is None else size.classes * trial.samples_per_class
     epochs = Recipe(**trial.recipe).epochs
     if trial.method == "model-zoo":
