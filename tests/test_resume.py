@@ -1,6 +1,8 @@
 """A run that is killed, again and again, at random moments, ends bit for bit like one that never was."""
 
 import random
+import signal
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,18 +37,22 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(tmp_path
     assert outcome(tmp_path) == whole
 
 
-def test_a_run_killed_from_outside_whenever_it_may_be_ends_the_same_too(tmp_path):
-    rng = random.Random(0)
+def test_a_run_killed_from_outside_while_it_is_at_work_ends_the_same_too(tmp_path):
     whole, _ = unharmed("model-zoo")
-    deaths = 0
+    rng = random.Random(0)
+    deaths = []
     for _ in range(4):
-        process = processes.Process(target=doomed, args=("model-zoo", tmp_path, 2, NEVER))
+        ours, theirs = processes.Pipe(duplex=False)
+        process = processes.Process(target=doomed, args=("model-zoo", tmp_path, 2, NEVER, theirs))
         process.start()
-        process.join(timeout=rng.uniform(0.05, 0.4))
+        theirs.close()
+        with suppress(EOFError):
+            for _ in range(rng.randrange(1, 25)):
+                ours.recv()
         process.kill()
         process.join()
-        deaths += process.exitcode != 0
-    assert deaths > 0
+        deaths.append(process.exitcode)
+    assert -signal.SIGKILL in deaths
     in_another_process(doomed, "model-zoo", tmp_path, 2, NEVER)
     assert outcome(tmp_path) == whole
 

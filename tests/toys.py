@@ -201,16 +201,20 @@ RESUMED = benchmark(3, per_class=6, test_per_class=2, augment=("crop", "flip"))
 LONGER = Recipe(epochs=3, batch_size=4, lr=0.05, device="cpu")
 
 
-def doomed(method: str, folder: Path, checkpoint_every: int | None, moments: int) -> str:
+def doomed(
+    method: str, folder: Path, checkpoint_every: int | None, moments: int, told: Connection | None = None
+) -> str:
     """Goes on with a run and kills itself after so many moments (batches, and steps of writing a file).
 
-    Says how many moments there were if it comes to the end.
+    Says how many moments there were if it comes to the end, and tells of each as it comes.
     """
     passed = 0
 
     def moment() -> None:
         nonlocal passed
         passed += 1
+        if told is not None:
+            told.send(passed)
         if passed == moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
