@@ -1,0 +1,119 @@
+"""The commands of a zoo folder: what they print, ask and refuse."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import zoolearn
+from toys import blobs, contents
+from zoolearn import cli
+from zoos import TASKS, alike, answers, small_zoo
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return small_zoo(tmp_path / "zoo", TASKS[:2])
+
+
+def said(capsys, *words: str, code: int = 0) -> str:
+    """What a command prints; both streams."""
+    if code:
+        with pytest.raises(SystemExit) as end:
+            cli.main(words)
+        assert end.value.code == code
+    else:
+        cli.main(words)
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+def test_answers_come_as_text_csv_or_json_with_the_inputs_name(zoo, tmp_path, capsys) -> None:
+    for number, row in enumerate(TASKS[0].test.x[:3]):
+        Image.fromarray(row[0].numpy()).save(tmp_path / f"{number}.png")
+    expected = zoo.predict_proba(TASKS[0].test.x[:3], "stripes")
+    lines = said(capsys, "predict", "zoo", "stripes", "0.png", "1.png", "2.png", "--json", "--votes").splitlines()
+    for row, line in enumerate(map(json.loads, lines)):
+        assert line["input"] == f"{row}.png"
+        assert list(line["probabilities"].values()) == pytest.approx(expected[row].tolist(), abs=1e-6)
+        assert [vote["member"] for vote in line["votes"]] == [1, 2]
+    table = said(capsys, "predict", "zoo", "stripes", "0.png", "--csv", "--at", "1").splitlines()
+    assert table[0] == "input,class,probability"
+    assert table[1].startswith("0.png,stripes ")
+    (tmp_path / "bad.png").write_bytes(b"no")
+    text = said(capsys, "predict", "zoo", "stripes", "bad.png", "0.png", code=1)
+    assert "bad.png: it is damaged or no image" in text
+    assert "1 input(s) could not be read, the others were answered" in text
+    assert "stripes 0" in said(capsys, "predict", "zoo", "stripes", "bad.png", "0.png", "--skip-broken")
+
+
+def test_arrays_are_answered_row_by_row(zoo, tmp_path, capsys) -> None:
+    np.save(tmp_path / "rows.npy", TASKS[0].test.x[:4, 0].numpy())
+    assert said(capsys, "predict", "zoo", "stripes", "rows.npy").count("rows.npy[") == 4
+
+
+def test_show_draws_the_zoo_and_log_tells_its_story(zoo, capsys) -> None:
+    shown = said(capsys, "show", "zoo")
+    assert "●○" in shown
+    assert "·●" in shown
+    assert "48 rows to train on" in shown or "60 rows to train on" in shown
+    assert said(capsys, "log", "zoo").count("learned") == 2
+    assert "is whole" in said(capsys, "verify", "zoo")
+
+
+def test_forgetting_tells_its_cost_and_asks(zoo, capsys, monkeypatch) -> None:
+    before = contents(zoo.path)
+    told = said(capsys, "forget", "zoo", "stripes", code=1)
+    assert "removes member(s) that know nothing else: 1" in told
+    assert re.search(r"retrains, in about \d+ s, member\(s\) 2", told)
+    assert "add --yes" in told
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: "n")
+    assert "nothing was changed" in said(capsys, "forget", "zoo", "stripes")
+    assert contents(zoo.path) == before
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    assert "is forgotten" in said(capsys, "forget", "zoo", "stripes")
+    assert list(zoolearn.open(zoo.path).tasks) == ["dots"]
+    assert "stripes" not in said(capsys, "log", "zoo")
+
+
+def test_a_damaged_zoo_is_told_file_by_file(zoo, capsys) -> None:
+    victim = next((zoo.path / "members").iterdir())
+    victim.write_bytes(victim.read_bytes()[:-4])
+    assert victim.name in said(capsys, "verify", "zoo", code=1)
+
+
+def test_names_from_strangers_are_not_read_as_markup(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    zoo = zoolearn.new("zoo", epochs=1)
+    np.savez("rows.npz", x=blobs().train.x.numpy(), y=np.array(["[red]", "[/x]"])[blobs().train.y])
+    assert "[red]" in said(capsys, "learn", "zoo", "[bold]odd[/y]", "rows.npz")
+    assert "[bold]odd[/y]" in said(capsys, "show", "zoo")
+    assert "[bold]odd[/y]" in said(capsys, "undo", "zoo")
+    assert zoo.refresh()
+
+
+def test_stopping_a_training_leaves_the_zoo_and_says_how_to_go_on(zoo, tmp_path, capsys, monkeypatch) -> None:
+    np.savez("rows.npz", x=TASKS[2].train.x.numpy(), y=TASKS[2].train.y.numpy())
+    before = answers(zoo)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("zoolearn.cli.learn._understood", stopped)
+    assert "the zoo is as it was. The same command continues" in said(
+        capsys, "learn", "zoo", "rings", "rows.npz", code=130
+    )
+    assert alike(answers(zoolearn.open(zoo.path)), before)
+
+
+def test_new_refuses_what_cannot_be(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "did you mean 'small-conv'" in said(capsys, "new", "zoo", "--backbone", "small-con", code=1)
+    assert "epochs is 0" in said(capsys, "new", "zoo", "--epochs", "0", code=1)
+    assert "replay is 2" in said(capsys, "new", "zoo", "--replay", "2", code=1)
+    assert "side is 1;" in said(capsys, "new", "zoo", "--side", "1", code=1)
+    assert not (tmp_path / "zoo").exists()
