@@ -172,7 +172,7 @@ def test_adam_is_taken_where_it_is_asked_for():
         {"proposals": -1},
         {"jitter": 0.0},
         {"first_scale": 0.0},
-        {"largest_gradient": 0.0},
+        {"largest_gradient": -1.0},
         {"shared_head": True},
     ],
 )

@@ -122,12 +122,6 @@ def test_fisher_is_the_sum_of_the_gauss_newton_diagonal_and_adds_up_over_tasks()
     assert learner.weights == 2 * learner.net.weights
 
 
-def test_fisher_of_a_part_is_scaled_to_the_whole():
-    task = pictures(per_class=40)
-    whole, part = (show(fromp(fisher_samples=count), [task]).fisher["heads.0.weight"] for count in (0, 40))
-    assert float(part.sum()) == pytest.approx(float(whole.sum()), rel=0.5)
-
-
 def test_kept_are_the_highest_scores_of_each_class():
     scores = torch.rand(30, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(30) % 3
@@ -166,9 +160,7 @@ def highest_doubt(learner, task):
 def test_a_large_tau_keeps_old_probabilities_where_a_small_one_lets_them_go():
     tasks = [pictures("one"), pictures("two")]
     recipe = replace(TINY, lr=1e-4, momentum=0.0)
-    constant, moving = (
-        drift(fromp(tau=tau, largest_gradient=float("inf"), recipe=recipe), *tasks) for tau in (1e9, 1.0)
-    )
+    constant, moving = (drift(fromp(tau=tau, largest_gradient=0.0, recipe=recipe), *tasks) for tau in (1e9, 1.0))
     assert constant < 1e-6
     assert moving > 1e-5
 
@@ -207,7 +199,7 @@ def test_a_kernel_that_cannot_be_inverted_is_refused_with_the_way_out(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"memory_size": -1}, {"tau": 0.0}, {"delta": 0.0}, {"jitter": -1.0}, {"largest_gradient": 0.0}]
+    "wrong", [{"memory_size": -1}, {"tau": 0.0}, {"delta": 0.0}, {"jitter": -1.0}, {"largest_gradient": -1.0}]
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(SettingsError, match=next(iter(wrong))):

@@ -37,6 +37,8 @@ class Preset:
     recipe: Mapping[str, Json] = field(default_factory=dict)
 
 
+BY_ADAM: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.9}  # its first decay
+
 TAG_PAPER = "TAG (Malviya et al., 2022), 5 runs"
 ZOO_PAPER = "Model Zoo (Ramesh and Chaudhari, 2022)"
 ONE_CONV: dict[str, Json] = {"backbone": "resnet18-s-one-conv"}
@@ -213,6 +215,49 @@ PRESETS: tuple[Preset, ...] = (
                 "FedWeIT (Yoon et al., 2021)",
                 {"backbone": "lenet-apd", "sparsity": 1e-3, "retention": 100.0, "knowledge_base": "last"},
                 {**ADDITIVE, "lr": 1e-3 / 3},
+            ),
+        )
+    ),
+    *(
+        Preset(name, method, benchmark, target, source, {**learner, "optimizer": "adam"}, {**BY_ADAM, **recipe})
+        for name, method, source, benchmark, target, learner, recipe in (
+            (
+                *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "split-mnist", "98.4"),
+                {"backbone": "mlp", "coreset_size": 40},
+                {"epochs": 120, "batch_size": 20_000, "lr": 1e-3},
+            ),
+            (
+                *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "permuted-mnist", "95.5 (10 tasks)"),
+                {"backbone": "mlp-100", "shared_head": True, "coreset_size": 200},
+                {"epochs": 100, "batch_size": 256, "lr": 1e-3},
+            ),
+            (
+                *("frcl-2020", "frcl", "FRCL (Titsias et al., 2020)", "split-mnist", "97.8"),
+                {"backbone": "mlp-100", "points": 40, "first_scale": 1.0, "largest_gradient": 0.0},
+                {"epochs": 21, "batch_size": 128, "lr": 1e-3},
+            ),
+            (
+                *("frcl-2020", "frcl", "FRCL (Titsias et al., 2020)", "permuted-mnist", "94.3 (10 tasks)"),
+                {"backbone": "mlp-100", "points": 200, "select": "random", "first_scale": 1.0, "largest_gradient": 0.0},
+                {"epochs": 4, "batch_size": 128, "lr": 1e-3},
+            ),
+            (
+                *("fromp-2020", "fromp", "FROMP (Pan et al., 2020)", "split-mnist", "99.0 to 99.3"),
+                {"backbone": "mlp", "memory_size": 40},
+                {"epochs": 15, "batch_size": 128, "lr": 1e-4},
+            ),
+            (
+                *("fromp-2020", "fromp", "FROMP (Pan et al., 2020)", "permuted-mnist", "94.9 (10 tasks)"),
+                {
+                    "backbone": "mlp-100",
+                    "shared_head": True,
+                    "memory_size": 200,
+                    "tau": 0.5,
+                    "delta": 1e-5,
+                    "jitter": 1e-5,
+                    "largest_gradient": 0.01,
+                },
+                {"epochs": 10, "batch_size": 128, "lr": 1e-3},
             ),
         )
     ),

@@ -155,7 +155,7 @@ class Frcl(SingleNet):
         default=0.1, metadata={"help": "standard deviation of a new head's weights when training begins"}
     )
     largest_gradient: float = field(
-        default=1.0, metadata={"help": "longer gradients are shortened to this length; inf: none are"}
+        default=1.0, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
     optimizer: Optimizer = field(
         default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
@@ -173,8 +173,8 @@ class Frcl(SingleNet):
             raise SettingsError(f"jitter is {self.jitter}; it must be above 0")
         if not 0 < self.first_scale < math.inf:
             raise SettingsError(f"first_scale is {self.first_scale}; it is a standard deviation, so above 0")
-        if not self.largest_gradient > 0:
-            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, so above 0")
+        if self.largest_gradient < 0:
+            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, 0 for no bound")
         if self.shared_head:
             raise SettingsError("shared_head is set, but frcl has a function of its own for every task; leave it out")
 
@@ -189,7 +189,7 @@ class Frcl(SingleNet):
             seed=self.episode_seed(),
             loss=self.objective(task),
             heads=[task.name],
-            largest=self.largest_gradient,
+            largest=self.largest_gradient or math.inf,
             checkpoints=self.checkpoints,
         )
         remembered = self.remembered(net, task)

@@ -11,13 +11,14 @@ from torch import Tensor
 
 from zoolearn import gp
 from zoolearn.adam import Optimizer, fitting_by
+from zoolearn.curvature import gauss_newton_diagonal
 from zoolearn.errors import SettingsError
 from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.memory import Memory, check_sizes
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.pergrad import CHUNK_BYTES, evaluating, exact, sample_gradients
+from zoolearn.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.seeds import generator
 from zoolearn.task import Examples, Task
 from zoolearn.train import Batch, Loss, Progress, cross_entropy, probabilities
@@ -66,7 +67,7 @@ class Fromp(SingleNet):
 
     Where we differ: (1) the kernel's gradient is that of the whole expression by automatic differentiation, which is the
     authors' J' K^-1 (p - p*); (2) with fewer than `memory_size` / classes examples of a class, all are kept, and at
-    least one of each class is; (3) `fisher_samples` may take F from a part of the examples, scaled to all.
+    least one of each class is.
     """
 
     memory_size: int = field(
@@ -84,9 +85,8 @@ class Fromp(SingleNet):
         default="laplace", metadata={"help": "identity: all probabilities are held alike, each by itself"}
     )
     largest_gradient: float = field(
-        default=0.1, metadata={"help": "longer gradients are shortened to this length; inf: none are"}
+        default=0.1, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
-    fisher_samples: int = field(default=0, metadata={"help": "examples that F is taken from; 0: all of the task's"})
     optimizer: Optimizer = field(
         default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
     )
@@ -95,12 +95,12 @@ class Fromp(SingleNet):
     fisher: dict[str, Tensor] = field(init=False, default_factory=dict, repr=False)  # of every parameter, by its name
 
     def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size, fisher_samples=self.fisher_samples)
+        check_sizes(memory_size=self.memory_size)
         for name in ("tau", "delta", "jitter"):
             if not 0 < getattr(self, name) < math.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if not self.largest_gradient > 0:
-            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, so above 0")
+        if self.largest_gradient < 0:
+            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, 0 for no bound")
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
@@ -113,7 +113,7 @@ class Fromp(SingleNet):
             seed=self.episode_seed(),
             loss=self.objective(self.held(net)),
             heads=net.tasks,
-            largest=self.largest_gradient,
+            largest=self.largest_gradient or math.inf,
             checkpoints=self.checkpoints,
         )
         memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory
@@ -171,12 +171,7 @@ class Fromp(SingleNet):
         """F of all tasks, the newest included; zeros where a parameter has had no part in any."""
         device = self.recipe.torch_device
         flat = Flat(net.trainable([task.name]))
-        some = task.train
-        if 0 < self.fisher_samples < len(some):
-            order = torch.randperm(len(some), generator=generator(self.episode_seed("fisher")))
-            some = some.select(order[: self.fisher_samples])
-        examples = Examples(some.x.to(device), some.y.to(device))
-        new = exact(net, task.name, flat, examples, 0, len(examples)).mul_(len(task.train))
+        new = gauss_newton_diagonal(net, task.name, flat, task.train.x.to(device))
         parts = dict(zip(map(id, flat.parameters), torch.split(new, flat.sizes), strict=True))
         fisher = {}
         for name, parameter in net.named_parameters():
