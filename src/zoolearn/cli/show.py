@@ -16,7 +16,7 @@ from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
 
 BARS = "▁▂▃▄▅▆▇█"
-LONGEST_TRAIL = 24
+LONGEST_TRAIL = 12
 
 
 @dataclass
@@ -49,8 +49,10 @@ def _tasks(zoo: Zoo) -> Table:
     for column in ("classes", "rows\nkept", "held\nout", "members", "at\nfirst", "now", "confi-\ndence"):
         table.add_column(column, justify="right")
     table.add_column("accuracy\nover time")
+    table.add_column("confidence\nover time")
     for name, task in zoo.tasks.items():
-        trail = [episode.measures[name].accuracy for episode in zoo.index.episodes if name in episode.measures]
+        measures = [episode.measures[name] for episode in zoo.index.episodes if name in episode.measures]
+        trail = [measure.accuracy for measure in measures]
         now = zoo.measure(name)
         table.add_row(
             Text(name),
@@ -62,6 +64,7 @@ def _tasks(zoo: Zoo) -> Table:
             f"{now.accuracy:.1%}",
             f"{now.confidence:.1%}",
             sparkline(trail[-LONGEST_TRAIL:]),
+            sparkline([measure.confidence for measure in measures[-LONGEST_TRAIL:]]),
         )
     return table
 

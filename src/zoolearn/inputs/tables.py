@@ -103,7 +103,7 @@ def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]
                 float(value)
             except (TypeError, ValueError) as error:
                 raise DataError(
-                    f"{path}, column {name!r}: row {row + 1} is {value!r}, not a number; if it is no feature, "
+                    f"{path}, column {name!r}: row {row + 1} is {str(value)!r}, not a number; if it is no feature, "
                     f"leave the column out with --ignore {name!r}"
                 ) from error
     return values.astype(np.float32)

@@ -9,6 +9,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -46,8 +47,9 @@ class Ensemble(nn.Module):
 
     def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
         super().__init__()
-        self.bodies = nn.ModuleList(net.body for net, _ in nets)
-        self.heads = nn.ModuleList(net.head(task) for net, _ in nets)
+        self.bodies = nn.ModuleList(deepcopy(net.body) for net, _ in nets)
+        self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
+        self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
         self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
