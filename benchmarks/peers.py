@@ -5,6 +5,7 @@ tensors that are scaled already and no loggers, which favours it: its usual pipe
 """
 
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
@@ -57,7 +58,7 @@ def measure(*, quick: bool) -> list[Table]:
 
 def _learner(method: str, backbone: Callable[..., nn.Module], tasks: Benchmark) -> Learner:
     settings: dict[str, dict[str, Any]] = {
-        "er": {"memory_size": MEMORY * TASKS, "memory_batch": BATCH},
+        "er": {"memory_size": MEMORY * TASKS, "memory_batch": BATCH, "replay_from": 2},
         "ewc": {"fisher": batched, "fisher_batch": BATCH, "fisher_samples": len(tasks[0].train), "strength": 1.0},
         "a-gem": {"memory_size": MEMORY, "memory_per": "task", "memory_batch": MEMORY},
         "gem": {"memory_size": MEMORY, "memory_per": "task"},
@@ -155,9 +156,10 @@ def _avalanche_stream(tasks: Benchmark) -> Any:
     )
 
 
-def _declare_vision_operators() -> None:
-    """torchvision beside a CPU torch: its wheel wants two operators that nobody has declared."""
+@cache
+def _declare_vision_operators() -> torch.library.Library:
+    """torchvision beside a CPU torch: its wheel wants two operators that nobody has declared. Kept, or they are undone."""
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _declare_vision_operators.library = library  # type: ignore[attr-defined]  # lives as long as the process
+    return library

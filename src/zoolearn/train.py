@@ -7,7 +7,7 @@ method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,14 +67,14 @@ class Recipe:
         """Whether training images are varied."""
         return self.augment == "yes" or (self.augment == "auto" and self.epochs > 1)
 
-    @property
+    @cached_property
     def torch_device(self) -> torch.device:
         """Where nets are trained."""
         if self.device == "cuda" and not _sees_gpu():
             raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
         return torch.device("cuda" if self.device != "cpu" and _sees_gpu() else "cpu")
 
-    @property
+    @cached_property
     def autocast_dtype(self) -> torch.dtype | None:
         """The type of mixed-precision arithmetic, None for plain float32."""
         if self.precision == "auto":
@@ -449,12 +449,12 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: in
     device = recipe.torch_device
     if batch_size is None:  # on a CPU, the features of 64 images still fit into its cache: a third faster than 256
         batch_size = 64 if net.convolves and device.type == "cpu" else 256
-    if next(net.parameters()).device != device:
+    if net.head(task).weight.device != device:
         net.to(device)
     if net.training:
         net.eval()
     parts = []
-    for rows in torch.split(x, batch_size):
+    for rows in torch.split(x, batch_size) if len(x) > batch_size else (x,):
         if recipe.autocast_dtype is None:
             logits = net(_to_device(rows, device), task)
         else:

@@ -71,7 +71,7 @@ class Votes:
 
     def add(self, probabilities: Tensor, weight: float) -> None:
         """Counts one member's vote."""
-        self.total = self.total + weight * probabilities
+        self.total = self.total + (probabilities if weight == 1.0 else weight * probabilities)
         self.weight += weight
         self.latest = probabilities
         self.__dict__.pop("loss", None)
