@@ -14,7 +14,7 @@ from benchmarks.tables import Table
 from zoolearn import files
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import mlp_100
-from zoolearn.run import episodes, run
+from zoolearn.runs import episodes, run
 from zoolearn.store import load
 from zoolearn.train import Recipe
 

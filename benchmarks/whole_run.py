@@ -13,7 +13,7 @@ from zoolearn.learner import Learner
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import BACKBONES, Net
-from zoolearn.run import run
+from zoolearn.runs import run
 from zoolearn.task import Benchmark
 from zoolearn.train import Recipe
 

@@ -24,7 +24,7 @@ TIERS = (
     ("methods",),
     ("metrics", "results"),
     ("store",),
-    ("run",),
+    ("runs",),
     ("report", "cli", "__main__", "public"),
 )
 DATA = ("datasets", "benchmarks")  # they sit on `task` and know nothing of learning

@@ -14,7 +14,7 @@ from zoolearn.errors import DataError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
-from zoolearn.run import episodes, run
+from zoolearn.runs import episodes, run
 from zoolearn.store import load
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Recipe, drain

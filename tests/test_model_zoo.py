@@ -12,7 +12,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo, boosted, released, uniform
 from zoolearn.nets import mlp_100
-from zoolearn.run import run
+from zoolearn.runs import run
 from zoolearn.store import load
 from zoolearn.train import probabilities
 

@@ -9,7 +9,7 @@ from zoolearn.cli import main
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, runs_of
 from zoolearn.paper.reproduction import collect, reproduction
-from zoolearn.paper.tables import TABLES
+from zoolearn.paper.tables import TABLES, PaperTable, Row
 from zoolearn.provenance import run_command, run_name
 from zoolearn.results import Results
 from zoolearn.studies.estimate import SIZES, seconds, work
@@ -147,6 +147,29 @@ class TestCommand:
         assert "only when named" in captured.err
         assert "to run: 6, about 6 min" in captured.err
         assert "64.70 ± 0.20" in captured.out
+
+    def test_it_runs_what_is_missing_once(self, tmp_path, capsys, monkeypatch):
+        row = Row("toy", "isolated", "split-digits", {"average_accuracy": 90.0}, {"backbone": "mlp"}, {"epochs": 1})
+        monkeypatch.setitem(TABLES, "toy", PaperTable("toy", "Table 0", "Toy", (row,)))
+        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 1.0)
+        words = [
+            "paper",
+            "toy",
+            "--seeds",
+            "1",
+            "--workers",
+            "1",
+            "--runs",
+            str(tmp_path),
+            "--out",
+            str(tmp_path / "new"),
+        ]
+        main(words)
+        assert "1 of 1: isolated-split-digits-backbonemlp-epochs1-s0" in capsys.readouterr().err
+        main(words)
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        assert "90.00" in captured.out
 
     def test_an_unknown_table_or_row_is_named(self, capsys):
         for words in (["table-2-single-epochs"], ["table-2-single-epoch", "--rows", "isolated-smal"]):

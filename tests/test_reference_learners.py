@@ -11,7 +11,7 @@ from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import Net, mlp_100
-from zoolearn.run import episodes, run
+from zoolearn.runs import episodes, run
 from zoolearn.store import load
 from zoolearn.train import Recipe, drain, fit, probabilities
 

@@ -10,7 +10,7 @@ from zoolearn.errors import StoreError
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
 from zoolearn.results_file import ResultsFile
-from zoolearn.run import episodes, run
+from zoolearn.runs import episodes, run
 from zoolearn.store import RunFolder
 
 

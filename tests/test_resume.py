@@ -12,7 +12,7 @@ import pytest
 from toys import LONGER, RESUMED, doomed, in_another_process, learner_of, outcome, processes
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
-from zoolearn.run import progress
+from zoolearn.runs import progress
 from zoolearn.store import load
 
 NEVER = -1

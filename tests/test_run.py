@@ -14,7 +14,7 @@ from zoolearn.methods.model_zoo import ModelZoo, uniform
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp
 from zoolearn.results import Results
-from zoolearn.run import episodes, progress, run
+from zoolearn.runs import episodes, progress, run
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Progress, Recipe
 
@@ -180,7 +180,7 @@ def test_a_run_of_ones_own_functions_goes_on(tmp_path):
 def test_a_finished_run_keeps_the_record_of_what_it_ran_on(tmp_path, monkeypatch):
     first = run(zoo(), TOYS, tmp_path)
     before = contents(tmp_path)
-    monkeypatch.setattr(import_module("zoolearn.run"), "environment", lambda: {"torch": "from the future"})
+    monkeypatch.setattr(import_module("zoolearn.runs"), "environment", lambda: {"torch": "from the future"})
     again = run(zoo(), TOYS, tmp_path)
     assert again.environment == first.environment
     assert contents(tmp_path) == before

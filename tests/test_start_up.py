@@ -18,11 +18,6 @@ def test_help_and_the_package_itself_do_not_import_torch() -> None:
     assert python(code).splitlines()[-1] == "False"
 
 
-def test_the_module_run_does_not_hide_the_function_run() -> None:
-    code = "import zoolearn.run, zoolearn; from zoolearn.run import run; print(zoolearn.run is run)"
-    assert python(code).strip() == "True"
-
-
 def test_every_public_name_is_given_and_listed() -> None:
     for name in public.__all__:
         assert getattr(zoolearn, name) is getattr(public, name)

@@ -17,7 +17,7 @@ from zoolearn import files
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json, load_state, load_tensors, locked, save_json, save_tensors
 from zoolearn.methods import METHODS
-from zoolearn.run import episodes, run
+from zoolearn.runs import episodes, run
 from zoolearn.store import load
 
 TOYS = benchmark(3)
@@ -29,7 +29,7 @@ KINDS = ["model-zoo", "fine-tune"]  # one that grows, one whose net is replaced
 def nowhere_in_particular():
     """Looking up processor and commit takes longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("zoolearn.run"), "environment", dict)
+        patch.setattr(import_module("zoolearn.runs"), "environment", dict)
         yield
 
 

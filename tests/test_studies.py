@@ -9,7 +9,7 @@ from zoolearn.benchmarks import benchmark
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError, ZooError
 from zoolearn.results import Results
-from zoolearn.run import run
+from zoolearn.runs import run
 from zoolearn.studies import ablations, competition, together, transfer
 from zoolearn.studies.conduct import STUDIES, conduct, parts_of
 from zoolearn.studies.exponent import exponent, resolution

@@ -13,7 +13,7 @@ from zoolearn.cli.watch import view
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import mlp
 from zoolearn.results import Results
-from zoolearn.run import progress
+from zoolearn.runs import progress
 from zoolearn.watch import Sight, find_folders, look, sights
 
 

@@ -17,7 +17,7 @@ from zoolearn.cli import main
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
-from zoolearn.run import episodes, progress, run
+from zoolearn.runs import episodes, progress, run
 from zoolearn.store import RunFolder
 from zoolearn.train import Checkpoints, Progress, Recipe, drain
 

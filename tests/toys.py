@@ -21,7 +21,7 @@ from zoolearn.errors import StoreError
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.nets import Net, mlp_100
-from zoolearn.run import progress, run
+from zoolearn.runs import progress, run
 from zoolearn.seeds import derive
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Batch, Recipe, cross_entropy, drain
@@ -161,7 +161,7 @@ def _timeless(content: Any) -> Any:
 
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["torch._dynamo", "zoolearn.run", "pytest"])  # imported once: processes are forks
+processes.set_forkserver_preload(["torch._dynamo", "zoolearn.runs", "pytest"])  # imported once: processes are forks
 
 
 def in_another_process(work: Callable[..., str], *arguments: Any) -> str:

@@ -4,10 +4,8 @@ The public names are listed in `public.py`. They are imported when the first of 
 and a worker process do not wait for torch before they need it.
 """
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ _LATER = {"ModelZooClassifier": "estimator"}  # names that bring scikit-learn wi
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name != "__all__":  # asked by Python itself
         raise AttributeError(f"module 'zoolearn' has no attribute {name!r}")
-    if name != "run" and find_spec(f"zoolearn.{name}"):
+    if find_spec(f"zoolearn.{name}"):
         return import_module(f"zoolearn.{name}")
     if name in _LATER:
         return getattr(import_module(f"zoolearn.{_LATER[name]}"), name)
@@ -34,14 +32,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER, *import_module("zoolearn.public").__all__})
-
-
-class _Package(ModuleType):
-    """Keeps the import of `zoolearn/run.py` from hiding `zoolearn.run`, the function."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name != "run" or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

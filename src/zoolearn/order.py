@@ -8,7 +8,7 @@ from typing import Any
 from zoolearn.benchmarks import benchmark
 from zoolearn.learner import Learner
 from zoolearn.results import Results
-from zoolearn.run import progress
+from zoolearn.runs import progress
 from zoolearn.train import Progress
 
 

@@ -19,7 +19,7 @@ from zoolearn.methods.single_net import FineTune
 from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
 from zoolearn.results import Results
-from zoolearn.run import episodes, progress, run
+from zoolearn.runs import episodes, progress, run
 from zoolearn.store import load
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Progress, Recipe, fit

@@ -22,7 +22,7 @@ from zoolearn.methods import METHODS
 from zoolearn.order import Order
 from zoolearn.presets import Preset, find_preset
 from zoolearn.report import single_run
-from zoolearn.run import describe, progress
+from zoolearn.runs import describe, progress
 from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark
 from zoolearn.train import Recipe

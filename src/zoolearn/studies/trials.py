@@ -14,7 +14,7 @@ from zoolearn.jobs import Done, Failed, Job, map_jobs
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
-from zoolearn.run import progress
+from zoolearn.runs import progress
 from zoolearn.task import Benchmark
 from zoolearn.train import Progress, Recipe
 
