@@ -1,6 +1,7 @@
 """Training: every row once, the optimiser of the paper, and nothing that depends on anything but the seed."""
 
 import math
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -390,3 +391,31 @@ def test_mixed_precision_trains_float32_weights():
 
 def test_the_backbone_of_these_tests_has_batch_norm():
     assert any(isinstance(module, torch.nn.BatchNorm1d) for module in with_norm((1, 8, 8)).modules())
+
+
+def test_a_last_step_that_explodes_is_found_although_no_loss_shows_it():
+    task = pictures()
+    steps = -(-len(task.train) // recipe().batch_size)
+    met = []
+
+    def explode_at_the_end(net, batch):
+        met.append(batch)
+        if len(met) == steps:
+            next(net.body.parameters()).grad.fill_(float("inf"))
+
+    with pytest.raises(Diverged, match=rf"weights are not finite at step {steps} of epoch 1;"):
+        fit(net_for([task]), [task], recipe(epochs=1), seed=0, adjust=explode_at_the_end)
+
+
+def test_each_task_of_a_mixture_is_augmented_as_it_allows():
+    still, moving = pictures("still"), replace(pictures("moving"), augment=("crop", "flip"))
+    seen = []
+
+    def look(net, batch):
+        seen.extend(zip(batch.rows.tolist(), batch.x, strict=True))
+        return cross_entropy(net, batch)
+
+    fit(net_for([still, moving]), [still, moving], recipe(epochs=1, augment="yes"), seed=0, loss=look)
+    raw = {name: row_set(task.train.x) for name, task in ((0, still), (1, moving))}
+    assert row_set(torch.stack([x for row, x in seen if row == 0])) == raw[0]
+    assert not row_set(torch.stack([x for row, x in seen if row == 1])) <= raw[1]

@@ -225,6 +225,7 @@ def fitting(
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
+        training.refuse_broken_weights(what, epoch, steps)
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
@@ -277,6 +278,11 @@ class _Training:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         return value.detach()
+
+    def refuse_broken_weights(self, what: str, epoch: int, steps: int) -> None:
+        """A last step that explodes shows in no loss any more."""
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters):
+            raise _diverged("weights are not finite", what, epoch, steps - 1)
 
     def restart_momentum(self) -> None:
         for state in self.optimizer.state.values():
@@ -385,7 +391,6 @@ def _chunks(
     tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int
 ) -> Iterator[Iterator[Batch]]:
     """The epoch's batches in groups that are gathered, moved and augmented at once."""
-    kinds = tasks[0].augment if recipe.augments else ()
     row_bytes = tasks[0].train.x[0].numel() * tasks[0].train.x.element_size()
     per_chunk = max(1, CHUNK_BYTES // (row_bytes * recipe.batch_size))
     names = tuple(task.name for task in tasks)
@@ -397,10 +402,21 @@ def _chunks(
         chosen = places[done : done + sum(chunk_sizes)]
         done += len(chosen)
         x, y, rows = (_to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
-        if kinds:
-            x = augment(x, kinds, rng)
+        if recipe.augments:
+            x = _augmented(x, rows, tasks, rng)
         parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows)), strict=True)
         yield (Batch(inputs, labels, owners, names) for inputs, labels, owners in parts)
+
+
+def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator) -> Tensor:
+    """Each task's images varied as that task allows; in most mixtures all allow the same."""
+    if len({task.augment for task in tasks}) == 1:
+        return augment(x, tasks[0].augment, rng) if tasks[0].augment else x
+    for kinds in dict.fromkeys(task.augment for task in tasks if task.augment):
+        numbers = [number for number, task in enumerate(tasks) if task.augment == kinds]
+        here = torch.isin(rows, torch.tensor(numbers, device=rows.device))
+        x[here] = augment(x[here], kinds, rng)
+    return x
 
 
 def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -429,11 +445,15 @@ def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:
     finite = torch.isfinite(losses)
     if not bool(finite.all()):
         step = int((~finite).nonzero()[0, 0])
-        raise Diverged(
-            f"training on task {what!r} diverged: the loss is {float(losses[step])} at step {step + 1} of epoch "
-            f"{epoch + 1}; what was saved before is kept. Try a smaller learning rate (--lr)"
-        )
+        raise _diverged(f"the loss is {float(losses[step])}", what, epoch, step)
     return float(losses.double().mean())
+
+
+def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
+    return Diverged(
+        f"training on task {what!r} diverged: {how} at step {step + 1} of epoch {epoch + 1}; what was saved before is "
+        "kept. Try a smaller learning rate (--lr)"
+    )
 
 
 def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
