@@ -103,14 +103,14 @@ PRESETS: tuple[Preset, ...] = (
         },
     ),
     *(
-        Preset("zoo-2022", method, benchmark, target, ZOO_PAPER, learner, SMALL_ZOO)
-        for method, benchmark, target, learner in (
-            ("isolated", "split-cifar100", "71.6", {}),
-            ("model-zoo", "split-cifar100", "73.67", {}),
-            ("isolated", "coarse-cifar100", "58.72", {}),
-            ("model-zoo", "coarse-cifar100", "60.3", {}),
-            ("isolated", "split-miniimagenet", "65.8", {}),
-            ("model-zoo", "split-miniimagenet", "81.05 (see docs)", {}),
+        Preset("zoo-2022", method, benchmark, target, ZOO_PAPER, recipe=SMALL_ZOO)
+        for method, benchmark, target in (
+            ("isolated", "split-cifar100", "71.6"),
+            ("model-zoo", "split-cifar100", "73.67"),
+            ("isolated", "coarse-cifar100", "58.72"),
+            ("model-zoo", "coarse-cifar100", "60.3"),
+            ("isolated", "split-miniimagenet", "65.8"),
+            ("model-zoo", "split-miniimagenet", "81.05"),
         )
     ),
     Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
