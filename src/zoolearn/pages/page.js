@@ -12,6 +12,7 @@ const PALETTES = {
   dark: ["#5AB4F0", "#FF9A56", "#35D0A0", "#F0A0CC", "#E8C048", "#9AD8FF", "#E0E0E0", "#C4A5E8"],
 };
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
+const SMALL_DASHES = ["solid", "4px,2px", "2px,2px", "6px,2px,2px,2px", "8px,2px", "6px,2px"]; // where lines are short
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon"];
 // Both keep their order in grey: cividis for amounts, blue against orange for better and worse.
 const AMOUNTS = [[0, "#00224E"], [0.25, "#414D6B"], [0.5, "#7C7B78"], [0.75, "#BCAF6F"], [1, "#FEE838"]];
@@ -83,7 +84,10 @@ function traces(series, panel, seen, chart) {
   const main = {
     type: "scatter", name: series.name, x: series.x, y: series.y, legendgroup: series.name, showlegend: first,
     mode: single ? "markers" : series.style === "dashes" || series.x.length > 11 || chart.panels.length > 6 ? "lines" : "lines+markers",
-    line: { color: colour, width: 2, dash: series.style === "dashes" ? "dash" : DASHES[series.colour % DASHES.length] },
+    line: {
+      color: colour, width: 2,
+      dash: series.style === "dashes" ? "dash" : (chart.panels.length > 6 ? SMALL_DASHES : DASHES)[series.colour % DASHES.length],
+    },
     marker: {
       color: colour, size: series.style === "crosses" ? 9 : chart.panels.length > 6 ? 6 : single ? 11 : 6, line: { width: series.style === "crosses" ? 2 : 0, color: colour },
       symbol: series.style === "crosses" ? "x-thin" : SYMBOLS[series.colour % SYMBOLS.length],
@@ -167,7 +171,8 @@ function drawMap(chart, width) {
   const limit = Math.max(1e-9, ...numbers.map(Math.abs));
   const longest = Math.max(...chart.rows.map((name) => name.length));
   const longColumns = Math.max(...chart.columns.map((name) => name.length));
-  const left = Math.min(longest * 7 + 16, width * 0.36);
+  const letter = width < 500 ? 5.2 : 7;
+  const left = Math.min(longest * letter + 16, width * 0.4);
   const cell = (width - left - 90) / chart.columns.length;
   const texts = chart.values.map((row) => row.map((value) => (value === null ? "" : value.toFixed(cell > 52 ? 2 : cell > 30 ? 1 : 0))));
   const said = chart.values.map((row, r) => row.map((value, c) => {
@@ -196,7 +201,10 @@ function drawMap(chart, width) {
     xaxis: axis(chart.column_label, {
       type: "category", showgrid: false, range: [-0.5, chart.columns.length - 0.5], tickangle: longColumns > 4 && cell < 8 * longColumns ? -60 : 0,
     }),
-    yaxis: axis("", { type: "category", range: [chart.rows.length - 0.5, -0.5], showgrid: false, automargin: false, tickfont: { size: width < 500 ? 9 : 12 } }),
+    yaxis: axis("", {
+      tickmode: "array", tickvals: chart.rows, ticktext: chart.rows.map((name) => escaped(short(name, (left - 14) / letter))),
+      type: "category", range: [chart.rows.length - 0.5, -0.5], showgrid: false, automargin: false, tickfont: { size: width < 500 ? 9 : 12 },
+    }),
   };
   if (longColumns <= 4) { layout.margin.b = 56; layout.height = height + 72; }
   if (some(chart.marks) && chart.mark_style === "dot") {
