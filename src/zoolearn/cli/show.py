@@ -73,7 +73,7 @@ def sparkline(values: Sequence[float]) -> str:
     """Numbers as a row of bars, the lowest and the highest filling the range.
 
     >>> sparkline([0.5, 0.75, 1.0])
-    '▁▄█'
+    '▁▅█'
     """
     low, high = min(values, default=0.0), max(values, default=0.0)
     span = (high - low) or 1.0
