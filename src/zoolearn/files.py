@@ -182,6 +182,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Deletes what an interrupted `replacing` left behind."""
-    for part in folder.rglob(".*.part"):
-        part.unlink(missing_ok=True)
+    """Deletes what an interrupted `replacing` left behind, and safetensors when it was writing for it."""
+    for pattern in (".*.part", ".tmp*"):
+        for part in folder.rglob(pattern):
+            part.unlink(missing_ok=True)
