@@ -143,6 +143,14 @@ def test_coresets_are_learned_by_a_copy_when_asked_and_counted(shared):
     assert torch.equal(learner.predict_proba(tasks[0].test.x, "one"), answers)
 
 
+def test_a_coreset_may_be_learned_for_longer_than_a_task():
+    task = pictures(per_class=20)
+    learners = [show(vcl(coreset_size=8, coreset_epochs=epochs), [task]) for epochs in (0, 2, 5)]
+    same_as_task, two, five = (state(learner.refreshed_for(task.name)) for learner in learners)
+    assert same(same_as_task, two)
+    assert not same(two, five)
+
+
 def test_answers_are_means_of_probabilities_and_weights_have_a_variance_each():
     task = pictures()
     learner = show(vcl(answer_samples=500, first_log_variance=-3.0), [task])
@@ -161,7 +169,8 @@ def test_it_remembers_what_a_restart_without_prior_forgets():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"coreset_size": -1}, {"train_samples": 0}, {"strength": -1.0}, {"prior_variance": 0.0}]
+    "wrong",
+    [{"coreset_size": -1}, {"coreset_epochs": -1}, {"train_samples": 0}, {"strength": -1.0}, {"prior_variance": 0.0}],
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(SettingsError, match=next(iter(wrong))):

@@ -88,6 +88,9 @@ class Vcl(SingleNet):
     coreset: Coreset = field(
         default=random_points, metadata={"help": "how those examples are chosen", "choices": CORESETS}
     )
+    coreset_epochs: int = field(
+        default=0, metadata={"help": "passes over a coreset before an answer; 0: as many as over a task"}
+    )
     strength: float = field(default=1.0, metadata={"help": "weight of the divergence from the prior; 1 is Bayes' rule"})
     prior_variance: float = field(default=1.0, metadata={"help": "of weights that no task has used yet"})
     first_log_variance: float = field(default=-6.0, metadata={"help": "of every new weight when training begins"})
@@ -106,6 +109,8 @@ class Vcl(SingleNet):
 
     def __post_init__(self) -> None:
         check_sizes(coreset_size=self.coreset_size)
+        if self.coreset_epochs < 0:
+            raise SettingsError(f"coreset_epochs is {self.coreset_epochs}; it counts passes, 0 for the recipe's")
         if self.train_samples < 1 or self.answer_samples < 1:
             few = min(self.train_samples, self.answer_samples)
             raise SettingsError(f"train_samples or answer_samples is {few}; they count draws, so 1 or more")
@@ -120,9 +125,11 @@ class Vcl(SingleNet):
         prior = self.prior_of(task, net)
         kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
-            yield from self.fitted(net, rest, cross_entropy, self.episode_seed("likelihood"), self.checkpoints)
+            yield from self.fitted(
+                net, rest, cross_entropy, self.episode_seed("likelihood"), checkpoints=self.checkpoints
+            )
         objective = self.objective(rest, prior)
-        loss = yield from self.fitted(net, rest, objective, self.episode_seed(), self.checkpoints)
+        loss = yield from self.fitted(net, rest, objective, self.episode_seed(), checkpoints=self.checkpoints)
         self.net, self.refreshed = net, {}
         self.coresets = self.coresets if kept is None else self.coresets.add(task.name, kept)
         return Episode((task.name,), None, loss)
@@ -162,10 +169,16 @@ class Vcl(SingleNet):
         return loss
 
     def fitted(
-        self, net: Net, task: Task, loss: Loss, seed: int, checkpoints: Checkpoints | None = None
+        self,
+        net: Net,
+        task: Task,
+        loss: Loss,
+        seed: int,
+        epochs: int = 0,
+        checkpoints: Checkpoints | None = None,
     ) -> Generator[Progress, None, float]:
-        """Trains a net on a task; weight decay has no part in it."""
-        recipe = replace(self.recipe, weight_decay=0.0)
+        """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
+        recipe = replace(self.recipe, weight_decay=0.0, epochs=epochs or self.recipe.epochs)
         heads = [task.name]
         return fitting_by(self.optimizer, net, task, recipe, seed=seed, loss=loss, heads=heads, checkpoints=checkpoints)
 
@@ -201,7 +214,7 @@ class Vcl(SingleNet):
             net = deepcopy(posterior).to(self.recipe.torch_device)
             prior = [beliefs(layer) for layer in gaussian_layers(net, task)]
             seed = derive(self.seed, "refresh", self.episode, task)
-            drain(self.fitted(net, known, self.objective(known, prior), seed))
+            drain(self.fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs))
         return net
 
     def knowledge(self) -> Snapshot:
