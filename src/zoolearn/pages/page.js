@@ -174,7 +174,7 @@ function drawMap(chart, width) {
   const letter = width < 500 ? 5.2 : 7;
   const left = Math.min(longest * letter + 16, width * 0.4);
   const cell = (width - left - 90) / chart.columns.length;
-  const texts = chart.values.map((row) => row.map((value) => (value === null ? "" : value.toFixed(cell > 52 ? 2 : cell > 30 ? 1 : 0))));
+  const texts = chart.values.map((row) => row.map((value) => (value === null ? "" : value.toFixed(cell > 52 ? 2 : cell > 30 ? 1 : 0).replace(/^-(0(\.0*)?)$/, "$1"))));
   const said = chart.values.map((row, r) => row.map((value, c) => {
     if (value === null) return "";
     const parts = [`<b>${escaped(chart.rows[r])}</b>, ${escaped(chart.column_label)} ${escaped(chart.columns[c])}`];

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -97,7 +98,7 @@ def _identity(results: Results) -> str:
 
 def _without_seeds(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
     """What a run is beside its seeds. Settings that came later have their defaults in older records."""
-    defaults = METHODS[method]().settings() if method in METHODS else {}
+    defaults = _defaults(method)
     recipe = {**defaults.get("recipe", {}), **settings.get("recipe", {})}
     options = {
         name: value for name, value in (settings.get("benchmark") or {}).items() if f"benchmark.{name}" not in SEEDS
@@ -106,3 +107,8 @@ def _without_seeds(method: str, benchmark: str, settings: Mapping[str, Json]) ->
     return json.dumps(
         [method, benchmark, {name: value for name, value in whole.items() if name != "seed"}], sort_keys=True
     )
+
+
+@cache
+def _defaults(method: str) -> dict[str, Json]:
+    return METHODS[method]().settings() if method in METHODS else {}
