@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
-from tests.toys import TINY, net_for, pictures, same, state
 from torch import nn
 
+from toys import TINY, net_for, pictures, same, state
 from zoolearn.adam import Adam, fitting_by, shorten
 from zoolearn.train import Checkpoints, Recipe, cross_entropy, drain, fit
 

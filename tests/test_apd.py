@@ -11,7 +11,8 @@ from toys import TINY, benchmark, pictures, show
 from zoolearn.additive import AdditiveLayer, objective
 from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
-from zoolearn.nets import lenet_apd, mlp_100, resnet18_s, small_conv
+from zoolearn.nets import mlp_100, resnet18_s, small_conv
+from zoolearn.nets_published import lenet_apd
 from zoolearn.taskweight import TaskNorm, parts
 from zoolearn.train import Batch
 

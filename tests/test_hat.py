@@ -94,6 +94,18 @@ def test_gates_start_every_epoch_undecided_and_end_it_steep():
     assert torch.equal(gate.gates(), gate.eval().gates())
 
 
+def test_a_closed_gate_passes_nothing_but_can_open_again():
+    gate = Gate(3, 400.0, binary=False).train()
+    gate.begin_task()
+    with torch.no_grad():
+        gate.embeddings[0].copy_(torch.tensor([-0.1, 0.0, 0.1]))
+    gates = gate.gates()
+    gates.sum().backward()
+    assert gates.tolist() == [0.0, 0.5, 1.0]
+    assert gate.embeddings[0].grad[0] > 0
+    assert gate.eval().gates()[0] == 0
+
+
 def test_only_units_that_past_tasks_leave_free_count_as_new_use():
     gates = [Gate(4, 400.0, binary=False), Gate(2, 400.0, binary=False)]
     for gate in gates:

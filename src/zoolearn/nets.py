@@ -5,13 +5,14 @@ A backbone is any function `(shape, dropout) -> nn.Module` whose module maps a b
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, one_of
+from zoolearn.nets_published import alexnet_hat, image_size, lenet_apd
 from zoolearn.seeds import derive, global_seed
 
 Shape = tuple[int, ...]
@@ -38,6 +39,7 @@ class Net(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        self.frozen = False
         self.backbone = backbone
         self.shape = tuple(shape)
         self.dropout = dropout
@@ -144,9 +146,15 @@ class Net(nn.Module):
         parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
         return [parameter for parameter in parameters if parameter.requires_grad]
 
+    def train(self, mode: bool = True) -> Self:
+        """Training mode, or with False evaluation mode."""
+        self.frozen = self.frozen and not mode
+        return super().train(mode)
+
     def freeze(self) -> "Net":
         """Fixes the net for good: evaluation mode, no gradients."""
         self.eval()
+        self.frozen = True
         self.requires_grad_(False)
         return self
 
@@ -201,7 +209,7 @@ def small_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
     Pools by 2 (by 3 from 64 pixels on). Images under 22 pixels are padded so that three poolings fit. It drops no units,
     as published. Pooling comes before ReLU: the two commute, and a quarter of the memory is touched.
     """
-    channels, height, width = _image(shape, "small-conv")
+    channels, height, width = image_size(shape, "small-conv")
     side = min(height, width)
     pool = 3 if side >= 64 else 2
     padding = 0 if side >= 22 else 1
@@ -258,7 +266,7 @@ def wrn_16_4(shape: Shape, dropout: float = 0.0) -> nn.Module:
 
     2,747,605 weights with a 5-way head on colour images; a shortcut is convolved only where the width changes.
     """
-    channels, _, _ = _image(shape, "wrn-16-4")
+    channels, _, _ = image_size(shape, "wrn-16-4")
     layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False)]
     width = 16
     for wider, stride in ((64, 1), (128, 2), (256, 2)):
@@ -294,7 +302,7 @@ def resnet18_s(shape: Shape, dropout: float = 0.0) -> nn.Module:
 
     Averages over 4x4 patches, or over the whole map where that is smaller. It drops no units.
     """
-    channels, height, width = _image(shape, "resnet18-s")
+    channels, height, width = image_size(shape, "resnet18-s")
     layers: list[nn.Module] = [
         nn.Conv2d(channels, 20, 3, padding=1, bias=False),
         nn.BatchNorm2d(20),
@@ -334,7 +342,7 @@ def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
     Activation comes before batch-norm, and units are dropped after each batch-norm of a block. The second convolution
     that the published blocks hold but never execute is left out; it counts among their weights, not in their answers.
     """
-    channels, height, width = _image(shape, "resnet18-s-one-conv")
+    channels, height, width = image_size(shape, "resnet18-s-one-conv")
     layers: list[nn.Module] = [
         nn.Conv2d(channels, 20, 3, padding=1, bias=False),
         nn.BatchNorm2d(20),
@@ -362,52 +370,6 @@ class _OneConvBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         out = self.drop(self.norm1(F.relu(self.conv(x))))
         return cast(Tensor, self.drop(self.norm2(F.relu(out + self.shortcut(x)))))
-
-
-def alexnet_hat(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """The AlexNet-like net of HAT (Serra et al., 2018): 6,503,872 weights before the heads on 32x32 colour images.
-
-    Convolutions of 64, 128 and 256 channels (4x4, 3x3, 2x2), each pooled by 2, then two layers of 2048 units. `dropout`
-    is the share dropped after the first two convolutions; the other layers drop 2.5 times as much, so that 0.2 gives the
-    published 0.2 and 0.5. Images under 19 pixels are padded to that.
-    """
-    channels, height, width = _image(shape, "alexnet-hat")
-    later = min(2.5 * dropout, 0.9)
-    rows, columns = max(height, 19), max(width, 19)
-    layers: list[nn.Module] = [nn.ZeroPad2d((0, columns - width, 0, rows - height))]
-    for outputs, kernel, rate in ((64, 4, dropout), (128, 3, dropout), (256, 2, later)):
-        layers += [nn.Conv2d(channels, outputs, kernel), nn.ReLU(inplace=True), nn.Dropout(rate), nn.MaxPool2d(2)]
-        channels, rows, columns = outputs, (rows - kernel + 1) // 2, (columns - kernel + 1) // 2
-    layers.append(nn.Flatten())
-    for inputs in (channels * rows * columns, 2048):
-        layers += [nn.Linear(inputs, 2048), nn.ReLU(inplace=True), nn.Dropout(later)]
-    return nn.Sequential(*layers)
-
-
-def lenet_apd(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """The LeNet of APD and FedWeIT (Yoon et al., 2020 and 2021): 2,986,500 weights and 1,370 biases at 32x32 in colour.
-
-    Two 5x5 convolutions of 20 and 50 channels, each normalised across 9 neighbouring channels and pooled 3x3 in steps
-    of 2, then layers of 800 and 500 units. Images under 4 pixels are padded to that. It drops no units.
-    """
-    channels, height, width = _image(shape, "lenet-apd")
-    rows, columns = max(height, 4), max(width, 4)
-    layers: list[nn.Module] = [nn.ZeroPad2d((0, columns - width, 0, rows - height))]
-    for outputs in (20, 50):
-        layers += [nn.Conv2d(channels, outputs, 5, padding=2), nn.ReLU(inplace=True)]
-        layers += [nn.LocalResponseNorm(9, alpha=1e-3), nn.MaxPool2d(3, 2, ceil_mode=True)]
-        channels, rows, columns = outputs, rows // 2, columns // 2
-    layers.append(nn.Flatten())
-    for inputs, outputs in ((channels * rows * columns, 800), (800, 500)):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers)
-
-
-def _image(shape: Shape, backbone: str) -> tuple[int, int, int]:
-    if len(shape) != 3:
-        raise SettingsError(f"{backbone} takes images, the inputs have shape {shape}; use mlp for features")
-    channels, height, width = shape
-    return channels, height, width
 
 
 BACKBONES: dict[str, Backbone] = {

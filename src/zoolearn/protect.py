@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoolearn.train import Recipe
 

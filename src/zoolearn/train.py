@@ -471,7 +471,7 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: in
         batch_size = 64 if net.convolves and device.type == "cpu" else 256
     if net.head(task).weight.device != device:
         net.to(device)
-    if net.training:
+    if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
     parts = []
     for rows in torch.split(x, batch_size) if len(x) > batch_size else (x,):

@@ -18,7 +18,9 @@ COMMANDS: dict[str, Command] = {
         "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
     ),
     "plot": Command("plot", "plot DIR...", "the same figures as pdf, png or svg files"),
-    "study": Command("study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"),
+    "study": Command(
+        "study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"
+    ),
     "paper": Command("paper", "paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
     "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
     "new": Command("new", "new FOLDER", "an empty zoo for your own tasks; settings chosen once"),

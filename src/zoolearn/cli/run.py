@@ -148,7 +148,7 @@ def _run(name: str, learner: Learner, form: Any, workers: int) -> None:
     out = form.run.out or Path("runs") / f"{name}-{form.benchmark}-seed{learner.seed}"
     done = _episodes_kept(learner, chosen, out)
     if done == len(chosen):
-        console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)")
+        console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)
     elif done:
         console.print(f"continuing {out} after episode {done} of {len(chosen)}")
     events = progress(learner, chosen, out, form.run.checkpoint_every, workers)
@@ -163,7 +163,7 @@ def _run(name: str, learner: Learner, form: Any, workers: int) -> None:
         )
         sys.exit(130)
     print(single_run(results))
-    console.print(f"written to {out}; `zoo report {out.parent}` compares runs")
+    console.print(f"written to {out}; `zoo report {out.parent}` compares runs", soft_wrap=True)
 
 
 def _episodes_kept(learner: Learner, chosen: Benchmark, out: Path) -> int:

@@ -35,7 +35,7 @@ def run_side_by_side(orders: Mapping[str, Order], folder: Path, workers: int, th
     failed = [end for end in ends if isinstance(end, Failed)]
     if done:
         print(text(report([end.result for end in done]), console.width if console.is_terminal else None))
-        console.print(f"written to {folder}, a folder for each run")
+        console.print(f"written to {folder}, a folder for each run", soft_wrap=True)
     for end in failed:
         print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
     if failed:

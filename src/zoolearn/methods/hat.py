@@ -32,6 +32,7 @@ from zoolearn.taskweight import (
 from zoolearn.train import Batch, Progress, cross_entropy, fitting, steps_per_epoch
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
+CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
 LARGEST_EXPONENT = 50.0  # of the cosine in the compensation, as in the authors' code
 
 
@@ -162,16 +163,21 @@ class Gate(PerTask):
     def settled(self, embedding: Tensor) -> Tensor:
         """The gates of a learned task."""
         gates = torch.sigmoid(self.s_max * embedding)
-        return (gates > 0.5).to(gates.dtype) if self.binary else gates
+        return (gates > 0.5).to(gates.dtype) if self.binary else _closed(gates)
 
     def gates(self) -> Tensor:
         """The gates of the task: soft while it trains, settled when it answers."""
         embedding = self.embeddings[self.task]
-        return torch.sigmoid(self.scale * embedding) if self.training else self.settled(embedding)
+        return _closed(torch.sigmoid(self.scale * embedding)) if self.training else self.settled(embedding)
 
     def forward(self, x: Tensor) -> Tensor:
         """The inputs through the gates."""
         return x * self.gates().reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def _closed(gates: Tensor) -> Tensor:
+    """Gates with those that are all but closed at 0; their gradients stay, so that they can open again."""
+    return gates - torch.where(gates < CLOSED, gates, 0.0).detach()
 
 
 class Attention:

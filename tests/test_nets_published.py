@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from zoolearn.errors import SettingsError
-from zoolearn.nets import BACKBONES, Net, alexnet_hat, lenet_apd
+from zoolearn.nets import BACKBONES, Net
+from zoolearn.nets_published import alexnet_hat, lenet_apd
 
 
 def numbers(module, kind=""):
@@ -43,7 +44,10 @@ def test_they_take_any_image_and_nothing_else(name, shape):
 
 
 def test_units_of_the_net_of_apd_are_normalised_across_channels():
-    x = torch.rand(1, 12, 2, 2)
-    norm = next(module for module in lenet_apd((3, 32, 32)) if isinstance(module, nn.LocalResponseNorm))
-    around = sum(x[:, place] ** 2 for place in range(1, 10))  # channel 5 and four on either side
-    assert torch.allclose(norm(x)[:, 5], x[:, 5] / (1 + 0.001 / 9 * around) ** 0.75)
+    norms = [module for module in lenet_apd((3, 32, 32)) if type(module).__name__ == "_NeighbourNorm"]
+    for norm, channels in zip(norms, (20, 50), strict=True):
+        x = 30 * torch.randn(2, channels, 3, 3, generator=torch.Generator().manual_seed(0))
+        around = sum(x[:, place] ** 2 for place in range(1, 10))  # channel 5 and four on either side
+        assert torch.allclose(norm(x)[:, 5], x[:, 5] / (1 + 0.001 / 9 * around) ** 0.75, rtol=1e-5)
+        assert torch.allclose(norm(x), nn.LocalResponseNorm(9, alpha=1e-3)(x), rtol=1e-5)
+    assert not any("band" in name for name in lenet_apd((3, 32, 32)).state_dict())

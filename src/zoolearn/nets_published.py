@@ -1,0 +1,75 @@
+"""Backbones that single methods were published with; `BACKBONES` in nets.py names them with all others."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoolearn.errors import SettingsError
+
+Shape = tuple[int, ...]
+
+
+def alexnet_hat(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """The AlexNet-like net of HAT (Serra et al., 2018): 6,503,872 weights before the heads on 32x32 colour images.
+
+    Convolutions of 64, 128 and 256 channels (4x4, 3x3, 2x2), each pooled by 2, then two layers of 2048 units. `dropout`
+    is the share dropped after the first two convolutions; the other layers drop 2.5 times as much, so that 0.2 gives the
+    published 0.2 and 0.5. Images under 19 pixels are padded to that.
+    """
+    channels, height, width = image_size(shape, "alexnet-hat")
+    later = min(2.5 * dropout, 0.9)
+    rows, columns = max(height, 19), max(width, 19)
+    layers: list[nn.Module] = [nn.ZeroPad2d((0, columns - width, 0, rows - height))]
+    for outputs, kernel, rate in ((64, 4, dropout), (128, 3, dropout), (256, 2, later)):
+        layers += [nn.Conv2d(channels, outputs, kernel), nn.ReLU(inplace=True), nn.Dropout(rate), nn.MaxPool2d(2)]
+        channels, rows, columns = outputs, (rows - kernel + 1) // 2, (columns - kernel + 1) // 2
+    layers.append(nn.Flatten())
+    for inputs in (channels * rows * columns, 2048):
+        layers += [nn.Linear(inputs, 2048), nn.ReLU(inplace=True), nn.Dropout(later)]
+    return nn.Sequential(*layers)
+
+
+def lenet_apd(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """The LeNet of APD and FedWeIT (Yoon et al., 2020 and 2021): 2,986,500 weights and 1,370 biases at 32x32 in colour.
+
+    Two 5x5 convolutions of 20 and 50 channels, each normalised across 9 neighbouring channels and pooled 3x3 in steps
+    of 2, then layers of 800 and 500 units. Images under 4 pixels are padded to that. It drops no units.
+    """
+    channels, height, width = image_size(shape, "lenet-apd")
+    rows, columns = max(height, 4), max(width, 4)
+    layers: list[nn.Module] = [nn.ZeroPad2d((0, columns - width, 0, rows - height))]
+    for outputs in (20, 50):
+        layers += [nn.Conv2d(channels, outputs, 5, padding=2), nn.ReLU(inplace=True)]
+        layers += [_NeighbourNorm(outputs), nn.MaxPool2d(3, 2, ceil_mode=True)]
+        channels, rows, columns = outputs, rows // 2, columns // 2
+    layers.append(nn.Flatten())
+    for inputs, outputs in ((channels * rows * columns, 800), (800, 500)):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers)
+
+
+class _NeighbourNorm(nn.Module):
+    """x / (1 + 0.001/9 * sum of squares over 9 neighbouring channels)^0.75: torch's LocalResponseNorm, in half the time.
+
+    The sum is a 1x1 convolution with a band of ones, and the power two roots.
+    """
+
+    band: Tensor
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        apart = torch.arange(channels)[:, None] - torch.arange(channels)[None, :]
+        band = torch.where(apart.abs() <= 4, 0.001 / 9, 0.0)
+        self.register_buffer("band", band[:, :, None, None], persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        root = (F.conv2d(x * x, self.band) + 1).rsqrt()
+        return x * (root * root.sqrt())
+
+
+def image_size(shape: Shape, backbone: str) -> tuple[int, int, int]:
+    """Channels, height and width of inputs that must be images."""
+    if len(shape) != 3:
+        raise SettingsError(f"{backbone} takes images, the inputs have shape {shape}; use mlp for features")
+    channels, height, width = shape
+    return channels, height, width
