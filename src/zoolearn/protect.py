@@ -18,7 +18,7 @@ class Guard:
 
     Give `fitting` the recipe `undecayed(recipe)`, and call this in `adjust`.
 
-    >>> weight = nn.Parameter(torch.ones(2))
+    >>> weight = torch.nn.Parameter(torch.ones(2))
     >>> weight.grad = torch.ones(2)
     >>> Guard([(weight, torch.tensor([0.0, 1.0]))], weight_decay=0.5)()
     >>> weight.grad.tolist()
