@@ -16,7 +16,7 @@ demo: setup        ## grow a zoo on the embedded digits and compare it with its 
 	$(BIN)/zoo demo
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
