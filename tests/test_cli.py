@@ -132,7 +132,7 @@ def test_the_demo_ends_in_a_table_and_says_what_to_try_next(capsys):
 
 def test_ctrl_c_says_how_to_continue_and_the_same_command_does(tmp_path):
     command = [sys.executable, "-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
-    command += ["--epochs", "30", "--out", str(tmp_path / "run")]
+    command += ["--epochs", "200", "--out", str(tmp_path / "run")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     assert process.stdout is not None
