@@ -19,10 +19,10 @@ from zoolearn.augment import augment
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import load_state, load_tensors, save_tensors
 from zoolearn.nets import Net
-from zoolearn.seeds import derive, generator
+from zoolearn.seeds import derive, generator, seed_generators
 from zoolearn.task import Task
 
-CHUNK_BYTES = 1 << 21  # how much raw data is gathered at once; a chunk is many batches, so its cost is shared
+CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many batches, so its cost is shared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +265,8 @@ class _Training:
 
     def step(self, batch: Batch, lr: float) -> Tensor:
         self.optimizer.param_groups[0]["lr"] = lr
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters:
+            parameter.grad = None
         if self.autocast is None:
             value = self.loss(self.net, batch)
         else:
@@ -275,13 +276,17 @@ class _Training:
         if self.adjust is not None:
             self.scaler.unscale_(self.optimizer)
             self.adjust(self.net, batch)
-        self.scaler.step(self.optimizer)
-        self.scaler.update()
+        if self.scaler.is_enabled():
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
         return value.detach()
 
     def refuse_broken_weights(self, what: str, epoch: int, steps: int) -> None:
         """A last step that explodes shows in no loss any more."""
-        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters):
+        norms = torch.stack(torch._foreach_norm(self.parameters))  # one pass; infinite also where squares overflow
+        if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
 
     def restart_momentum(self) -> None:
@@ -329,7 +334,7 @@ class _RandomState:
 
     def start(self, seed: int) -> None:
         outside = self._get()
-        torch.manual_seed(seed)
+        seed_generators(seed, self.device)
         self.mine = self._get()
         self._set(outside)
 
@@ -473,12 +478,15 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: in
         net.to(device)
     if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
-    parts = []
-    for rows in torch.split(x, batch_size) if len(x) > batch_size else (x,):
-        if recipe.autocast_dtype is None:
-            logits = net(_to_device(rows, device), task)
-        else:
-            with torch.autocast(device.type, recipe.autocast_dtype):
-                logits = net(_to_device(rows, device), task)
-        parts.append(torch.softmax(logits.float(), dim=1))
-    return (parts[0] if len(parts) == 1 else torch.cat(parts)).cpu()
+    if len(x) <= batch_size:
+        return _answers(net, x, task, recipe)
+    return torch.cat([_answers(net, rows, task, recipe) for rows in torch.split(x, batch_size)])
+
+
+def _answers(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
+    device, dtype = recipe.torch_device, recipe.autocast_dtype
+    if device.type == "cpu" and dtype is None:
+        return torch.softmax(net(x, task), dim=1)
+    with torch.autocast(device.type, dtype, enabled=dtype is not None):
+        logits = net(_to_device(x, device), task)
+    return torch.softmax(logits.float(), dim=1).cpu()

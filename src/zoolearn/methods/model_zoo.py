@@ -180,9 +180,10 @@ class ModelZoo(Learner):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The weighted average of the members that know the task."""
         votes = Votes(torch.zeros(()))
-        for member in self.members:
-            if task in member.share:
-                votes.add(probabilities(member.net, x, task, self.recipe), member.share[task])
+        with torch.inference_mode():
+            for member in self.members:
+                if task in member.share:
+                    votes.add(probabilities(member.net, x, task, self.recipe), member.share[task])
         return votes.mean
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
