@@ -18,7 +18,7 @@ from benchmarks.timing import ratio, stopwatch, take_turns
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.nets import mlp, small_conv
-from zoolearn.pergrad import batched
+from zoolearn.parts.pergrad import batched
 from zoolearn.task import Benchmark
 from zoolearn.train import Recipe
 

@@ -8,12 +8,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import TINY, benchmark, pictures, show
-from zoolearn.additive import AdditiveLayer, objective
 from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
 from zoolearn.nets_published import lenet_apd
-from zoolearn.taskweight import TaskNorm, parts
+from zoolearn.parts.additive import AdditiveLayer, objective
+from zoolearn.parts.taskweight import TaskNorm, parts
 from zoolearn.train import Batch
 
 RECIPE = replace(TINY, epochs=4, lr=0.01, augment="no", dropout=0.0)

@@ -21,6 +21,7 @@ TIERS = (
     ("nets",),
     ("augment", "train"),
     ("learner",),
+    ("parts",),
     ("methods",),
     ("metrics", "results"),
     ("store",),

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from toys import net_for, pictures, state
-from zoolearn.curvature import gauss_newton_diagonal
-from zoolearn.flat import Flat
 from zoolearn.nets import mlp_100, small_conv
-from zoolearn.pergrad import exact
+from zoolearn.parts.curvature import gauss_newton_diagonal
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.pergrad import exact
 
 
 def by_hand(net, task, flat, x):

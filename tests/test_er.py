@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.er import Er, Rehearsal
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import Net, mlp_100
-from zoolearn.reservoir import Reservoir
+from zoolearn.parts.reservoir import Reservoir
 from zoolearn.train import Batch
 
 

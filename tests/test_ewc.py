@@ -8,12 +8,12 @@ import torch
 
 from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
-from zoolearn.importance import JOINS, Spring, separate
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp_100
-from zoolearn.pergrad import FISHERS, batched
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.importance import JOINS, Spring, separate
+from zoolearn.parts.pergrad import FISHERS, batched
 
 
 def ewc(**settings: Any) -> Ewc:

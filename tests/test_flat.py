@@ -1,8 +1,8 @@
 import torch
 from torch import nn
 
-from zoolearn.flat import Flat
 from zoolearn.nets import Net, small_conv
+from zoolearn.parts.flat import Flat
 
 
 def two_headed():

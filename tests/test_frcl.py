@@ -7,7 +7,6 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from toys import TINY, benchmark, net_for, pictures, row_set, show, state, with_norm
-from zoolearn import gp
 from zoolearn.errors import SettingsError
 from zoolearn.methods.frcl import (
     Frcl,
@@ -19,6 +18,7 @@ from zoolearn.methods.frcl import (
     with_one,
 )
 from zoolearn.nets import mlp_100
+from zoolearn.parts import gp
 from zoolearn.seeds import generator
 from zoolearn.train import Batch
 

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from toys import TINY, benchmark, net_for, pictures, row_set, show, with_norm
-from zoolearn import gp
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
 from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, highest, uncertain
 from zoolearn.nets import mlp_100
+from zoolearn.parts import gp
+from zoolearn.parts.flat import Flat
 from zoolearn.task import Examples, Task
 
 

@@ -7,7 +7,8 @@ from torch.distributions import Normal, kl_divergence
 
 from toys import net_for, pictures
 from zoolearn.errors import SettingsError
-from zoolearn.gaussian import (
+from zoolearn.nets import mlp_100, small_conv
+from zoolearn.parts.gaussian import (
     GaussianLinear,
     common_noise,
     divergence,
@@ -16,7 +17,6 @@ from zoolearn.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
-from zoolearn.nets import mlp_100, small_conv
 from zoolearn.seeds import generator
 
 

@@ -10,7 +10,7 @@ from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods.hat import Gate, Hat, compensation, freedom, new_use, scale_at, with_gates
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
-from zoolearn.taskweight import LAYERS, TaskNorm, parts
+from zoolearn.parts.taskweight import LAYERS, TaskNorm, parts
 from zoolearn.train import Recipe
 
 HARSH = replace(TINY, epochs=4, momentum=0.9, weight_decay=0.05)  # what must not move protected weights

@@ -9,9 +9,9 @@ from torch import nn
 
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
-from zoolearn.memory import Memory
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
 from zoolearn.methods.single_net import FineTune
+from zoolearn.parts.memory import Memory
 
 TASKS = benchmark(3).tasks
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from zoolearn.errors import SettingsError
-from zoolearn.memory import Memory, check_sizes
+from zoolearn.parts.memory import Memory, check_sizes
 from zoolearn.task import Examples, Task
 
 

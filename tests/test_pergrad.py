@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from toys import blobs, net_for, pictures, same, state, with_norm
-from zoolearn.flat import Flat
 from zoolearn.nets import Net, Shape, small_conv
-from zoolearn.pergrad import FISHERS, batched, exact, log_likelihood, logit, observed, sample_gradients, sampled
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.pergrad import FISHERS, batched, exact, log_likelihood, logit, observed, sample_gradients, sampled
 from zoolearn.task import Examples, Task
 
 

@@ -11,7 +11,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.progressive import LATERALS, Progressive, Shortcut
 from zoolearn.nets import Net, mlp, mlp_100, resnet18_s, resnet18_s_one_conv, small_conv, wrn_16_4
 from zoolearn.nets_published import lenet_apd
-from zoolearn.taskweight import Norm
+from zoolearn.parts.taskweight import Norm
 
 HARSH = replace(TINY, momentum=0.9, weight_decay=0.1, dropout=0.3)
 BOTH = pytest.mark.parametrize("lateral", LATERALS.values(), ids=LATERALS)

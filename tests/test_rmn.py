@@ -10,7 +10,7 @@ from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
-from zoolearn.taskweight import TaskNorm, begin_task, parts
+from zoolearn.parts.taskweight import TaskNorm, begin_task, parts
 from zoolearn.train import Recipe
 
 HARSH = replace(TINY, epochs=3, momentum=0.9, weight_decay=0.05)

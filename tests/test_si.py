@@ -9,10 +9,10 @@ import torch
 from test_pergrad import with_idle
 from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
 from zoolearn.methods.si import Path, Si
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp_100
+from zoolearn.parts.flat import Flat
 from zoolearn.train import Recipe
 
 

@@ -15,8 +15,8 @@ from zoolearn.methods.hat import Hat
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
 from zoolearn.nets import Net, tabular
-from zoolearn.protect import Guard
-from zoolearn.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
+from zoolearn.parts.protect import Guard
+from zoolearn.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
 from zoolearn.train import Checkpoints
 
 TASKS = benchmark(3).tasks

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
-from zoolearn.adam import fitting_by
 from zoolearn.errors import SettingsError
-from zoolearn.gaussian import divergence, gaussian_layers
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets import mlp_100, small_conv
+from zoolearn.parts.adam import fitting_by
+from zoolearn.parts.gaussian import divergence, gaussian_layers
 from zoolearn.task import Examples, Task
 from zoolearn.train import Batch, cross_entropy, drain
 

@@ -285,7 +285,9 @@ class _Training:
 
     def refuse_broken_weights(self, what: str, epoch: int, steps: int) -> None:
         """A last step that explodes shows in no loss any more."""
-        norms = torch.stack(torch._foreach_norm(self.parameters))  # one pass; infinite also where squares overflow
+        norms = torch.stack(
+            torch._foreach_norm([part.detach() for part in self.parameters])
+        )  # one pass; infinite also where squares overflow
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Snapshot
-from zoolearn.memory import Memory, Per, check_sizes, refuse_single_rows
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.memory import Memory, Per, check_sizes, refuse_single_rows
 from zoolearn.seeds import derive
 from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, cross_entropy, fitting

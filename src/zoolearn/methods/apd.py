@@ -3,13 +3,13 @@
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zoolearn.additive import AdditiveLayer, additive, check_strengths, fitted
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.additive import AdditiveLayer, additive, check_strengths, fitted
+from zoolearn.parts.taskweight import Layer, begin_task, rebuilt, refuse_shared_head
 from zoolearn.task import Task
-from zoolearn.taskweight import Layer, begin_task, rebuilt, refuse_shared_head
 from zoolearn.train import Progress
 
 

@@ -11,7 +11,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.reservoir import Reservoir
+from zoolearn.parts.reservoir import Reservoir
 from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, cross_entropy, fitting
 

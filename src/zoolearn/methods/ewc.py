@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
-from zoolearn.importance import JOINS, Join, Spring, online
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.pergrad import FISHERS, Fisher, exact
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.importance import JOINS, Join, Spring, online
+from zoolearn.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.seeds import generator
 from zoolearn.task import Examples, Task
 from zoolearn.train import Progress, fitting

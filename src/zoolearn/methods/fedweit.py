@@ -8,13 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoolearn.additive import AdditiveLayer, additive, check_strengths, fitted
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.additive import AdditiveLayer, additive, check_strengths, fitted
+from zoolearn.parts.taskweight import Layer, begin_task, end_task, parts, rebuilt, refuse_shared_head
 from zoolearn.task import Task
-from zoolearn.taskweight import Layer, begin_task, end_task, parts, rebuilt, refuse_shared_head
 from zoolearn.train import Progress
 
 Base = Literal["all", "last"]

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn import gp
-from zoolearn.adam import Optimizer, fitting_by
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import BACKBONES, Backbone, Net, backbone_name, mlp
-from zoolearn.pergrad import evaluating
+from zoolearn.parts import gp
+from zoolearn.parts.adam import Optimizer, fitting_by
+from zoolearn.parts.pergrad import evaluating
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Task
 from zoolearn.train import Batch, Loss, Progress

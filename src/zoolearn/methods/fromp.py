@@ -9,16 +9,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from zoolearn import gp
-from zoolearn.adam import Optimizer, fitting_by
-from zoolearn.curvature import gauss_newton_diagonal
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.memory import Memory, check_sizes
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.pergrad import CHUNK_BYTES, evaluating, sample_gradients
+from zoolearn.parts import gp
+from zoolearn.parts.adam import Optimizer, fitting_by
+from zoolearn.parts.curvature import gauss_newton_diagonal
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.memory import Memory, check_sizes
+from zoolearn.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.seeds import generator
 from zoolearn.task import Examples, Task
 from zoolearn.train import Batch, Loss, Progress, cross_entropy, probabilities

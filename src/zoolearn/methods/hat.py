@@ -12,9 +12,8 @@ from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net, backbone_name
-from zoolearn.protect import Guard, undecayed
-from zoolearn.task import Task
-from zoolearn.taskweight import (
+from zoolearn.parts.protect import Guard, undecayed
+from zoolearn.parts.taskweight import (
     LAYERS,
     Layer,
     Norm,
@@ -29,6 +28,7 @@ from zoolearn.taskweight import (
     replace_modules,
     sequence,
 )
+from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, cross_entropy, fitting, steps_per_epoch
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again

@@ -13,9 +13,9 @@ from torch.func import functional_call
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.memory import Memory, Per, check_sizes
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.memory import Memory, Per, check_sizes
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Task
 from zoolearn.train import Batch, Loss, Progress, Recipe, cross_entropy, fitting

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.pergrad import logit, sample_gradients
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.pergrad import logit, sample_gradients
 from zoolearn.seeds import generator
 from zoolearn.task import Examples, Task
 from zoolearn.train import Progress, fitting

@@ -12,8 +12,8 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot
 from zoolearn.nets import Backbone, Net, Shape, backbone_name
+from zoolearn.parts.taskweight import Norm, sequence
 from zoolearn.task import Task
-from zoolearn.taskweight import Norm, sequence
 from zoolearn.train import Progress, fitting, probabilities
 
 

@@ -8,16 +8,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoolearn.adam import Adam
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot, check_share
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.protect import Guard, undecayed
-from zoolearn.seeds import derive, global_seed
-from zoolearn.task import Task
-from zoolearn.taskweight import (
+from zoolearn.parts.adam import Adam
+from zoolearn.parts.protect import Guard, undecayed
+from zoolearn.parts.taskweight import (
     LAYERS,
     Layer,
     Norm,
@@ -32,6 +30,8 @@ from zoolearn.taskweight import (
     replace_modules,
     sequence,
 )
+from zoolearn.seeds import derive, global_seed
+from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, Recipe, cross_entropy, fitting, steps_per_epoch
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number

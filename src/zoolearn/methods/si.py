@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
-from zoolearn.importance import Spring
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.importance import Spring
 from zoolearn.task import Task
 from zoolearn.train import Progress, fitting
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
-from zoolearn.flat import Flat
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.flat import Flat
 from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, fitting
 

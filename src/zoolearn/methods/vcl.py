@@ -9,10 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.adam import Optimizer, fitting_by
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
-from zoolearn.gaussian import (
+from zoolearn.learner import Episode, Snapshot
+from zoolearn.methods.single_net import SingleNet, part_of
+from zoolearn.nets import BACKBONES, Backbone, Net, mlp
+from zoolearn.parts.adam import Optimizer, fitting_by
+from zoolearn.parts.gaussian import (
     Distribution,
     GaussianLinear,
     common_noise,
@@ -22,10 +25,7 @@ from zoolearn.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.memory import Memory, check_sizes
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import BACKBONES, Backbone, Net, mlp
+from zoolearn.parts.memory import Memory, check_sizes
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Examples, Task
 from zoolearn.train import Batch, Checkpoints, Loss, Progress, cross_entropy, drain

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
-from zoolearn.flat import Flat
 from zoolearn.nets import Net
+from zoolearn.parts.flat import Flat
 from zoolearn.seeds import generator
 from zoolearn.task import Examples
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Generator
 import torch
 from torch import Tensor, nn
 
-from zoolearn.adam import fitting_by
 from zoolearn.errors import SettingsError
 from zoolearn.nets import Net
+from zoolearn.parts.adam import fitting_by
+from zoolearn.parts.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
 from zoolearn.task import Task
-from zoolearn.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
 from zoolearn.train import Batch, Checkpoints, Loss, Progress, Recipe, cross_entropy
 
 OWNED = ("mask", "correction", "shift")

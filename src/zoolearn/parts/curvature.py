@@ -6,9 +6,9 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor, nn
 
-from zoolearn.flat import Flat
 from zoolearn.nets import Net
-from zoolearn.pergrad import evaluating, exact
+from zoolearn.parts.flat import Flat
+from zoolearn.parts.pergrad import evaluating, exact
 from zoolearn.task import Examples
 
 Trace = list[tuple[nn.Linear, Tensor, Tensor]]  # every call of a linear layer: its inputs and its outputs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.flat import Flat
+from zoolearn.parts.flat import Flat
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from zoolearn.flat import Flat
 from zoolearn.nets import Net
+from zoolearn.parts.flat import Flat
 from zoolearn.task import Task
 from zoolearn.train import Checkpoints, Loss, Progress, Recipe, fitting
 
