@@ -286,6 +286,21 @@ def test_order_number_of_tasks_and_samples_combine():
     assert torch.equal(part[0].test.x, whole[0].test.x)
 
 
+def test_the_tasks_after_those_that_settings_were_chosen_on():
+    whole = benchmark("split-digits", order_seed=3)
+    rest = benchmark("split-digits", order_seed=3, after_tasks=2)
+    assert [task.name for task in rest] == [task.name for task in whole][2:]
+    assert rest.options == {"order_seed": 3, "after_tasks": 2}
+
+
+def test_a_stream_of_any_length(tmp_path):
+    write_mnist(tmp_path)
+    longer = benchmark("permuted-mnist", tmp_path, tasks=7, after_tasks=3)
+    assert [task.name for task in longer] == ["permuted-3", "permuted-4", "permuted-5", "permuted-6"]
+    assert longer.options == {"tasks": 7, "after_tasks": 3}
+    assert torch.equal(longer[0].test.x, benchmark("permuted-mnist", tmp_path)[3].test.x)
+
+
 def test_seeds_choose_order_and_samples():
     orders = {tuple(task.name for task in benchmark("split-digits", order_seed=seed)) for seed in range(5)}
     assert len(orders) > 1
@@ -298,7 +313,13 @@ def test_seeds_choose_order_and_samples():
     [
         ({"samples_per_class": 0}, "samples_per_class is 0; give at least 1, or leave it out for all"),
         ({"first_tasks": -1}, "first_tasks is -1; give at least 1, or leave it out for all"),
-        ({"first_tasks": 6}, "first_tasks is 6, but split-digits has 5 tasks"),
+        ({"first_tasks": 6}, "first_tasks is 6, but split-digits has 5 tasks; give at most 5"),
+        ({"after_tasks": 5}, "after_tasks is 5, but split-digits has 5 tasks; give at most 4"),
+        ({"first_tasks": 2, "after_tasks": 2}, "after_tasks is 2, but split-digits has 5 tasks; give at most 1"),
+        (
+            {"tasks": 7},
+            "split-digits always has the same tasks, so tasks=7 cannot be; permuted-mnist can have any number",
+        ),
     ],
 )
 def test_impossible_settings_are_named(settings, message):

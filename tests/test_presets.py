@@ -1,8 +1,9 @@
 from dataclasses import fields
+from inspect import signature
 
 import pytest
 
-from zoolearn.benchmarks import BENCHMARKS
+from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.methods import METHODS
@@ -15,6 +16,7 @@ def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
     assert preset.benchmark in BENCHMARKS
     method = METHODS[preset.method]
     assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
+    assert preset.tasks.keys() <= set(signature(benchmark).parameters)
     learner = method.from_settings({**preset.learner, "recipe": dict(preset.recipe)})
     assert learner.settings()["recipe"] == {**learner_recipe(), **preset.recipe}
 
@@ -34,14 +36,16 @@ def test_an_unknown_preset_is_corrected():
 
 
 def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
-    preset = Preset("toy", "isolated", "split-digits", "1", "us", {"backbone": "mlp-100"}, {"epochs": 1, "lr": 0.5})
+    learner, recipe = {"backbone": "mlp-100"}, {"epochs": 1, "lr": 0.5}
+    preset = Preset("toy", "isolated", "split-digits", "1", "us", learner, recipe, {"after_tasks": 2, "order_seed": 1})
     monkeypatch.setattr("zoolearn.presets.PRESETS", (preset,))
-    words = ["run", "isolated", "split-digits", "--first-tasks", "1", "--preset", "toy", "--lr", "0.25"]
+    words = ["run", "isolated", "split-digits", "--first-tasks", "3", "--preset", "toy", "--lr", "0.25"]
     main([*words, "--out", str(tmp_path)])
     from zoolearn.results import Results
 
     settings = Results.load(tmp_path).settings
     assert (settings["backbone"], settings["recipe"]["epochs"], settings["recipe"]["lr"]) == ("mlp-100", 1, 0.25)
+    assert settings["benchmark"] == {"order_seed": 1, "first_tasks": 3, "after_tasks": 2}
 
 
 def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeypatch):

@@ -5,6 +5,7 @@ permuted pixels (they have no neighbours) and for the 8x8 digits (a shift by 4 m
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from math import cos, radians, sin
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def split_digits(data: Data = None) -> Benchmark:
     return _split("split-digits", datasets.digits(), 2, ())
 
 
-BENCHMARKS: dict[str, Callable[[Data], Benchmark]] = {
+BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "rotated-mnist": rotated_mnist,
     "permuted-mnist": permuted_mnist,
     "split-mnist": split_mnist,
@@ -105,26 +106,49 @@ def benchmark(
     samples_per_class: int | None = None,
     samples_seed: int = 0,
     order_seed: int | None = None,
+    tasks: int | None = None,
     first_tasks: int | None = None,
+    after_tasks: int | None = None,
 ) -> Benchmark:
-    """A benchmark by name; its tasks shuffled, cut to the first few, and their training data thinned, as asked.
+    """A benchmark by name; its tasks shuffled, cut to the first or the last ones, and their training data thinned, as asked.
+
+    `tasks` makes a stream that can have any number of tasks so long. `after_tasks` leaves out the first ones: those that
+    settings were chosen on, where they are judged on the others.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
     """
     if name not in BENCHMARKS:
         raise SettingsError(one_of("benchmark", name, BENCHMARKS))
-    for setting, value in (("samples_per_class", samples_per_class), ("first_tasks", first_tasks)):
+    counts = {"samples_per_class": samples_per_class, "first_tasks": first_tasks, "after_tasks": after_tasks}
+    for setting, value in counts.items():
         if value is not None and value < 1:
             raise SettingsError(f"{setting} is {value}; give at least 1, or leave it out for all")
-    chosen = BENCHMARKS[name](data)
+    chosen = BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
     if order_seed is not None:
         chosen = chosen.shuffled(order_seed)
+    for setting, value, most in (
+        ("first_tasks", first_tasks, len(chosen)),
+        ("after_tasks", after_tasks, (first_tasks or len(chosen)) - 1),
+    ):
+        if value is not None and value > most:
+            raise SettingsError(f"{setting} is {value}, but {name} has {len(chosen)} tasks; give at most {most}")
     if first_tasks is not None:
-        if first_tasks > len(chosen):
-            raise SettingsError(f"first_tasks is {first_tasks}, but {name} has {len(chosen)} tasks")
         chosen = chosen[:first_tasks]
+    if after_tasks is not None:
+        chosen = chosen[after_tasks:]
     return chosen if samples_per_class is None else chosen.sample(samples_per_class, samples_seed)
+
+
+def _stream(name: str, data: Data, tasks: int) -> Benchmark:
+    """A benchmark that can have any number of tasks, with so many."""
+    endless = [known for known, make in BENCHMARKS.items() if "tasks" in signature(make).parameters]
+    if name not in endless:
+        raise SettingsError(
+            f"{name} always has the same tasks, so tasks={tasks} cannot be; {' and '.join(endless)} can have any number"
+        )
+    made = BENCHMARKS[name](data, tasks=tasks)
+    return Benchmark(made.name, made.tasks, {**made.options, "tasks": tasks})
 
 
 def rotate(examples: Examples, angle: float) -> Examples:

@@ -205,7 +205,12 @@ class Benchmark:
         if isinstance(place, int):
             return self.tasks[place]
         first, last, stride = place.indices(len(self.tasks))
-        options = {"first_tasks": last} if (first, stride) == (0, 1) else {"from": first, "to": last, "stride": stride}
+        if (first, stride) == (0, 1):
+            options = {"first_tasks": last}
+        elif (last, stride) == (len(self.tasks), 1):
+            options = {"after_tasks": first}
+        else:
+            options = {"from": first, "to": last, "stride": stride}
         return Benchmark(self.name, self.tasks[place], {**self.options, **options})
 
     def sample(self, per_class: int, seed: int = 0) -> "Benchmark":

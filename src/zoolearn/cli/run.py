@@ -70,7 +70,11 @@ class BenchmarkOptions:
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
     order_seed: Annotated[int | None, optional("SEED", "shuffle the tasks with this seed", "as listed")] = None
+    tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
+    after_tasks: Annotated[
+        int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
+    ] = None
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -131,7 +135,11 @@ def _form(method: type, preset: Preset | None = None) -> type:
         [
             ("benchmark", Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help=names)]),
             ("run", RunOptions, field(default_factory=RunOptions)),
-            ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
+            (
+                "tasks",
+                BenchmarkOptions,
+                field(default_factory=lambda: BenchmarkOptions(**(preset.tasks if preset else {}))),
+            ),
             ("learner", learner, field(default_factory=learner)),
             ("recipe", recipe, field(default_factory=recipe)),
         ],
