@@ -5,7 +5,7 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("train-loop", "whole-run", "growth", "prediction", "input-pipeline", "workers", "peers", "start-up")
+NAMES = ("train-loop", "methods", "whole-run", "growth", "prediction", "input-pipeline", "workers", "peers", "start-up")
 
 
 def main() -> None:

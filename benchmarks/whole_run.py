@@ -20,7 +20,7 @@ from zoolearn.train import Recipe
 
 def measure(*, quick: bool) -> list[Table]:
     """Model Zoo and Isolated with small-conv on a made-up stream of 20 tasks of 32x32 colour images."""
-    tasks = stream(5 if quick else 20, (3, 32, 32), 80, 16)
+    tasks = stream(5 if quick else 20, (3, 32, 32), 160, 32)
     table = Table(
         f"{len(tasks)} tasks, small-conv, batch 16",
         ["method", "run / (bare training + least evaluation)", "bar", "rows evaluated / least", "bar "],
