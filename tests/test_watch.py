@@ -12,8 +12,10 @@ from zoolearn.cli import main
 from zoolearn.cli.watch import view
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import mlp
+from zoolearn.pulse import FILE, Pulse, felt
 from zoolearn.results import Results
 from zoolearn.runs import progress
+from zoolearn.train import Progress
 from zoolearn.watch import Sight, find_folders, look, sights
 
 
@@ -59,15 +61,35 @@ def test_a_process_of_another_machine_is_taken_at_its_word(left):
     assert not look(left).running
 
 
-def test_a_checkpoint_tells_the_epoch_under_way(tmp_path):
-    run = progress(ModelZoo(backbone=mlp, recipe=toys.TINY), toys.benchmark(2), tmp_path, checkpoint_every=1)
-    for _ in run:
-        if list((tmp_path / "checkpoints").glob("*.safetensors")):
-            break
+def test_the_training_under_way_tells_its_step_and_loss(tmp_path):
+    run = progress(ModelZoo(backbone=mlp, recipe=toys.TINY), toys.benchmark(2), tmp_path)
+    event = next(run)
     sight = look(tmp_path)
+    assert sight.training == event
+    assert (sight.loss, sight.training.epoch, sight.training.epochs) == (event.loss, 1, 2)
     run.close()
-    assert sight.epochs == (1, 2)
-    assert sight.loss is not None
+    assert look(tmp_path).training is None
+
+
+def test_a_beat_that_cannot_be_read_or_written_is_no_beat(tmp_path):
+    (tmp_path / FILE).write_text('{"step": 1')
+    assert felt(tmp_path) is None
+    (tmp_path / FILE).write_text("[]")
+    assert felt(tmp_path) is None
+    pulse = Pulse(tmp_path / "gone")
+    pulse.beat(Progress("task", 1, 2, 1, 1, 0.5))
+    pulse.stop()
+
+
+def test_a_pulse_beats_at_most_once_a_second(tmp_path, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr("zoolearn.pulse.monotonic", lambda: now)
+    pulse = Pulse(tmp_path)
+    for step, now in ((1, 100.0), (2, 100.5), (3, 101.5)):
+        pulse.beat(Progress("task", step, 9, 1, 1, 0.5))
+        assert felt(tmp_path).step == {100.0: 1, 100.5: 1, 101.5: 3}[now]
+    pulse.stop()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_being_written_is_left_for_the_next_look(left, tmp_path):

@@ -12,6 +12,7 @@ from zoolearn.files import Json, locked
 from zoolearn.learner import Learner, name_of
 from zoolearn.methods import METHODS
 from zoolearn.methods.isolated import Isolated
+from zoolearn.pulse import Pulse
 from zoolearn.results import EpisodeRecord, Results, environment
 from zoolearn.results_file import ResultsFile
 from zoolearn.store import RunFolder
@@ -69,7 +70,12 @@ def progress(
         if out is not None:
             stack.enter_context(locked(Path(out)))
             folder = RunFolder(Path(out))
-        yield from _episodes(learner, benchmark, folder, checkpoint_every, workers)
+        pulse = Pulse(folder.path if folder is not None else None)
+        stack.callback(pulse.stop)
+        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers):
+            if isinstance(event, Progress):
+                pulse.beat(event)
+            yield event
 
 
 def _episodes(

@@ -1,20 +1,19 @@
 """Following runs from outside: what their folders say about how far they are, read and never touched."""
 
-import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from time import time
 
-from safetensors import SafetensorError, safe_open
-
 from zoolearn.errors import StoreError
-from zoolearn.files import INFO, Json
+from zoolearn.files import Json
+from zoolearn.pulse import felt
 from zoolearn.store import RunFolder
+from zoolearn.train import Progress
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,11 @@ class Sight:
     running: bool
     episodes: int
     tasks: int
-    loss: float | None = None  # of the training under way if it has a checkpoint, else of the last episode
+    loss: float | None = None  # of the training under way, else of the last episode
     accuracy: float | None = None  # average over the tasks met
     seconds: float = 0.0  # spent in finished episodes
     seconds_left: float | None = None
-    epochs: tuple[int, int] | None = None  # of the training under way, done and in all
+    training: Progress | None = None  # the one under way
 
     @property
     def state(self) -> str:
@@ -54,13 +53,12 @@ def look(path: Path, now: float | None = None) -> Sight:
     folder = RunFolder(path)
     header = folder.header()
     records = folder.episodes()
-    epochs, loss = _under_way(folder.checkpoints, header["settings"])
     running = _is_running(path)
+    training = felt(path) if running else None
     known: dict[str, float] = {}
     for record in records:
         known |= record["accuracy"]
-    if loss is None and records:
-        loss = records[-1]["loss"]
+    loss = training.loss if training else records[-1]["loss"] if records else None
     return Sight(
         path=path,
         method=header["method"],
@@ -73,7 +71,7 @@ def look(path: Path, now: float | None = None) -> Sight:
         accuracy=fmean(known.values()) if known else None,
         seconds=sum(sum(record["seconds"].values()) for record in records),
         seconds_left=_seconds_left(records, len(header["tasks"]), _since(path, len(records), now) if running else 0.0),
-        epochs=epochs,
+        training=training,
     )
 
 
@@ -94,20 +92,6 @@ def _since(path: Path, episodes: int, now: float | None) -> float:
         return max(0.0, (time() if now is None else now) - file.stat().st_mtime)
     except OSError:
         return 0.0
-
-
-def _under_way(checkpoints: Path, settings: Mapping[str, Json]) -> tuple[tuple[int, int] | None, float | None]:
-    """Epochs and loss of the newest checkpoint, if the run keeps any."""
-    files = sorted(checkpoints.glob("*.safetensors"), key=lambda file: file.stat().st_mtime)
-    if not files:
-        return None, None
-    try:
-        with safe_open(files[-1], framework="np") as file:
-            metadata = file.metadata() or {}
-        info = json.loads(metadata[INFO])
-        return (int(info["epochs"]), int(settings["recipe"]["epochs"])), float(info["loss"])
-    except (OSError, KeyError, ValueError, SafetensorError):  # replaced or removed while we looked
-        return None, None
 
 
 def _is_running(path: Path) -> bool:

@@ -65,7 +65,7 @@ def view(seen: Sequence[Sight], width: int = 120) -> Group:
         " ": lambda sight: ProgressBar(total=sight.tasks, completed=_done(sight), width=16),
         "state": lambda sight: Text(sight.state, STYLES[sight.state]),
         "tasks": lambda sight: f"{sight.episodes}/{sight.tasks}",
-        "epoch": lambda sight: f"{sight.epochs[0]}/{sight.epochs[1]}" if sight.epochs else "",
+        "epoch": lambda sight: f"{sight.training.epoch}/{sight.training.epochs}" if sight.training else "",
         "loss": lambda sight: "" if sight.loss is None else f"{sight.loss:.3f}",
         "accuracy": lambda sight: "" if sight.accuracy is None else f"{100 * sight.accuracy:.2f} %",
         "spent": lambda sight: duration(sight.seconds),
@@ -73,7 +73,7 @@ def view(seen: Sequence[Sight], width: int = 120) -> Group:
     }
     if width < WIDE:
         del columns[" "]
-    if not any(sight.epochs for sight in seen):
+    if not any(sight.training and sight.training.epochs > 1 for sight in seen):
         del columns["epoch"]
     table = Table(box=None, padding=(0, 1), header_style="bold")
     for name in columns:
@@ -96,7 +96,7 @@ def _name(path: Path, above: str) -> str:
 
 
 def _done(sight: Sight) -> float:
-    return sight.episodes + (sight.epochs[0] / sight.epochs[1] if sight.epochs and sight.episodes < sight.tasks else 0)
+    return sight.episodes + (sight.training.step / sight.training.steps if sight.training else 0)
 
 
 def _sum(seen: Sequence[Sight]) -> str:
