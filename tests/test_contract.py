@@ -2,7 +2,7 @@
 
 import random
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
+from zoolearn.beyond.inherit import average, best, last
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
@@ -22,13 +23,28 @@ from zoolearn.train import Recipe, drain
 TOYS = benchmark(3, per_class=8, test_per_class=6)
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")
 
-pytestmark = pytest.mark.parametrize("name", METHODS)
+BEYOND = {
+    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": True},
+    "model-zoo that picks a parent": {"inherit": best, "replay": 0.0},
+    "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
+    "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},
+    "model-zoo that adopts without replay": {"adoption": True, "replay": 0.0, "inherit": last},
+    "model-zoo that weighs votes": {"adoption": True, "replay": 0.5, "trust": 2.0, "held_out": 0.2, "inherit": last},
+}
+SUBJECTS = {**METHODS, **{name: partial(METHODS["model-zoo"], **settings) for name, settings in BEYOND.items()}}
+
+pytestmark = pytest.mark.parametrize("name", SUBJECTS)
+
+
+def kind(name):
+    """The class of a subject."""
+    return METHODS[name] if name in METHODS else METHODS["model-zoo"]
 
 
 @cache
 def learned(name):
     """A learner that has met all toys; for looking at, not for changing."""
-    return show(learner_of(METHODS[name], LEARNING), TOYS)
+    return show(learner_of(SUBJECTS[name], LEARNING), TOYS)
 
 
 def answers(learner, tasks=TOYS):
@@ -71,7 +87,7 @@ def test_asking_changes_nothing_and_an_answer_does_not_depend_on_the_rows_beside
 
 
 def test_the_same_seed_gives_the_same_answers_and_another_seed_others(name):
-    first, again, other = (answers(show(learner_of(METHODS[name], seed=seed), TOYS)) for seed in (0, 0, 1))
+    first, again, other = (answers(show(learner_of(SUBJECTS[name], seed=seed), TOYS)) for seed in (0, 0, 1))
     assert equal(first, again)
     assert not equal(first, other)
 
@@ -80,7 +96,7 @@ def test_learning_and_asking_leave_the_callers_randomness_and_data_alone(name):
     tasks = [pictures("stripes", augment=("crop",)), pictures("dots", 3)]
     before = torch.get_rng_state(), np.random.get_state()[1].tolist(), random.getstate()
     pixels = [(task.train.x.clone(), task.train.y.clone(), task.test.x.clone(), task.test.y.clone()) for task in tasks]
-    learner = show(learner_of(METHODS[name]), tasks)
+    learner = show(learner_of(SUBJECTS[name]), tasks)
     learner.evaluate(tasks)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.random.get_state()[1].tolist() == before[1]
@@ -96,7 +112,7 @@ def test_test_data_has_no_part_in_what_is_learned(name):
         Task(task.name, task.train, Examples(255 - task.test.x[:6], (task.test.y[:6] + 1) % 2), task.classes)
         for task in tasks
     ]
-    learners = [learner_of(METHODS[name]), learner_of(METHODS[name])]
+    learners = [learner_of(SUBJECTS[name]), learner_of(SUBJECTS[name])]
     for learner, shown in zip(learners, (tasks, others), strict=True):
         for place, task in enumerate(shown):
             learner.learn(task)
@@ -107,12 +123,12 @@ def test_test_data_has_no_part_in_what_is_learned(name):
 
 def test_an_abandoned_episode_leaves_no_trace(name):
     first, second, third = TOYS
-    whole = show(learner_of(METHODS[name]), [first, second, third])
-    rehearsal = learner_of(METHODS[name])
+    whole = show(learner_of(SUBJECTS[name]), [first, second, third])
+    rehearsal = learner_of(SUBJECTS[name])
     rehearsal.learn(first)
     steps = sum(1 for _ in rehearsal.learning(second))
     for cut in {min(1, steps), steps}:
-        learner = learner_of(METHODS[name])
+        learner = learner_of(SUBJECTS[name])
         learner.learn(first)
         work = learner.learning(second)
         list(islice(work, cut))
@@ -124,7 +140,7 @@ def test_an_abandoned_episode_leaves_no_trace(name):
 
 def test_float_features_are_learned_too(name):
     tasks = [blobs("near"), blobs("far", classes=3)]
-    learner = show(learner_of(METHODS[name], LEARNING), tasks)
+    learner = show(learner_of(SUBJECTS[name], LEARNING), tasks)
     right = accuracy(learner.predict_proba(tasks[-1].test.x.double().numpy(), "far"), tasks[-1].test.y)
     assert right > 2 / 3
     with pytest.raises(DataError, match="NaN or infinite"):
@@ -135,11 +151,11 @@ def test_an_unknown_task_is_named_with_the_one_that_was_meant(name):
     with pytest.raises(UnknownTask, match="unknown task 'stripe'; did you mean 'stripes'"):
         learned(name).predict_proba(TOYS[0].test.x, "stripe")
     with pytest.raises(UnknownTask, match=r"unknown task 'stripes'.*\(one of: none\)"):
-        learner_of(METHODS[name]).predict_proba(TOYS[0].test.x, "stripes")
+        learner_of(SUBJECTS[name]).predict_proba(TOYS[0].test.x, "stripes")
 
 
 def test_a_task_learned_twice_or_of_another_shape_is_refused_and_nothing_is_lost(name):
-    learner = show(learner_of(METHODS[name]), TOYS[:2])
+    learner = show(learner_of(SUBJECTS[name]), TOYS[:2])
     before = answers(learner, TOYS[:2])
     with pytest.raises(DataError, match="task 'dots' was learned already"):
         learner.learn(TOYS[1])
@@ -162,14 +178,14 @@ def test_inputs_of_another_kind_are_refused_with_what_is_taken(name, x):
 
 
 def test_settings_are_plain_data_that_give_the_learner_back(name):
-    settings = learner_of(METHODS[name], LEARNING, seed=3).settings()
-    again = METHODS[name].from_settings(settings)
+    settings = learner_of(SUBJECTS[name], LEARNING, seed=3).settings()
+    again = kind(name).from_settings(settings)
     assert again.settings() == settings
     assert (again.seed, again.recipe, settings["backbone"]) == (3, LEARNING, "mlp-100")
 
 
 def test_every_setting_says_what_it_is_for(name):
-    silent = [field.name for field in fields(METHODS[name]) if field.init and not field.metadata.get("help")]
+    silent = [field.name for field in fields(kind(name)) if field.init and not field.metadata.get("help")]
     assert silent == ["recipe"]
 
 
@@ -183,7 +199,7 @@ def test_what_is_kept_is_counted(name):
 
 
 def test_a_run_fills_the_lower_triangle_with_test_accuracies(name):
-    learner = learner_of(METHODS[name])
+    learner = learner_of(SUBJECTS[name])
     results = run(learner, TOYS)
     assert results.finished
     assert [len(row) for row in results.accuracy] == [1, 2, 3]
@@ -199,7 +215,7 @@ def test_a_run_fills_the_lower_triangle_with_test_accuracies(name):
 
 def test_a_run_cut_after_any_episode_and_continued_ends_the_same(name, tmp_path):
     def fresh():
-        return learner_of(METHODS[name])
+        return learner_of(SUBJECTS[name])
 
     run(fresh(), TOYS, tmp_path / "whole")
     whole = outcome(tmp_path / "whole")
@@ -216,7 +232,7 @@ def test_a_run_cut_after_any_episode_and_continued_ends_the_same(name, tmp_path)
 
 
 def test_a_saved_learner_predicts_without_any_data(name, tmp_path):
-    learner = learner_of(METHODS[name])
+    learner = learner_of(SUBJECTS[name])
     run(learner, TOYS, tmp_path / "run")
     before = contents(tmp_path / "run")
     again = load(tmp_path / "run")
@@ -228,7 +244,7 @@ def test_a_saved_learner_predicts_without_any_data(name, tmp_path):
 
 
 def test_a_loaded_learner_learns_on_or_says_why_not(name, tmp_path):
-    run(learner_of(METHODS[name]), TOYS[:2], tmp_path / "run")
+    run(learner_of(SUBJECTS[name]), TOYS[:2], tmp_path / "run")
     again = load(tmp_path / "run")
     before = answers(again, TOYS[:2])
     try:
@@ -237,7 +253,7 @@ def test_a_loaded_learner_learns_on_or_says_why_not(name, tmp_path):
         message = str(refusal)
     else:
         message = None
-        assert equal(answers(again), answers(show(learner_of(METHODS[name]), TOYS)))
+        assert equal(answers(again), answers(show(learner_of(SUBJECTS[name]), TOYS)))
     if message is not None:
         assert "is not at hand" in message
         assert "continue" in message
@@ -245,21 +261,21 @@ def test_a_loaded_learner_learns_on_or_says_why_not(name, tmp_path):
 
 
 def test_a_finished_run_answers_at_once_without_training(name, tmp_path, monkeypatch):
-    first = run(learner_of(METHODS[name]), TOYS[:2], tmp_path / "run")
+    first = run(learner_of(SUBJECTS[name]), TOYS[:2], tmp_path / "run")
     before = contents(tmp_path / "run")
 
     def refuse(self, task):
         raise AssertionError("trained again")
         yield
 
-    monkeypatch.setattr(METHODS[name], "absorb", refuse)
-    monkeypatch.setattr(METHODS[name], "finishing", lambda self: refuse(self, None))
-    again = run(learner_of(METHODS[name]), TOYS[:2], tmp_path / "run")
+    monkeypatch.setattr(kind(name), "absorb", refuse)
+    monkeypatch.setattr(kind(name), "finishing", lambda self: refuse(self, None))
+    again = run(learner_of(SUBJECTS[name]), TOYS[:2], tmp_path / "run")
     assert again == first
     assert contents(tmp_path / "run") == before
 
 
 def test_a_benchmark_of_one_task_is_enough(name):
-    results = run(learner_of(METHODS[name], TINY), Benchmark("one", TOYS.tasks[:1]))
+    results = run(learner_of(SUBJECTS[name], TINY), Benchmark("one", TOYS.tasks[:1]))
     assert results.finished
     assert results.accuracy[0][0] is not None

@@ -217,10 +217,13 @@ def check_share(name: str, value: float) -> None:
 
 
 def _plain_settings(settings: Any) -> dict[str, Json]:
+    """Every setting; of those that came later, only what is not the default, so that older records still compare."""
     plain = {}
     for setting in fields(settings):
         if setting.init:
             value = getattr(settings, setting.name)
+            if setting.metadata.get("later") and value == setting.default:
+                continue
             if is_dataclass(value):
                 value = _plain_settings(value)
             elif callable(value):

@@ -100,12 +100,16 @@ def _require(name: str, value: object, holds: bool, wanted: str) -> None:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task."""
+    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task.
+
+    `places` are the rows' numbers through all tasks that are trained on, where that is known.
+    """
 
     x: Tensor
     y: Tensor
     rows: Tensor
     tasks: tuple[str, ...]
+    places: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -411,8 +415,8 @@ def _chunks(
         x, y, rows = (_to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
         if recipe.augments:
             x = _augmented(x, rows, tasks, rng)
-        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows)), strict=True)
-        yield (Batch(inputs, labels, owners, names) for inputs, labels, owners in parts)
+        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), strict=True)
+        yield (Batch(inputs, labels, owners, names, places) for inputs, labels, owners, places in parts)
 
 
 def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator) -> Tensor:
@@ -471,18 +475,33 @@ def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
 
 
 @torch.inference_mode()
-def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: int | None = None) -> Tensor:
-    """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU."""
-    device = recipe.torch_device
-    if batch_size is None:  # on a CPU, the features of 64 images still fit into its cache: a third faster than 256
-        batch_size = 64 if net.convolves and device.type == "cpu" else 256
-    if net.head(task).weight.device != device:
-        net.to(device)
+def probabilities(
+    net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: int | None = None, *, mirror: bool = False
+) -> Tensor:
+    """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU.
+
+    With `mirror`, the mean of those for a picture and for its mirror image.
+    """
+    if batch_size is None:
+        batch_size = _rows_at_once(net, recipe)
+    if net.head(task).weight.device != recipe.torch_device:
+        net.to(recipe.torch_device)
     if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
+    if mirror and x.ndim == 4:
+        parts = [
+            (_answers(net, rows, task, recipe), _answers(net, rows.flip(-1), task, recipe))
+            for rows in torch.split(x, batch_size)
+        ]
+        return torch.cat([(answer + mirrored) / 2 for answer, mirrored in parts])
     if len(x) <= batch_size:
         return _answers(net, x, task, recipe)
     return torch.cat([_answers(net, rows, task, recipe) for rows in torch.split(x, batch_size)])
+
+
+def _rows_at_once(net: Net, recipe: Recipe) -> int:
+    """On a CPU, the features of 64 images still fit into its cache: a third faster than 256."""
+    return 64 if net.convolves and recipe.torch_device.type == "cpu" else 256
 
 
 def _answers(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
@@ -492,3 +511,17 @@ def _answers(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
     with torch.autocast(device.type, dtype, enabled=dtype is not None):
         logits = net(_to_device(x, device), task)
     return torch.softmax(logits.float(), dim=1).cpu()
+
+
+@torch.inference_mode()
+def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
+    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
+    device, dtype = recipe.torch_device, recipe.autocast_dtype
+    net.to(device)
+    if not net.frozen:
+        net.eval()
+    parts = []
+    for rows in torch.split(x, _rows_at_once(net, recipe)):
+        with torch.autocast(device.type, dtype, enabled=dtype is not None):
+            parts.append(net.embed(_to_device(rows, device)).float().cpu())
+    return torch.cat(parts)

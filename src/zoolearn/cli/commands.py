@@ -32,6 +32,7 @@ COMMANDS: dict[str, Command] = {
     "undo": Command("undo", "undo FOLDER", "take the last episode back"),
     "forget": Command("forget", "forget FOLDER NAME", "remove a task for good, with all that was trained on it"),
     "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
+    "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
     "export": Command("export", "export FOLDER NAME", "one file for other programs: onnx or torch"),
     "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
     "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),

@@ -1,6 +1,6 @@
 """Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -26,10 +26,13 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
-def settings_form(settings: type, defaults: Mapping[str, Any] | None = None) -> type:
-    """A dataclass with a field for each setting of a learner or recipe; functions are chosen by name."""
+def settings_form(
+    settings: type, defaults: Mapping[str, Any] | None = None, only: Collection[str] | None = None
+) -> type:
+    """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name."""
     hints = get_type_hints(settings)
     own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
+    own = [setting for setting in own if only is None or setting.name in only]
     given = {name: field(default=value) for name, value in (defaults or {}).items()}
     return make_dataclass(
         settings.__name__, [(s.name, _annotated(s, hints[s.name]), given.get(s.name, _default(s))) for s in own]
@@ -38,13 +41,18 @@ def settings_form(settings: type, defaults: Mapping[str, Any] | None = None) -> 
 
 def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:
     """The learner that filled-in forms of its settings and its recipe describe; what no form asks for is as by default."""
+    return method(recipe=Recipe(**vars(recipe)), **chosen(method, settings))
+
+
+def chosen(method: type[Learner], settings: Any) -> dict[str, Any]:
+    """The settings of a learner that a filled-in form gives, names of functions replaced by the functions."""
     values = {}
     given = vars(settings)
     for setting in fields(method):
         if setting.init and setting.name in given:
             value = given[setting.name]
             values[setting.name] = setting.metadata["choices"][value] if "choices" in setting.metadata else value
-    return method(recipe=Recipe(**vars(recipe)), **values)
+    return values
 
 
 def _annotated(setting: "Field[Any]", hint: Any) -> Any:

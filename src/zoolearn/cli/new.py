@@ -1,7 +1,7 @@
 """`zoo new FOLDER`: an empty zoo, its settings chosen once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,15 +9,15 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError, one_of
-from zoolearn.methods.model_zoo import WEIGH
+from zoolearn.methods.model_zoo import WEIGH, ModelZoo
 from zoolearn.nets import BACKBONES
 from zoolearn.train import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
-from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.settings import BEYOND, ZooSettings
 
 IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.
 
@@ -57,7 +57,9 @@ class NewOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    options = parse(NewOptions, arguments, "zoo new", IDEA)
+    more = settings_form(ModelZoo, only=BEYOND)
+    form = make_dataclass("New", [("beyond", more, field(default_factory=more))], bases=(NewOptions,))
+    options = parse(form, arguments, "zoo new", IDEA)
     console = Console()
     if options.adopt is not None:
         zoo = follow(adopting(options.folder, options.adopt, options.data), console)
@@ -81,6 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         tasks_per_episode=options.tasks_per_episode,
         replay=options.replay,
         weigh=WEIGH[options.weigh],
+        beyond=chosen(ModelZoo, options.beyond),
         side=options.side,
         grey=options.grey,
     )

@@ -39,6 +39,7 @@ class PaperOptions:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
     workers: Annotated[int | None, optional("N", "runs at once", "as many as the cores carry")] = None
     write: Annotated[Path | None, optional("FILE", "write all tables with our numbers as Markdown", "no")] = None
+    beyond: Annotated[Path | None, optional("FILE", "write what goes beyond the paper as Markdown", "no")] = None
     collect: Annotated[Path | None, optional("DIR", "copy the results.json of all finished runs there", "no")] = None
     html: Annotated[Path | None, optional("FILE", "write the page of all runs and studies", "no")] = None
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs what is missing of a table, or writes down what there is."""
     options = parse(PaperOptions, arguments, "zoo paper", "The paper's tables: run what is missing, compare.")
     folders = [path for path in (options.runs or (Path("runs"), Path("results"), options.out)) if path.exists()]
-    if options.list or not (options.table or options.write or options.collect or options.html):
+    if options.list or not (options.table or options.write or options.beyond or options.collect or options.html):
         _list()
     if options.table:
         if options.table not in TABLES:
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str]) -> None:
         folders = [options.collect]
     if options.write is not None:
         _write(options.write, folders)
+    if options.beyond is not None:
+        from zoolearn.paper.beyond import beyond
+
+        save_text(options.beyond, beyond(all_runs(folders)))
     if options.html is not None:
         from zoolearn.cli.report import write_page
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from zoolearn.cli.flags import parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
+from zoolearn.zoo.lineage import drawn
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 12
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
     else:
         console.print(_tasks(zoo))
         console.print(_picture(zoo))
+        if any(member.parents for member in zoo.members):
+            console.print("[bold]lineage[/] (who began with whose backbone)", *drawn(zoo.members), sep="\n")
         console.print(_storage(zoo))
     console.print(_settings(zoo))
 
@@ -91,15 +94,17 @@ def _picture(zoo: Zoo) -> Table:
     )
     for name, task in zoo.tasks.items():
         table.add_row(Text(name), Text("".join(_mark(member, task) for member in zoo.members)))
-    table.add_row("", "[dim]● its own task  ○ replayed  ◌ pruned  · not seen[/]")
+    table.add_row("", "[dim]● its own task  ○ replayed  ∘ adopted  ◌ pruned  · not seen[/]")
     return table
 
 
 def _mark(member: MemberEntry, task: TaskEntry) -> str:
-    if task.name not in member.tasks:
+    if task.name not in member.share and task.name not in member.tasks:
         return "·"
     if not member.speaks_for(task.name):
         return "◌"
+    if task.name not in member.tasks:
+        return "∘"
     return "●" if member.episode == task.episode else "○"
 
 
@@ -127,9 +132,10 @@ def megabytes(size: float) -> str:
 def _settings(zoo: Zoo) -> str:
     settings = zoo.settings
     recipe = settings.recipe
+    more = "".join(f", {name.replace('_', ' ')} {value}" for name, value in settings.beyond.items())
     shape = "x".join(map(str, settings.shape)) if settings.shape else "settled by the first data"
     return (
         f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'open'}, epochs {recipe['epochs'] or 'open'}, "
         f"batch size {recipe['batch_size']}, lr {recipe['lr']:g}, up to {settings.tasks_per_episode} tasks per episode, "
-        f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}"
+        f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}"
     )

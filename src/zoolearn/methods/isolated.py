@@ -3,6 +3,8 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from zoolearn.beyond.inherit import Inherit, nobody
+from zoolearn.beyond.partners import Measure, loss
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo, Weigh, uniform
@@ -18,6 +20,14 @@ class Isolated(ModelZoo):
     tasks_per_episode: int = field(init=False, default=1)
     replay: float = field(init=False, default=0.0)
     weigh: Weigh = field(init=False, default=uniform)
+    inherit: Inherit = field(init=False, default_factory=lambda: nobody)
+    partners: Measure = field(init=False, default_factory=lambda: loss)
+    shrink: float = field(init=False, default=1.0)
+    perturb: float = field(init=False, default=0.0)
+    fit_heads: bool = field(init=False, default=False)
+    adoption: bool = field(init=False, default=False)
+    trust: float = field(init=False, default=0.0)
+    held_out: float = field(init=False, default=0.0)
 
     def seeds(self, episode: int) -> list[int]:
         """The seeds of an episode's trainings (counted from 0); each needs its task and nothing else."""

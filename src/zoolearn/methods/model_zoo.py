@@ -10,13 +10,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoolearn.beyond.held_out import split
+from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
+from zoolearn.beyond.partners import MEASURES, Measure, Partner
+from zoolearn.beyond.partners import loss as loss_of_partner
+from zoolearn.beyond.ridge import FittedHead, fit_head, probe, set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting, probabilities
+from zoolearn.task import Examples, Task
+from zoolearn.train import Progress, feature_rows, fitting, probabilities
+
+PROBED = 500  # training rows of a new task that members are probed on
 
 Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -49,15 +56,52 @@ WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": 
 
 @dataclass(eq=False)
 class Member:
-    """A net, fixed after its episode, and the share of each task's data that it saw: its vote's weight for that task."""
+    """A net, fixed after its episode, and the share of each task's data that it saw: its vote's weight for that task.
+
+    `parents` are the places in the zoo of the members whose backbones it began with, `adopted` the tasks that it was not
+    trained on and answers for nevertheless, through a head that was fitted to its finished features.
+    """
 
     net: Net
     share: dict[str, float]
+    parents: tuple[int, ...] = ()
+    adopted: set[str] = field(default_factory=set)
+
+    def adopt(self, task: str, head: FittedHead, share: float) -> None:
+        """Gives the member a head for a task that it was not trained on."""
+        self.net.add_head(task, len(head.bias))
+        set_head(self.net, task, head)
+        self.net.freeze()
+        self.share[task] = share
+        self.adopted.add(task)
+        self.__dict__.pop("weights", None)
 
     @cached_property
     def weights(self) -> int:
         """Trained numbers of the net."""
         return self.net.weights
+
+
+def heads_part(task: str, members: Mapping[int, Member]) -> Part:
+    """The heads that some members (by their places) were given for a task, as one file."""
+    tensors: dict[str, Tensor] = {}
+    for place, member in members.items():
+        head = member.net.head(task)
+        tensors |= {f"{place}.weight": head.weight, f"{place}.bias": head.bias}
+    return Part(tensors, {"task": task, "share": {str(place): m.share[task] for place, m in members.items()}})
+
+
+def heads_of(part: Part) -> list[tuple[int, FittedHead, float]]:
+    """What `heads_part` wrote: place, head and share."""
+    return [
+        (int(place), FittedHead(part.tensors[f"{place}.weight"], part.tensors[f"{place}.bias"], 0.0), share)
+        for place, share in part.info["share"].items()
+    ]
+
+
+def label_logs(answers: Tensor, labels: Tensor) -> Tensor:
+    """The logarithm of the probability of each row's label."""
+    return answers.gather(1, labels[:, None])[:, 0].double().clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
 @dataclass(eq=False)
@@ -119,6 +163,30 @@ class ModelZoo(Learner):
     weigh: Weigh = field(
         default=boosted, metadata={"help": "how past tasks are weighed from their losses", "choices": WEIGH}
     )
+    inherit: Inherit = field(
+        default=nobody,
+        metadata={"help": "whose backbone a new member begins with", "choices": INHERIT, "later": True},
+    )
+    partners: Measure = field(
+        default=loss_of_partner, metadata={"help": "what past tasks are weighed by", "choices": MEASURES, "later": True}
+    )
+    shrink: float = field(default=1.0, metadata={"help": "inherited weights are multiplied by this", "later": True})
+    perturb: float = field(default=0.0, metadata={"help": "how much of random weights is added", "later": True})
+    fit_heads: bool = field(
+        default=False, metadata={"help": "begin with heads fitted to the inherited features", "later": True}
+    )
+
+    adoption: bool = field(
+        default=False, metadata={"help": "give members heads for tasks that they were not trained on", "later": True}
+    )
+    trust: float = field(
+        default=0.0,
+        metadata={"help": "above 0: a vote counts exp(trust x log-likelihood of held-out rows)", "later": True},
+    )
+    held_out: float = field(
+        default=0.0, metadata={"help": "share of the training rows that is kept for such judgement only", "later": True}
+    )
+    mirror: bool = field(default=False, metadata={"help": "ask about a picture's mirror image too", "later": True})
 
     members: list[Member] = field(init=False, default_factory=list)
     kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)  # the share of each task's data
@@ -129,33 +197,97 @@ class ModelZoo(Learner):
         if self.tasks_per_episode < 1:
             raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
         check_share("replay", self.replay)
+        check_share("held_out", self.held_out)
+        if not 0 <= self.trust < np.inf:
+            raise SettingsError(f"trust is {self.trust}; give 0 (all votes alike) or more")
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Draws past tasks, trains a member on them and on the new task, and counts its votes."""
-        weights = self.past_weights()
+        self._refuse_missing_data()
+        weights = self.past_weights(task)
         drawn = self.draw(weights)
         loss = yield from self.grow([task, *(self.kept[name] for name in drawn)], self.episode_seed())
         if self.replay:
             self.kept[task.name] = task.keep(self.replay, derive(self.seed, "replay"))
+        if self.adoption:
+            self._adopt(task)
         self._count_train_votes([task.name, *drawn])
         return Episode((task.name, *drawn), weights, loss)
 
     def grow(self, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, float]:
         """Trains one member on some tasks, the first of which it sees in full, and adds it to the zoo."""
-        net = self.new_net(tasks, seed)
+        parents = self.inherit(len(self.members), lambda place: self.probe(place, tasks[0]))
+        parts = [self.split(task) for task in tasks]
+        seen = [part for part, _ in parts]
+        net = self.heir([self.members[place].net for place in parents], seen, seed)
         loss = yield from fitting(
-            net, tasks, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
+            net, seen, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
         )
-        share = {task.name: 1.0 if place == 0 else self.replay for place, task in enumerate(tasks)}
-        self.members.append(Member(net.freeze(), share))
+        share = {
+            task.name: self.trusted(net, task.name, held, share=1.0 if place == 0 else self.replay)
+            for place, (task, held) in enumerate(parts)
+        }
+        self.members.append(Member(net.freeze(), share, parents))
         return loss
 
-    def past_weights(self) -> dict[str, float]:
-        """The normalised weight of every past task that can be drawn."""
+    def split(self, task: Task) -> tuple[Task, Examples]:
+        """What members may train on of a task, and the rows that judge them."""
+        return split(task, self.held_out, derive(self.seed, "held out"))
+
+    def trusted(self, net: Net, task: str, rows: Examples, share: float) -> float:
+        """How much a net's vote counts for a task of which it saw this share: that, or what these rows' likelihood says."""
+        if not self.trust:
+            return share
+        answers = probabilities(net, rows.x, task, self.recipe, mirror=self.mirror)
+        return float(np.exp(self.trust * float(label_logs(answers, rows.y).mean())))
+
+    def heir(self, parents: Sequence[Net], tasks: Sequence[Task], seed: int) -> Net:
+        """The net that a member with these parents begins with."""
+        net = self.new_net(tasks, seed)
+        begin_from(net, parents, self.shrink, self.perturb)
+        if parents and self.fit_heads:
+            for task in tasks:
+                set_head(net, task.name, self.fitted(net, task))
+        return net
+
+    def fitted(self, net: Net, task: Task) -> FittedHead:
+        """A head for a task in closed form, on the features of a net as it is."""
+        return fit_head(feature_rows(net, task.train.x, self.recipe), task.train.y, len(task.classes))
+
+    def _adopt(self, task: Task) -> None:
+        """Makes every member able to speak for every task: the newest for past tasks, the others for the new one."""
+        *others, newest = self.members
+        pairs = [(newest, kept, self.replay) for name, kept in self.kept.items() if name not in newest.share]
+        for member, other, share in pairs + [(member, task, 1.0) for member in others]:
+            head = self.fitted(member.net, other)
+            member.adopt(other.name, head, self.weight_of(head, share))
+
+    def weight_of(self, head: FittedHead, share: float) -> float:
+        """How much the vote of an adopted head counts that was fitted to this share of a task's rows."""
+        return float(np.exp(self.trust * head.likelihood)) if self.trust else share
+
+    def probe(self, place: int, task: Task) -> float:
+        """How well the features of a member fit a task, by a sample of its training data."""
+        sample = task.keep(min(1.0, PROBED / len(task.train)), derive(self.seed, "probe")).train
+        return probe(self.members[place].net, sample.x, sample.y, len(task.classes), self.recipe)
+
+    def past_weights(self, task: Task) -> dict[str, float]:
+        """The normalised weight of every past task that can be drawn beside a new one."""
         if not self.train_votes or self.tasks_per_episode == 1:
             return {}
-        losses = np.array([self.training_loss(name) for name in self.train_votes])
-        return dict(zip(self.train_votes, self.weigh(losses).tolist(), strict=True))
+        measured = np.array([self.partners(self._partner(name, task)) for name in self.train_votes])
+        return dict(zip(self.train_votes, self.weigh(measured).tolist(), strict=True))
+
+    def _partner(self, name: str, new: Task) -> Partner:
+        return Partner(
+            loss=self.training_loss(name),
+            kept=self.kept[name],
+            members=[member.net for member in self.members if name in member.share.keys() - member.adopted],
+            newest=self.members[-1].net,
+            new=new,
+            recipe=self.recipe,
+            seed=self.episode_seed("partners"),
+        )
 
     def training_loss(self, task: str) -> float:
         """Mean negative log-likelihood that the zoo gives to the kept training data of a task."""
@@ -167,15 +299,19 @@ class ModelZoo(Learner):
         count = min(self.tasks_per_episode - 1, len(names))
         if not count:
             return []
-        missing = [name for name in names if name not in self.kept]
+        rng = np.random.default_rng(self.episode_seed("draw"))
+        chances = np.fromiter(weights.values(), float)
+        return [names[place] for place in rng.choice(len(names), count, replace=False, p=chances / chances.sum())]
+
+    def _refuse_missing_data(self) -> None:
+        """What an episode looks back at must be at hand: it is not where a zoo was loaded to answer only."""
+        needed = list(self.classes) if self.adoption and self.replay else list(self.train_votes)
+        missing = [name for name in needed if name not in self.kept]
         if missing:
             raise DataError(
                 f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
                 "continue it with the benchmark it was grown on"
             )
-        rng = np.random.default_rng(self.episode_seed("draw"))
-        chances = np.fromiter(weights.values(), float)
-        return [names[place] for place in rng.choice(len(names), count, replace=False, p=chances / chances.sum())]
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The weighted average of the members that know the task."""
@@ -183,8 +319,12 @@ class ModelZoo(Learner):
         with torch.inference_mode():
             for member in self.members:
                 if task in member.share:
-                    votes.add(probabilities(member.net, x, task, self.recipe), member.share[task])
+                    votes.add(self.ask(member, x, task), member.share[task])
         return votes.mean
+
+    def ask(self, member: Member, x: Tensor, task: str) -> Tensor:
+        """What one member says."""
+        return probabilities(member.net, x, task, self.recipe, mirror=self.mirror)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of the tasks that got a new vote since the last call; only the new members are asked."""
@@ -203,11 +343,11 @@ class ModelZoo(Learner):
                 self._ask_new_members(votes, name, train.x, train.y)
 
     def _ask_new_members(self, votes: Votes, task: str, x: Tensor, labels: Tensor | None = None) -> bool:
-        """Adds the votes (on the labels, if given) of members that came since; says whether any knew the task."""
+        """Adds the votes (on the labels, if given, and of members trained on them) that came since; says if any did."""
         before = votes.weight
         for member in self.members[votes.members :]:
-            if task in member.share:
-                answers = probabilities(member.net, x, task, self.recipe)
+            if task in member.share and not (labels is not None and task in member.adopted):
+                answers = self.ask(member, x, task)
                 if labels is not None:
                     answers = answers.gather(1, labels[:, None])[:, 0]
                 votes.add(answers, member.share[task])
@@ -220,11 +360,21 @@ class ModelZoo(Learner):
         parts = {}
         first = len(self.members) - self.members_per_episode
         for number, member in enumerate(self.members[first:], first + 1):
-            info = {"net": member.net.spec(), "share": member.share}
+            info = {
+                "net": member.net.spec(),
+                "share": member.share,
+                "parents": list(member.parents),
+                "adopted": sorted(member.adopted),
+            }
             parts[f"members/{number:04d}"] = Part(member.net.state_dict(), info)
+        newest = self.latest.tasks[0]
+        heads = {place: member for place, member in enumerate(self.members) if newest in member.adopted}
+        if heads:
+            parts[f"heads/{self.episode:04d}"] = heads_part(newest, heads)
+        changed = list(self.classes) if self.adoption else self.latest.tasks
         tensors, counts = {}, {}
         for kind, votes in (("train", self.train_votes), ("test", self.test_votes)):
-            for place, name in enumerate(self.latest.tasks):
+            for place, name in enumerate(changed):
                 if name in votes:
                     tensors[f"{kind}.{place}"] = votes[name].total
                     counts[f"{kind}.{place}"] = [name, votes[name].weight, votes[name].members]
@@ -238,7 +388,12 @@ class ModelZoo(Learner):
                 if name.startswith("members/"):
                     net = Net.from_spec(part.info["net"], backbones)
                     load_state(net, part.tensors, name)
-                    self.members.append(Member(net.freeze(), dict(part.info["share"])))
+                    parents = tuple(part.info.get("parents", ()))
+                    adopted = set(part.info.get("adopted", ()))
+                    self.members.append(Member(net.freeze(), dict(part.info["share"]), parents, adopted))
+                elif name.startswith("heads/"):
+                    for place, head, share in heads_of(part):
+                        self.members[place].adopt(part.info["task"], head, share)
                 else:
                     self._recall_votes(part)
         if self.replay:

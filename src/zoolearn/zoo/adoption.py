@@ -15,8 +15,9 @@ from zoolearn.train import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
 from zoolearn.zoo.intake import Step, taken_in
-from zoolearn.zoo.learning import kept_rows, measure, now, written
-from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.learning import kept_rows, measure, now, with_adopted, written
+from zoolearn.zoo.lineage import heritage
+from zoolearn.zoo.settings import BEYOND, ZooSettings
 from zoolearn.zoo.zoo import Zoo
 
 
@@ -42,26 +43,38 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             entry = replace(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]
-            names = tuple(member.net.tasks)
+            names = tuple(record["tasks"])
+            parents = tuple(place + 1 for place in member.parents)
             made = MemberEntry(
                 number=episode,
                 episode=episode,
                 tasks=names,
                 seed=derive(learner.seed, "episode", episode - 1),
-                share=member.share,
+                share={name: member.share[name] for name in names},
                 silent=(),
                 file="",
                 votes="",
                 bytes=0,
                 loss=float(record["loss"] or 0.0),
                 seconds=float(record["seconds"]["train"]),
+                parents=parents,
+                heritage=heritage(parents, index.members),
             )
-            index = replace(index, members=(*index.members, written(zoo, index, made, member.net, learner.recipe, {})))
-            measures = measure(zoo, index, names)
+            index = replace(index, members=(*index.members, written(zoo, index, made, member.net, learner, {})))
+            index = with_adopted(zoo, index, _as_of(learner, list(index.tasks)), episode)
+            measures = measure(zoo, index, list(index.tasks) if learner.adoption else names)
             done = EpisodeEntry(episode, task.name, names, dict(record["weights"] or {}), now(), measures)
             index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)
+
+
+def _as_of(learner: ModelZoo, tasks: list[str]) -> ModelZoo:
+    """The learner as it was when it had met these tasks: with their members, and heads for them alone."""
+    earlier = replace(learner)
+    for member in learner.members[: len(tasks)]:
+        earlier.members.append(replace(member, adopted=member.adopted & set(tasks)))
+    return earlier
 
 
 def _benchmark(header: dict[str, Json], data: Path | str | None, run: str) -> Benchmark:
@@ -82,6 +95,7 @@ def _settings(learner: ModelZoo) -> ZooSettings:
             tasks_per_episode=learner.tasks_per_episode,
             replay=learner.replay,
             weigh=learner.weigh,
+            beyond={name: getattr(learner, name) for name in BEYOND},
         ),
         shape=learner.shape,
     )

@@ -45,13 +45,14 @@ class Exported:
 class Ensemble(nn.Module):
     """The members that answer for one task, as a module of raw inputs."""
 
-    def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, *, mirror: bool = False) -> None:
         super().__init__()
         self.bodies = nn.ModuleList(deepcopy(net.body) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
+        self.mirror = mirror and len(nets[0][0].shape) == 3
         self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
         self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
 
@@ -59,6 +60,11 @@ class Ensemble(nn.Module):
         """The weighted average of the members' probabilities."""
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
+        answer = self.votes(x)
+        return (answer + self.votes(x.flip(-1))) / 2 if self.mirror else answer
+
+    def votes(self, x: Tensor) -> Tensor:
+        """The weighted average for scaled inputs."""
         votes = [
             weight * torch.softmax(head(body(x)), dim=1)
             for body, head, weight in zip(self.bodies, self.heads, self.weights, strict=True)
@@ -67,12 +73,18 @@ class Ensemble(nn.Module):
 
 
 def export(
-    nets: Sequence[tuple[Net, float]], task: Task, path: Path, to: Literal["onnx", "torch"], answer: Answer
+    nets: Sequence[tuple[Net, float]],
+    task: Task,
+    path: Path,
+    to: Literal["onnx", "torch"],
+    answer: Answer,
+    *,
+    mirror: bool = False,
 ) -> Exported:
     """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name."""
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
-    ensemble = Ensemble(nets, task.name).cpu().eval()
+    ensemble = Ensemble(nets, task.name, mirror=mirror).cpu().eval()
     rows = task.test.x[:ROWS_CHECKED]
     sample = torch.zeros(2, *task.shape, dtype=rows.dtype)  # never a stored row: programs carry their example inputs
     with replacing(path) as part:

@@ -1,16 +1,19 @@
 """Taking tasks out of a zoo: back to before the last episode, or one task for good with all that was trained on it."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from zoolearn.beyond.ridge import set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets import Net
 from zoolearn.train import Progress, fitting
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
-from zoolearn.zoo.learning import checkpoints, measure, now, written
-from zoolearn.zoo.recall import stored_task
+from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, LogEntry, MemberEntry
+from zoolearn.zoo.learning import checkpoints, measure, now, stored_head, written
+from zoolearn.zoo.lineage import heritage, living
+from zoolearn.zoo.recall import member_net, stored_task
 from zoolearn.zoo.settings import Names
 
 
@@ -26,7 +29,11 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         index,
         tasks={name: task for name, task in index.tasks.items() if name != last.name},
         settings=index.settings if len(index.tasks) > 1 else index.chosen,
-        members=tuple(member for member in index.members if member.episode < last.episode),
+        members=tuple(
+            member.without_heads(lambda head: head.episode >= last.episode)
+            for member in index.members
+            if member.episode < last.episode
+        ),
         episodes=index.episodes[: last.episode - 1],
     )
     left = next((name for name in earlier.tasks if not earlier.speakers(name)), None)
@@ -40,7 +47,10 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What forgetting a task means: members that saw it and are retrained, dropped, or removed for knowing nothing else."""
+    """What forgetting a task means: members that it shaped and that are retrained, dropped, or removed for knowing nothing else.
+
+    A task shapes the members that were trained on it and all that descend from them.
+    """
 
     retrained: tuple[int, ...]
     dropped: tuple[int, ...]
@@ -53,11 +63,13 @@ class Cost:
 def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """What forgetting would do; refused if it left a task without an answer."""
     entry = index.task(task)
-    touched = [member for member in index.members if task in member.tasks]
+    touched = [member for member in index.members if member.touched_by(task)]
     alone = tuple(member.number for member in touched if not _speaks_beside(member, task))
     others = [member for member in touched if _speaks_beside(member, task)]
     if drop:
         _refuse_silence(index, task, {member.number for member in touched})
+    else:
+        _refuse_without_rows(index, task, others)
     shared = {
         rows.x for other in index.tasks.values() if other.name != task for rows in (other.train, other.test) if rows
     }
@@ -73,26 +85,38 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
 
 
 def _speaks_beside(member: MemberEntry, task: str) -> bool:
-    """Whether a member answers for another task too."""
-    return bool(member.share.keys() - {task})
+    """Whether a member answers for another task that it was trained on."""
+    return bool((member.share.keys() & set(member.tasks)) - {task})
 
 
 def _refuse_silence(index: Index, task: str, gone: set[int]) -> None:
     for name in index.tasks:
         if name != task and all(member.number in gone for member in index.speakers(name)):
             raise SettingsError(
-                f"without its members that also saw {task!r}, nobody answers for task {name!r}; "
+                f"without the members that {task!r} has shaped, nobody answers for task {name!r}; "
                 "leave out --drop, and they are retrained"
             )
+
+
+def _refuse_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
+    """Nothing is kept without replay, so that the heirs of a member cannot be retrained; a member of one task just goes."""
+    lost = [name for member in retrained for name in member.tasks if name != task and index.tasks[name].train is None]
+    if lost:
+        newest = sorted(set(lost), key=lambda name: -index.tasks[name].episode)
+        raise SettingsError(
+            f"members that descend from those of {task!r} would have to be retrained, and no rows of their tasks are "
+            f"kept (replay is 0); forget {', then '.join(map(repr, newest))} first, or undo"
+        )
 
 
 def removing(
     folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
 ) -> Generator[Progress, None, Index]:
-    """The zoo without a task: members that saw it are retrained on the rest of their tasks, with the same seeds.
+    """The zoo without a task: members that it shaped are retrained, oldest first, with the same seeds on the same other tasks.
 
-    Only what is kept is at hand for that: with a replay below 1, also a member's own new task is seen in part. Which
-    tasks an episode had drawn stays as it was. The task's name and classes leave the index and the log too.
+    Each begins with its parents as they are now; for one that is gone, its own parents stand in. Only what is kept is at
+    hand: with a replay below 1, also a member's own new task is seen in part. Which tasks an episode had drawn, and whom
+    its member inherited from, stays as it was. The task's name and classes leave the index and the log too.
     """
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
@@ -102,15 +126,21 @@ def removing(
         rest = replace(rest, settings=index.chosen)
     members: list[MemberEntry] = []
     changed: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
+    gone: dict[int, tuple[int, ...]] = {}
     for member in index.members:
-        if task not in member.tasks:
-            members.append(member)
+        if not member.touched_by(task):
+            members.append(member.without_heads(lambda head: head.task == task))
             continue
         for name in member.share:
             changed.setdefault(name, member.episode)
-        if _speaks_beside(member, task) and not drop:
-            retrained = yield from _retrained(folder, rest, learner, member, task)
-            members.append(retrained)
+        if drop or not _speaks_beside(member, task):
+            gone[member.number] = member.parents
+            continue
+        parents = living(member.parents, gone)
+        heir = replace(member, parents=parents, heritage=heritage(parents, members))
+        nets = [member_net(folder, rest, other, names) for other in members if other.number in parents]
+        retrained = yield from _retrained(folder, rest, learner, heir, nets, task)
+        members.append(retrained)
     rest = replace(rest, members=tuple(members))
     episodes = tuple(_without(episode, task) for episode in index.episodes)
     rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, changed) for entry in episodes))
@@ -120,22 +150,46 @@ def removing(
 
 
 def _retrained(
-    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, task: str
+    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, parents: Sequence[Net], task: str
 ) -> Generator[Progress, None, MemberEntry]:
     remaining = tuple(name for name in member.tasks if name != task)
-    tasks = [stored_task(folder, rest.tasks[name]) for name in remaining]
+    parts = {name: learner.split(stored_task(folder, rest.tasks[name])) for name in remaining}
+    tasks = [seen for seen, _ in parts.values()]
     started = perf_counter()
-    net = learner.new_net(tasks, member.seed)
+    net = learner.heir(parents, tasks, member.seed)
     loss = yield from fitting(net, tasks, learner.recipe, seed=member.seed, checkpoints=learner.checkpoints)
+    net.freeze()
+    trained = {name: learner.trusted(net, name, held, learner.replay) for name, (_, held) in parts.items()}
+    heads = _adopted_again(folder, rest, learner, member, net, task)
     entry = replace(
-        member,
+        member.without_heads(lambda head: True),
         tasks=remaining,
-        share={name: min(share, learner.replay) for name, share in member.share.items() if name != task},
-        silent=tuple(name for name in member.silent if name != task),
+        share={name: trained[name] for name in remaining if name in member.share},
         loss=loss,
         seconds=perf_counter() - started,
-    )
-    return written(folder, rest, entry, net.freeze(), learner.recipe, {})
+    ).with_heads(heads)
+    entry = replace(entry, silent=tuple(name for name in member.silent if name in entry.share))
+    return written(folder, rest, entry, net, learner, {})
+
+
+def _adopted_again(
+    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, net: Net, task: str
+) -> list[tuple[Adopted, float]]:
+    """The member's adopted heads fitted anew to its new features, where rows are kept for that."""
+    heads = []
+    for old in member.adopted:
+        if old.task != task and rest.tasks[old.task].train is not None:
+            fitted = learner.fitted(net, stored_task(folder, rest.tasks[old.task]))
+            net.add_head(old.task, len(fitted.bias))
+            set_head(net, old.task, fitted)
+            heads.append(
+                (
+                    stored_head(folder, rest, net, old.task, old.episode, learner),
+                    learner.weight_of(fitted, learner.replay),
+                )
+            )
+    net.freeze()
+    return heads
 
 
 def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:

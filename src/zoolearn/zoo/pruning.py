@@ -16,7 +16,8 @@ from zoolearn.train import Recipe, probabilities
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import measure
-from zoolearn.zoo.recall import NetOf, member_votes
+from zoolearn.zoo.lineage import without
+from zoolearn.zoo.recall import NetOf, said
 
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
 
@@ -96,11 +97,10 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
 
 
 def _votes(folder: ZooFolder, index: Index, task: str) -> TaskVotes:
-    said = {}
+    votes = {}
     for member in index.speakers(task):
-        answer = member_votes(folder, index, member)[f"test.{member.tasks.index(task)}"]
-        said[member.number] = member.share[task] * answer
-    return TaskVotes(said, folder.tensor(index.tasks[task].test.y))
+        votes[member.number] = member.share[task] * said(folder, index, member, task)
+    return TaskVotes(votes, folder.tensor(index.tasks[task].test.y))
 
 
 def by_loss(index: Index, votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
@@ -211,10 +211,10 @@ def committed(index: Index) -> Index:
     """The zoo without what was silenced: such votes are gone, and members without any are deleted."""
     members: list[MemberEntry] = []
     for member in index.members:
-        share = {name: weight for name, weight in member.share.items() if name not in member.silent}
-        if share:
-            members.append(replace(member, share=share, silent=()))
-    return replace(index, members=tuple(members))
+        heard = member.without_heads(lambda head: head.task in member.silent)  # noqa: B023
+        share = {name: weight for name, weight in heard.share.items() if name not in heard.silent}
+        members.append(replace(heard, share=share, silent=()))
+    return replace(index, members=without(members, {member.number for member in members if not member.share}))
 
 
 def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:

@@ -1,10 +1,11 @@
 """From files back to what they were: nets, votes, tasks, and the learner that a zoo's settings describe."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.ridge import FittedHead, set_head
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.learner import accuracy
@@ -41,7 +42,21 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     tensors = folder.tensors("members", member.file, wanted)
     net = Net.from_spec(spec, backbones)
     load_state(net, tensors, f"member {member.number}")
+    for head in member.adopted:
+        net.add_head(head.task, len(index.tasks[head.task].classes))
+        shapes = {"weight": tuple(net.head(head.task).weight.shape), "bias": tuple(net.head(head.task).bias.shape)}
+        saved = folder.tensors("heads", head.file, {name: (shape, torch.float32) for name, shape in shapes.items()})
+        set_head(net, head.task, FittedHead(saved["weight"], saved["bias"], 0.0))
     return net.freeze()
+
+
+def said(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
+    """What a member said about the held-out rows of a task that it speaks for."""
+    head = next((head for head in member.adopted if head.task == task), None)
+    if head is None:
+        return member_votes(folder, index, member)[f"test.{member.tasks.index(task)}"]
+    shape = (index.tasks[task].test.count, len(index.tasks[task].classes))
+    return folder.tensors("votes", head.votes, {"test": (shape, torch.float32)})["test"]
 
 
 def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
@@ -70,14 +85,16 @@ def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[s
     return folder.tensors("votes", member.votes, wanted)
 
 
-def counted(
-    votes_of: Callable[[MemberEntry], Mapping[str, Tensor]], members: Iterable[MemberEntry], task: str, kind: str
-) -> Votes:
+def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberEntry], task: str) -> Votes:
     """The sum of what some members said about one task."""
     votes = Votes(torch.zeros(()))
     for member in members:
-        votes.add(votes_of(member)[f"{kind}.{member.tasks.index(task)}"], member.share[task])
+        votes.add(votes_of(member), member.share[task])
     return votes
+
+
+def _on_labels(votes: dict[str, Tensor], member: MemberEntry, task: str) -> Tensor:
+    return votes[f"train.{member.tasks.index(task)}"]
 
 
 def measured(probabilities: Tensor, labels: Tensor) -> Measure:
@@ -89,9 +106,11 @@ def measured(probabilities: Tensor, labels: Tensor) -> Measure:
 def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
     """The learner of a zoo, as it was after its last episode."""
     learner = index.settings.learner(names)
+    places = {entry.number: place for place, entry in enumerate(index.members)}
     for entry in index.members:
         share = {task: weight for task, weight in entry.share.items() if entry.speaks_for(task)}
-        learner.members.append(Member(net_of(entry), share))
+        parents = tuple(places[number] for number in entry.parents)
+        learner.members.append(Member(net_of(entry), share, parents, {head.task for head in entry.adopted}))
     learner.forgotten = len(index.episodes) - len(index.tasks)
     votes = {member.number: member_votes(folder, index, member) for member in index.members}
     for name, task in index.tasks.items():
@@ -99,9 +118,11 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
         if task.train is not None:
             learner.kept[name] = stored_task(folder, task)
             if learner.tasks_per_episode > 1:
-                sums = counted(lambda member: votes[member.number], index.speakers(name), name, "train")
+                trained = [member for member in index.speakers(name) if name in member.tasks]
+                sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
                 sums.members = len(index.members)
-                learner.train_votes[name] = sums
+                if trained:
+                    learner.train_votes[name] = sums
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32

@@ -20,11 +20,14 @@ PIXELS_TO_SEE = 50_000 * 32 * 32  # how much a training looks at if nobody says 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 
 Names = Mapping[str, Callable[..., Any]]
+BEYOND = {setting.name: setting for setting in fields(ModelZoo) if setting.metadata.get("later")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZooSettings:
     """Settings of a zoo folder; None means: not yet settled, the first task decides.
+
+    `beyond` holds those of ModelZoo that go past the paper, where they are not the defaults.
 
     >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500), rows=1000).shape
     (3, 84, 84)
@@ -36,6 +39,7 @@ class ZooSettings:
     tasks_per_episode: int = 5
     replay: float = 1.0
     weigh: str = "boosted"
+    beyond: Mapping[str, Json] = field(default_factory=dict)
     side: int | None = None
     grey: bool | None = None
     shape: Shape | None = None
@@ -51,12 +55,16 @@ class ZooSettings:
         tasks_per_episode: int = 5,
         replay: float = 1.0,
         weigh: Weigh = boosted,
+        beyond: Mapping[str, Any] | None = None,
         side: int | None = None,
         grey: bool | None = None,
     ) -> Self:
         """Settings as people give them: functions become names, and impossible values are refused."""
         if side is not None and not 4 <= side <= LARGEST_SIDE:
             raise SettingsError(f"side is {side}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}")
+        for name in beyond or {}:
+            if name not in BEYOND:
+                raise SettingsError(one_of("setting", name, BEYOND))
         plain = asdict(recipe or (Recipe() if epochs is None else Recipe(epochs=epochs)))
         plain["epochs"] = epochs if epochs is not None or recipe is None else recipe.epochs
         settings = cls(
@@ -66,10 +74,16 @@ class ZooSettings:
             tasks_per_episode=tasks_per_episode,
             replay=replay,
             weigh=name_of(weigh, WEIGH),
+            beyond={
+                name: name_of(value, BEYOND[name].metadata.get("choices", {})) if callable(value) else value
+                for name, value in (beyond or {}).items()
+                if value != BEYOND[name].default
+            },
             side=side,
             grey=grey,
         )
-        names: dict[str, Callable[..., Any]] = {name_of(weigh, WEIGH): weigh}
+        functions = [weigh, *(value for value in (beyond or {}).values() if callable(value))]
+        names: dict[str, Callable[..., Any]] = {name_of(function, {}): function for function in functions}
         if backbone is not None:
             names[backbone_name(backbone)] = backbone
         replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
@@ -116,6 +130,7 @@ class ZooSettings:
             "tasks_per_episode": self.tasks_per_episode,
             "replay": self.replay,
             "weigh": self.weigh,
+            **self.beyond,
         }
         return ModelZoo.from_settings(plain, names)
 
@@ -140,6 +155,7 @@ class ZooSettings:
             tasks_per_episode=record["tasks_per_episode"].whole(1, 1 << 31),
             replay=record["replay"].number(0, 1),
             weigh=record["weigh"].name(),
+            beyond=_read_beyond(record.get("beyond", {})),
             side=None if record["side"].is_null else record["side"].whole(4, LARGEST_SIDE),
             grey=None if record["grey"].is_null else record["grey"].flag(),
             shape=shape,
@@ -168,6 +184,17 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
         Recipe(**{**read, "epochs": read["epochs"] or 1})
     except SettingsError as error:
         raise StoreError(f"{record.place}: {error}") from error
+    return read
+
+
+def _read_beyond(record: Reader) -> dict[str, Json]:
+    """Settings past the paper's, each of its field's type."""
+    hints = get_type_hints(ModelZoo)
+    read: dict[str, Json] = {}
+    for name, entry in record.entries():
+        if name not in BEYOND:
+            raise StoreError(f"{record.place}: {one_of('setting', name, BEYOND)}")
+        read[name] = entry.name() if "choices" in BEYOND[name].metadata else _value(entry, hints[name])
     return read
 
 

@@ -51,7 +51,7 @@ class Zoo:
         self.folder = ZooFolder(Path(folder))
         self.names = names
         self.index = self.folder.read()
-        self._nets: dict[str, Net] = {}
+        self._nets: dict[tuple[str, ...], Net] = {}
         self.folder.tidy(self.index)
 
     @classmethod
@@ -99,8 +99,8 @@ class Zoo:
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            kept = {member.file for member in newest.members}
-            self._nets = {file: net for file, net in self._nets.items() if file in kept}
+            kept = {member.files for member in newest.members}
+            self._nets = {files: net for files, net in self._nets.items() if files in kept}
         return changed
 
     def task(self, name: str) -> Task:
@@ -183,16 +183,19 @@ class Zoo:
         inputs = self._inputs(x)
         net_of = self._net_in(index)
         recipe = self.recipe
-        return {member.number: probabilities(net_of(member), inputs, task, recipe) for member in speakers}
+        mirror = bool(self.settings.beyond.get("mirror"))
+        return {
+            member.number: probabilities(net_of(member), inputs, task, recipe, mirror=mirror) for member in speakers
+        }
 
     def _member(self, number: int) -> MemberEntry:
         return next(member for member in self.members if member.number == number)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
-            if member.file not in self._nets:
-                self._nets[member.file] = member_net(self.folder, index, member, self.names)
-            return self._nets[member.file]
+            if member.files not in self._nets:
+                self._nets[member.files] = member_net(self.folder, index, member, self.names)
+            return self._nets[member.files]
 
         return net_of
 
@@ -284,7 +287,8 @@ class Zoo:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
         speakers = self.index.speakers(task)
         nets = [(self.net(member.number), member.share[task]) for member in speakers]
-        return export(nets, self.task(task), Path(path), to, self.predict_proba)
+        mirror = bool(self.settings.beyond.get("mirror"))
+        return export(nets, self.task(task), Path(path), to, self.predict_proba, mirror=mirror)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
@@ -339,8 +343,12 @@ def new(
     weigh: Weigh = boosted,
     side: int | None = None,
     grey: bool | None = None,
+    **beyond: Any,
 ) -> Zoo:
-    """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data."""
+    """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data.
+
+    `beyond` are the settings of `ModelZoo` that go past the paper, by their names: `new("birds", inherit=last)`.
+    """
     settings = ZooSettings.chosen(
         backbone=backbone,
         recipe=recipe,
@@ -349,10 +357,11 @@ def new(
         tasks_per_episode=tasks_per_episode,
         replay=replay,
         weigh=weigh,
+        beyond=beyond,
         side=side,
         grey=grey,
     )
-    given = [function for function in (backbone, weigh) if function is not None]
+    given = [function for function in (backbone, weigh, *beyond.values()) if callable(function)]
     return Zoo.create(folder, settings, {getattr(function, "__name__", ""): function for function in given})
 
 

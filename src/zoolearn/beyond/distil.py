@@ -1,0 +1,50 @@
+"""Distillation: one small net that answers for every task as a whole zoo does, trained on the rows that the zoo stores."""
+
+from collections.abc import Generator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoolearn.beyond.inherit import begin_from
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets import Net
+from zoolearn.seeds import derive
+from zoolearn.task import Task
+from zoolearn.train import Batch, Progress, Recipe, fitting
+
+
+def distilling(
+    zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: float = 0.5
+) -> Generator[Progress, None, tuple[Net, float]]:
+    """A net with a head for each task, and the loss it came to.
+
+    It begins with the newest member's backbone and learns towards the zoo's class probabilities of the rows, mixed with
+    their labels; `labels` is the weight of these.
+    """
+    seed = derive(zoo.seed, "distil")
+    net = zoo.new_net(tasks, seed)
+    begin_from(net, [zoo.members[-1].net], 1.0, 0.0)
+    targets = _targets(zoo, tasks, labels)
+
+    def loss(net: Net, batch: Batch) -> Tensor:
+        assert batch.places is not None
+        logits, _ = net.mixed(batch.x, batch.tasks, batch.rows)
+        logs = F.log_softmax(logits, dim=1).masked_fill(logits == float("-inf"), 0.0)
+        return -(targets[batch.places.to(targets.device)].to(logs.device) * logs).sum(dim=1).mean()
+
+    value = yield from fitting(net, tasks, recipe, seed=seed, loss=loss)
+    return net.freeze(), value
+
+
+def _targets(zoo: ModelZoo, tasks: Sequence[Task], labels: float) -> Tensor:
+    """What to answer for every row of every task, in the columns of its own task's classes."""
+    rows, classes = sum(len(task.train) for task in tasks), sum(len(task.classes) for task in tasks)
+    targets = torch.zeros(rows, classes)
+    row = column = 0
+    for task in tasks:
+        said = zoo.answer(task.train.x, task.name)
+        wanted = labels * F.one_hot(task.train.y, len(task.classes)) + (1 - labels) * said
+        targets[row : row + len(said), column : column + said.shape[1]] = wanted
+        row, column = row + len(said), column + said.shape[1]
+    return targets

@@ -1,0 +1,52 @@
+"""`zoo distil FOLDER TO`: one small net that answers like the whole zoo."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.show import megabytes
+from zoolearn.cli.steps import follow
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.distilling import distilled
+
+IDEA = """Train one net to answer for every task as all members of a zoo together do, with the rows that the zoo stores.
+
+It becomes the only member of a new zoo, which predicts, exports and learns on like any other; the old one stays."""
+
+
+@dataclass
+class DistilOptions:
+    """From where, to where."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    to: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO", help="a new or empty folder")]
+    epochs: Annotated[int | None, optional("N", "passes over all stored rows", "as the zoo's members")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Distils, and prints what that costs each task."""
+    options = parse(DistilOptions, arguments, "zoo distil", IDEA)
+    console = Console()
+    zoo = Zoo(options.folder)
+    small = follow(distilled(zoo, options.to, options.epochs), console)
+    table = Table("task", box=None, padding=(0, 2, 0, 0))
+    for column in ("members", "accuracy"):
+        table.add_column(column, justify="right")
+    for name in zoo.tasks:
+        before, after = zoo.measure(name).accuracy, small.measure(name).accuracy
+        table.add_row(Text(name), f"{len(zoo.index.speakers(name))} -> 1", f"{before:.1%} -> {after:.1%}")
+    console.print(table)
+    sizes = [sum(member.bytes for member in each.members) for each in (zoo, small)]
+    passes = sum(len(zoo.index.speakers(name)) for name in zoo.tasks) / len(zoo.tasks)
+    console.print(
+        f"{escape(str(options.to))}: {megabytes(sizes[0])} -> {megabytes(sizes[1])}, "
+        f"{passes:.1f} nets asked for an answer -> 1"
+    )

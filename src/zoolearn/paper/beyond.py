@@ -1,0 +1,163 @@
+"""`docs/beyond.md`, written from run folders alone: each setting of Model Zoo past the paper beside the paper's, and its price."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from zoolearn.files import Json
+from zoolearn.presets import PRESETS
+from zoolearn.provenance import changes, run_command
+from zoolearn.report import Group, Table, grouped, human, markdown, percent
+from zoolearn.results import Results
+
+ROWS = {  # training and test rows of a task, of benchmarks whose tasks are of one size
+    "split-cifar100": (2500, 500),
+    "coarse-cifar100": (2500, 500),
+    "split-miniimagenet": (2400, 600),
+}
+BUDGET = (
+    "epochs",
+    "tasks_per_episode",
+    "replay",
+)  # what makes two runs cost alike; the rest of the settings are tricks
+CLASSES = 5
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a run cost: rows trained on, rows asked about while learning, passes through nets for one answer."""
+
+    trained: float
+    asked: float
+    passes: float
+
+
+def price(run: Results) -> Price:
+    """The price of a run, counted from what its episodes drew.
+
+    Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
+    losses of past tasks, for heads in closed form and for the trust in votes; tests are not counted.
+    """
+    settings = {**run.settings, **run.settings.get("recipe", {})}
+    per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
+    rows = CLASSES * per_class if per_class else ROWS[run.benchmark][0]
+    replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
+    adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
+    b = settings.get("tasks_per_episode", 1)
+    trained = asked = passes = 0.0
+    for number, episode in enumerate(run.episodes):
+        tasks = len(episode.tasks)
+        seen = rows * (tasks if replay == 1 else min(tasks, 2)) * (1 - held)
+        kept = [rows] + [rows * replay] * (tasks - 1)
+        trained += settings["epochs"] * seen
+        if b > 1 and replay:
+            asked += rows * replay * tasks * (2 if settings.get("mirror") else 1)
+        if inherits and number and settings.get("fit_heads"):
+            asked += sum(kept) * (1 - held)
+        if adopts:
+            asked += rows * replay * (number + 1 - tasks if replay else 0) + rows * number
+        if settings.get("trust"):
+            asked += sum(kept) * (held or 1) * (2 if settings.get("mirror") else 1)
+        speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0
+        passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
+    answers = passes / len(run.episodes) * (2 if settings.get("mirror") else 1)
+    return Price(trained, asked, answers)
+
+
+def beyond(runs: Sequence[Results]) -> str:
+    """The page as Markdown."""
+    zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in ROWS and run.finished]
+    sections: dict[tuple[str, str], list[Group]] = {}
+    for group in grouped(zoos):
+        sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
+    parts = [
+        "# Beyond the paper",
+        "",
+        "Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs; nothing here is typed by hand.",
+        "Every section is one budget: the same data, epochs, replay and tasks an episode. The first row of a section is",
+        "the paper's Model Zoo; the others change the settings that they name. Numbers are percent, mean and sample",
+        "standard deviation over seeds. *Trained* and *asked* are rows in thousands, over the whole run: rows trained on",
+        "(times epochs) and rows that finished nets were shown while learning; *passes* are nets asked for one answer.",
+        "",
+        "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
+        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
+        "",
+    ]
+    for (benchmark, budget), groups in sections.items():
+        parts += _section(benchmark, budget, groups)
+    return "\n".join(parts)
+
+
+def _budget(run: Results) -> str:
+    settings = changes(run)
+    budget = {name: settings[name] for name in BUDGET if name in settings}
+    return _words({**budget, **(run.settings.get("benchmark") or {})}, without=("samples_seed", "order_seed"))
+
+
+def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
+    flags = {name.replace("_", "-"): value for name, value in settings.items() if name not in without}
+    return " ".join(f"--{name}" if value is True else f"--{name} {value}" for name, value in flags.items())
+
+
+def tricks(run: Results) -> dict[str, Json]:
+    """What a run does other than the paper, its budget aside."""
+    return {name: value for name, value in changes(run).items() if name not in BUDGET}
+
+
+def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
+    ordered = sorted(groups, key=lambda group: (len(tricks(group.first)), str(tricks(group.first))))
+    base = next((group for group in ordered if not tricks(group.first)), None)
+    lines = [_line(group, base) for group in ordered]
+    measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
+    costs = ("trained", "asked", "passes", "weights", "stored", "minutes")
+    lost = [f"`{_words(tricks(g.first))}` {_gain(g, base)}" for g in ordered if base and _mean(g) < _mean(base)]
+    return [
+        f"## {benchmark}, {budget or 'default budget'}",
+        "",
+        markdown(Table(("settings", *measures, *costs), tuple(lines), labels=1)),
+        "",
+        *([f"Lost: {'; '.join(lost)}.", ""] if lost else []),
+        "```sh",
+        *(run_command(group.runs) for group in ordered),
+        "```",
+        "",
+    ]
+
+
+def _line(group: Group, base: Group | None) -> tuple[str, ...]:
+    first = group.first
+    prices = [price(run) for run in group.runs]
+    name = _preset(first) or _words(tricks(first)) or "the paper's"
+    return (
+        name,
+        str(len(group.runs)),
+        percent([run.summary()["average_accuracy"] for run in group.runs]),
+        _gain(group, base),
+        percent([run.summary()["forgetting"] for run in group.runs]),
+        percent([run.summary()["forward_transfer"] for run in group.runs]),
+        f"{fmean(cost.trained for cost in prices) / 1000:,.0f}",
+        f"{fmean(cost.asked for cost in prices) / 1000:,.0f}",
+        f"{fmean(cost.passes for cost in prices):.1f}",
+        human(fmean(run.weights for run in group.runs)),
+        f"{fmean(run.stored_samples for run in group.runs):,.0f}",
+        f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
+    )
+
+
+def _preset(run: Results) -> str:
+    """The name of the preset whose settings these are, beside the benchmark's own."""
+    own = tricks(run)
+    for preset in PRESETS:
+        named = {**preset.learner, **preset.recipe}
+        wanted = {name: value for name, value in named.items() if name not in BUDGET}
+        if preset.method == run.method and preset.benchmark == run.benchmark and wanted and wanted == own:
+            return f"preset {preset.name}"
+    return ""
+
+
+def _mean(group: Group) -> float:
+    return fmean(value for run in group.runs if (value := run.summary()["average_accuracy"]) is not None)
+
+
+def _gain(group: Group, base: Group | None) -> str:
+    return "-" if base is None or group is base else f"{100 * (_mean(group) - _mean(base)):+.2f}"

@@ -1,0 +1,230 @@
+"""Adoption and trust: every member speaks for every task, weighed by what it says of rows that it has not seen."""
+
+import math
+
+import pytest
+import torch
+
+import zoolearn
+from toys import TINY, benchmark, contents, embedded, learner_of, pictures, row_set, same, state
+from zoolearn.beyond.held_out import is_held_out
+from zoolearn.beyond.inherit import last
+from zoolearn.beyond.ridge import fit_head
+from zoolearn.errors import SettingsError
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.task import Examples
+from zoolearn.train import drain, feature_rows, probabilities
+from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+TOYS = benchmark(4)
+
+
+def zoo_of(tasks=TOYS.tasks, **settings):
+    zoo = learner_of(ModelZoo, **{"tasks_per_episode": 2, "adoption": True, **settings})
+    for task in tasks:
+        zoo.learn(task)
+        zoo.evaluate(TOYS.tasks[: zoo.episode])
+    return zoo
+
+
+def test_every_member_speaks_for_every_task_and_what_was_trained_is_as_without_adoption():
+    plain, zoo = zoo_of(adoption=False, weigh=zoolearn.uniform), zoo_of(weigh=zoolearn.uniform)
+    for before, after in zip(plain.members, zoo.members, strict=True):
+        assert set(after.share) == {task.name for task in TOYS}
+        assert after.adopted == set(after.share) - set(before.share)
+        trained = state(before.net)
+        assert all(torch.equal(tensor, state(after.net)[name]) for name, tensor in trained.items())
+
+
+def test_without_replay_old_members_adopt_the_new_task_and_the_new_one_nothing():
+    zoo = zoo_of(replay=0.0)
+    names = [task.name for task in TOYS]
+    assert [sorted(member.share) for member in zoo.members] == [sorted(names[place:]) for place in range(4)]
+    assert zoo.stored_samples == 0
+
+
+def test_an_adopted_head_is_the_closed_form_on_the_members_features():
+    zoo = zoo_of(replay=0.5)
+    past = next(number for number in range(3) if TOYS[number].name in zoo.members[-1].adopted)
+    for member, task, rows, share in (
+        (zoo.members[-1], TOYS[past], zoo.kept[TOYS[past].name].train, 0.5),
+        (zoo.members[0], TOYS[3], TOYS[3].train, 1.0),
+    ):
+        head = fit_head(feature_rows(member.net, rows.x, TINY), rows.y, len(task.classes))
+        assert torch.equal(member.net.head(task.name).weight, head.weight)
+        assert member.share[task.name] == share
+
+
+def test_training_losses_are_those_of_members_that_were_trained():
+    zoo = zoo_of()
+    for task in TOYS:
+        trained = [member for member in zoo.members if task.name in set(member.share) - member.adopted]
+        assert zoo.train_votes[task.name].weight == len(trained)
+
+
+def test_an_episode_asks_for_no_more_than_it_needs(monkeypatch):
+    """The new member about what it was not trained on, the others about the new task; nothing of any test set."""
+    zoo = zoo_of(TOYS.tasks[:3])
+    with embedded(monkeypatch) as passes:
+        zoo.learn(TOYS[3])
+    asked = [(net, x) for net, training, x in passes if not training]
+    old = [x for net, x in asked if net is not zoo.members[-1].net]
+    assert set().union(*map(row_set, old)) == row_set(TOYS[3].train.x)
+    assert sum(len(x) for x in old) == 3 * len(TOYS[3].train)
+    everything = set().union(*(row_set(x) for _, x in asked))
+    assert not everything & set().union(*(row_set(task.test.x) for task in TOYS))
+
+
+def test_running_sums_are_what_the_zoo_would_answer_from_scratch():
+    zoo = zoo_of(replay=0.5, trust=1.0, held_out=0.25, mirror=True)
+    for task in TOYS:
+        assert torch.allclose(zoo.test_votes[task.name].mean, zoo.predict_proba(task.test.x, task.name), atol=1e-6)
+
+
+def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on():
+    zoo = zoo_of(trust=2.0, held_out=0.25)
+    newest = zoo.members[-1]
+    for task in TOYS:
+        _, held = zoo.split(task)
+        if task.name in newest.adopted:
+            rows = task.train
+            head = fit_head(feature_rows(newest.net, rows.x, TINY), rows.y, len(task.classes))
+            likelihood = head.likelihood
+        else:
+            said = probabilities(newest.net, held.x, task.name, TINY)
+            likelihood = float(said.gather(1, held.y[:, None]).log().mean())
+        assert newest.share[task.name] == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
+
+
+def test_rows_that_are_held_out_are_never_trained_on(monkeypatch):
+    zoo = zoo_of((), held_out=0.25)
+    held = {task.name: row_set(zoo.split(task)[1].x) for task in TOYS}
+    assert all(held.values())
+    with embedded(monkeypatch) as passes:
+        for task in TOYS:
+            zoo.learn(task)
+    trained = set().union(*(row_set(x) for _, training, x in passes if training))
+    assert not trained & set().union(*held.values())
+    assert trained | set().union(*held.values()) == set().union(*(row_set(task.train.x) for task in TOYS))
+
+
+def test_a_class_that_would_be_left_without_rows_gives_none_away():
+    rows = Examples(torch.arange(40.0)[:, None], torch.tensor([0] * 39 + [1]))
+    held = [is_held_out(rows, 0.5, seed=seed) for seed in range(8)]
+    assert not any(bool(mask[39]) for mask in held)
+    assert all(5 < int(mask.sum()) < 35 for mask in held)
+
+
+def test_the_mirror_image_is_asked_too():
+    task = pictures("stripes")
+    zoo, plain = (zoo_of([task], mirror=mirror, adoption=False) for mirror in (True, False))
+    x = task.test.x
+    both = (plain.predict_proba(x, "stripes") + plain.predict_proba(x.flip(-1), "stripes")) / 2
+    assert torch.allclose(zoo.predict_proba(x, "stripes"), both)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"trust": -1.0}, "trust is -1"), ({"held_out": 2.0}, "held_out is 2")]
+)
+def test_an_impossible_setting_is_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        ModelZoo(**settings)
+
+
+# zoo folders
+
+FULL = {"inherit": last, "adoption": True, "trust": 2.0, "held_out": 0.2, "mirror": True}
+
+
+@pytest.mark.parametrize("settings", [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}])
+def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path, settings):
+    learner = zoo_of(TASKS, **{"tasks_per_episode": 3, **FULL, **settings})
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **{**FULL, **settings})
+    for task in TASKS:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        assert zoo.measure(task.name).accuracy == zoolearn.accuracy(
+            zoo.predict_proba(task.test.x, task.name), task.test.y
+        )
+    assert [dict(member.share) for member in zoo.members] == [member.share for member in learner.members]
+    assert drain(zoo.verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_the_past_is_exact_and_undo_takes_adopted_heads_along(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    before, files = answers(zoo), {name for name in contents(zoo.path) if name != "zoo.json"}
+    zoo.learn(TASKS[2])
+    assert alike(answers(zoo, TASKS[:2], at=2), before)
+    assert not alike(answers(zoo, TASKS[:2]), before)
+    zoo.undo()
+    assert alike(answers(zoolearn.open(zoo.path)), before)
+    assert {name for name in contents(zoo.path) if name != "zoo.json"} == files
+
+
+def test_forgetting_a_task_takes_every_head_that_was_fitted_to_it(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, adoption=True, tasks_per_episode=1)
+    name = TASKS[1].name
+    heads = [zoo.net(member.number).head(name).weight.numpy().tobytes()[:48] for member in zoo.members]
+    everything = b"".join(contents(zoo.path).values())
+    assert all(head in everything for head in heads)
+    first = state(zoo.net(1))
+    zoo.forget(name)
+    left = b"".join(path.read_bytes() for path in zoo.path.rglob("*") if path.is_file())
+    assert not any(head in left for head in heads)
+    assert name.encode() not in left
+    assert [member.number for member in zoo.members] == [1, 3, 4]
+    assert all(set(member.share) == {"stripes", "rings", "waves"} for member in zoo.members)
+    kept = state(zoo.net(1))
+    assert same(
+        {key: first[key] for key in first if key.startswith("body")}, {k: kept[k] for k in kept if k.startswith("body")}
+    )
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_heads_of_retrained_members_are_fitted_again(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **FULL)
+    zoo.forget(TASKS[0].name)
+    for member in zoo.members:
+        assert set(member.share) == {task.name for task in TASKS[1:]}
+        for head in member.adopted:
+            task = zoo.task(head.task)
+            net = zoo.net(member.number)
+            fitted = fit_head(feature_rows(net, task.train.x, TINY), task.train.y, len(task.classes))
+            assert torch.equal(net.head(head.task).weight, fitted.weight)
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    zoo.learn(TASKS[0])
+    assert zoo.measure(TASKS[0].name).accuracy > 0.5
+
+
+def test_without_rows_heirs_cannot_be_retrained_and_the_way_out_is_named(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], inherit=last, replay=0.0)
+    before = contents(zoo.path)
+    with pytest.raises(SettingsError, match="forget 'rings', then 'dots' first"):
+        zoo.forget("stripes")
+    assert contents(zoo.path) == before
+    for name in ("rings", "dots", "stripes"):
+        zoo.forget(name)
+    assert not zoo.members
+
+
+def test_pruning_silences_adopted_heads_too_and_removes_them_for_good(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **FULL)
+    before = answers(zoo)
+    report = zoo.prune(loss=1.0)
+    assert all(task.after == 1 for task in report.tasks.values())
+    zoo.unprune()
+    assert alike(answers(zoo), before)
+    zoo.prune(loss=1.0)
+    pruned = answers(zoo)
+    zoo.commit_pruning()
+    assert alike(answers(zoolearn.open(zoo.path)), pruned)
+    assert not stray_files(zoo)
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_an_export_answers_as_the_zoo_with_adopted_heads_and_mirror_images(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
+    assert made.members == 2
+    assert made.difference < 1e-5

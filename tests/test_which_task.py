@@ -1,0 +1,84 @@
+"""Finding out the task of an input, and one net that answers like a zoo."""
+
+import pytest
+import torch
+
+from toys import TINY, benchmark, learner_of
+from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
+from zoolearn.errors import DataError
+from zoolearn.learner import accuracy
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.train import Recipe, drain, probabilities
+
+TOYS = benchmark(3, per_class=16)
+LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
+
+
+def zoo_of(**settings):
+    zoo = learner_of(ModelZoo, LEARNING, **{"tasks_per_episode": 2, "adoption": True, **settings})
+    for task in TOYS:
+        zoo.learn(task)
+    return zoo
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_evidence_finds_the_task_more_often_than_chance(name):
+    which = WhichTask(zoo_of(), EVIDENCE[name])
+    found = sum(which.guess(task.test.x).count(task.name) for task in TOYS)
+    assert found / sum(len(task.test) for task in TOYS) > (0.9 if name == "distance" else 0.4)
+    chances = which.chances(TOYS[0].test.x)
+    assert torch.allclose(chances.sum(dim=1), torch.ones(len(chances)))
+
+
+def test_a_clear_not_sure_is_given_where_the_evidence_is_weak():
+    which = WhichTask(zoo_of())
+    x = TOYS[0].test.x
+    best = which.chances(x).max(dim=1).values
+    guesses = which.guess(x, sure=float(best.median()))
+    assert [guess is None for guess in guesses] == (best < float(best.median())).tolist()
+    assert which.guess(x, sure=1.01) == [None] * len(x)
+
+
+def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
+    which = WhichTask(zoo_of())
+    judged = class_incremental(which, TOYS, sure=0.5)
+    right = rows = 0
+    for task in TOYS:
+        guesses = which.guess(task.test.x)
+        classes = which.zoo.predict(task.test.x, task.name)
+        right += sum(guess == task.name and c == y for guess, c, y in zip(guesses, classes, task.test.y, strict=True))
+        rows += len(task.test)
+    assert judged.accuracy == right / rows
+    assert judged.accuracy <= judged.task_accuracy
+    assert judged.accuracy_if_answered >= judged.accuracy
+
+
+def test_without_stored_rows_it_says_what_is_missing():
+    with pytest.raises(DataError, match="keep some of every task"):
+        WhichTask(zoo_of(replay=0.0))
+
+
+def test_a_distilled_net_answers_for_all_tasks_nearly_as_the_zoo():
+    zoo = zoo_of()
+    tasks = list(zoo.kept.values())
+    net, loss = drain(distilling(zoo, tasks, LEARNING))
+    assert net.tasks == tuple(task.name for task in TOYS)
+    assert net.frozen
+    assert loss < 1.0
+    for task in TOYS:
+        taught = accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y)
+        assert accuracy(probabilities(net, task.test.x, task.name, TINY), task.test.y) > taught - 0.2
+
+
+def test_distilling_learns_what_the_zoo_says_and_not_the_labels():
+    zoo = zoo_of()
+    flipped = [
+        type(task)(
+            task.name, type(task.train)(task.train.x, (task.train.y + 1) % len(task.classes)), task.test, task.classes
+        )
+        for task in zoo.kept.values()
+    ]
+    net, _ = drain(distilling(zoo, flipped, LEARNING, labels=0.0))
+    task = TOYS[0]
+    assert accuracy(probabilities(net, task.test.x, task.name, TINY), task.test.y) > 0.8
