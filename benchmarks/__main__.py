@@ -5,7 +5,9 @@ import os
 from importlib import import_module
 from pathlib import Path
 
-NAMES = ("train-loop", "methods", "whole-run", "growth", "prediction", "input-pipeline", "workers", "peers", "start-up")
+NAMES = (
+    "train-loop", "methods", "whole-run", "growth", "prediction", "input-pipeline", "workers", "peers", "start-up", "serve",
+)  # fmt: skip
 
 
 def main() -> None:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, Command] = {
     "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
     "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
     "export": Command("export", "export FOLDER NAME", "one file for other programs: onnx or torch"),
+    "serve": Command("serve", "serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
     "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
     "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
 }

@@ -47,6 +47,11 @@ def picture_size(source: Path | IO[bytes]) -> Size:
     return _with_image(source, _size)
 
 
+def pixel_count(source: Path | IO[bytes]) -> int:
+    """The number of pixels that a file's header tells; nothing is decoded."""
+    return _with_image(source, lambda image: image.width * image.height)
+
+
 def decode(source: Path | IO[bytes], shape: Shape) -> NDArray[np.uint8]:
     """The pixels of an image file, brought to (channels, height, width)."""
     return _with_image(source, lambda image: _fit(image, shape))

@@ -1,0 +1,71 @@
+"""`zoo serve FOLDER`: answers over HTTP, and a page to look at, until Ctrl-C."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from zoolearn.cli.flags import optional, parse
+from zoolearn.errors import MissingData, SettingsError
+
+IDEA = """Serve a zoo: predictions over HTTP, and a page that shows what it knows. New episodes are picked up as they come.
+
+Without --host, only programs on this machine are answered. The guide docs/serving.md has the routes and examples."""
+
+
+@dataclass
+class ServeOptions:
+    """Where, for whom, and whether it may learn."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    host: Annotated[str, tyro.conf.arg(help="address to listen on; 0.0.0.0: all of this machine's")] = "127.0.0.1"
+    port: Annotated[int, tyro.conf.arg(help="0: any that is free")] = 8000
+    token: Annotated[
+        str | None, optional("TOKEN", "what clients must send; better set as the variable ZOO_TOKEN", "none is needed")
+    ] = None
+    learn: Annotated[bool, tyro.conf.arg(help="also take archives of images and learn from them")] = False
+    threads: Annotated[int | None, optional("N", "threads that answer", "OMP_NUM_THREADS, or 1")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serves until it is stopped."""
+    options = parse(ServeOptions, arguments, "zoo serve", IDEA)
+    token = os.environ.get("ZOO_TOKEN") if options.token is None else options.token
+    if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
+        raise SettingsError(
+            "the token must have at least 8 characters, all plain ones and no space; try `openssl rand -hex 16`"
+        )
+    try:
+        import fastapi  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingData(f"serving needs {error.name}; install it with: pip install 'zoolearn[serve]'") from error
+    import torch
+
+    from zoolearn.cores import default_threads
+    from zoolearn.serve.app import Service, make_app
+    from zoolearn.serve.limits import Limits
+    from zoolearn.serve.server import listening, own_names, server_of
+
+    names = own_names(options.host)
+    if options.learn and names is None and token is None:
+        raise SettingsError(
+            f"with --learn on {options.host}, whoever reaches this machine could teach the zoo; give a --token"
+        )
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)
+    torch.set_num_threads(options.threads or default_threads())
+    service = Service(options.folder, Limits(), learns=options.learn)
+    socket = listening(options.host, options.port)
+    server = server_of(make_app(service, token=token, hosts=names), service)
+    port = socket.getsockname()[1]
+    shown = f"[{options.host}]" if ":" in options.host else options.host
+    print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
+    if names is None and token is None:
+        print("Whoever reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
+    server.run(sockets=[socket])

@@ -1,0 +1,345 @@
+"""The routes: what can be asked of a zoo over HTTP."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from zoolearn.errors import DataError, StoreError, UnknownTask
+from zoolearn.nets import Shape
+from zoolearn.serve.batching import Batcher
+from zoolearn.serve.counters import Counters
+from zoolearn.serve.following import Answers, Following
+from zoolearn.serve.guard import SLASH, Guard
+from zoolearn.serve.limits import Limits, Room, limited
+from zoolearn.serve.messages import (
+    ARCHIVE,
+    QUESTION,
+    Accepted,
+    Health,
+    Member,
+    Members,
+    Predictions,
+    Task,
+    Tasks,
+    refusals,
+)
+from zoolearn.serve.page import shell
+from zoolearn.serve.problems import Problem, busy
+from zoolearn.serve.rows import Rows, from_images, from_json, from_raw, taken
+from zoolearn.serve.training import Training
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.intake import refuse_name
+
+log = logging.getLogger("zoolearn.serve")
+
+FORMS = (
+    'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
+    "or several (multipart/form-data)"
+)
+
+
+class Service:
+    """A zoo that is asked by many: its newest state, one thread for the model, one that decodes images."""
+
+    def __init__(self, folder: Path, limits: Limits, *, learns: bool) -> None:
+        self.limits, self.counters, self.room = limits, Counters(), Room(limits.held_bytes)
+        self.model = ThreadPoolExecutor(1, "model")
+        self.decoder = ThreadPoolExecutor(1, "decoder")
+        self.following = Following(folder, self.model, log.info)
+        self.name = folder.resolve().name
+        self.training = Training(folder, limits) if learns else None
+        self.batcher = Batcher[Answers](
+            self.model,
+            self.following.ask,
+            together=limits.together,
+            most_rows=limits.waiting_rows,
+            most_bytes=limits.waiting_bytes,
+            note=self.counters.batches.add,
+        )
+
+    @property
+    def index(self) -> Index:
+        """The newest state of the zoo."""
+        return self.following.index
+
+    @asynccontextmanager
+    async def running(self, app: FastAPI) -> AsyncIterator[None]:
+        """Follows the folder while the server runs."""
+        following = asyncio.create_task(self.following.follow())
+        yield
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        if self.training is not None:
+            await self.training.stop()
+        self.model.shutdown()
+        self.decoder.shutdown()
+
+    async def rows(self, request: Request, shape: Shape) -> Rows:
+        """The rows of a question, whatever form they are sent in."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        limits = self.limits
+        if kind == "application/json":
+            return from_json(await request.body(), shape, limits.rows)
+        if kind == "application/octet-stream":
+            return from_raw(await request.body(), shape, limits.rows)
+        if kind == "multipart/form-data":
+            files = await _files(request, limits.rows)
+        elif kind.startswith("image/"):
+            files = [("the body", await request.body())]
+        else:
+            raise Problem(415, f"the body is said to be {kind[:80] or 'nothing'!r}; send {FORMS}")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
+
+    async def answer(self, task: str, rows: Rows) -> tuple[Answers, int]:
+        """The model's answers, and the place of the first row among them."""
+        try:
+            async with asyncio.timeout(self.limits.answer_seconds):
+                return await self.batcher.answer(task, rows)
+        except TimeoutError as error:
+            raise busy("the server did not come to this question in time; send it again later", 5) from error
+        except UnknownTask as error:
+            raise Problem(404, str(error)) from error
+        except DataError as error:  # the zoo has changed since the rows were read
+            raise Problem(422, str(error)) from error
+        except StoreError as error:
+            log.error("%s", error)
+            raise busy("the zoo's folder is damaged; whoever runs this server finds in its log where", 60) from error
+
+    def gauges(self) -> dict[str, float]:
+        """Values of the moment."""
+        values: dict[str, float] = {
+            "zoo_generation": self.index.generation,
+            "zoo_tasks": len(self.index.tasks),
+            "zoo_members": len(self.index.members),
+            "zoo_waiting_rows": self.batcher.rows,
+            "zoo_stale": self.following.problem is not None,
+        }
+        if self.training is not None:
+            values["zoo_training"] = self.training.taken
+            for end, count in self.training.finished.items():
+                values[f"zoo_trainings_{end}"] = count
+        return values
+
+
+async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
+    async with request.form(max_files=most, max_fields=0) as form:
+        files = []
+        for name, value in form.multi_items():
+            if not isinstance(value, UploadFile):
+                raise Problem(422, f"the form's field {name[:80]!r} is no file; send images only")
+            files.append((value.filename or name, await value.read()))
+    return files
+
+
+def make_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> FastAPI:
+    """The application: answers to these host names only (None: any), and needs the token if there is one."""
+    app = FastAPI(
+        title="A zoo",
+        summary="Predictions of a growing zoo of small networks.",
+        version=str(1),
+        docs_url=None,
+        redoc_url=None,
+        lifespan=service.running,
+    )
+    app.add_middleware(
+        Guard, token=token, hosts=hosts, counters=service.counters, send_seconds=service.limits.send_seconds
+    )
+    _handle_errors(app)
+    _add_pages(app)
+    _add_routes(app, service)
+    if service.training is not None:
+        _add_learning(app, service, service.training)
+    _declare_token(app, needed=token is not None)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        found = shell(request.url.path)
+        assert found is not None
+        return Response(found.body, headers={name.decode(): value.decode() for name, value in found.headers})
+
+
+def _add_routes(app: FastAPI, service: Service) -> None:
+    @app.get("/healthz", responses={421: refusals()[421]})
+    async def health() -> Health:
+        """Whether the server is well."""
+        training = service.training is not None and service.training.taken
+        stale = service.following.problem is not None
+        return Health(status="stale" if stale else "ok", generation=service.index.generation, training=training)
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
+    async def metrics() -> PlainTextResponse:
+        """Counters, as Prometheus reads them."""
+        text = service.counters.text(service.gauges())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/tasks", responses=refusals())
+    async def tasks() -> Tasks:
+        """What the zoo knows, and what a row is."""
+        index = service.index
+        shape = index.settings.shape
+        return Tasks(
+            zoo=service.name,
+            generation=index.generation,
+            episodes=len(index.episodes),
+            shape=None if shape is None else list(shape),
+            dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
+            learns=service.training is not None,
+            tasks=[Task.of(index, entry) for entry in index.tasks.values()],
+        )
+
+    @app.get("/tasks/{name}", responses=refusals(404))
+    async def task(name: str) -> Task:
+        """One task."""
+        index = service.index
+        return Task.of(index, index.task(_meant(name)))
+
+    @app.get("/members", responses=refusals())
+    async def members() -> Members:
+        """The nets, and who knows what."""
+        index = service.index
+        return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
+
+    @app.post(
+        "/tasks/{name}/predict",
+        response_model=Predictions,
+        responses=refusals(400, 403, 404, 408, 413, 415, 503),
+        openapi_extra={"requestBody": QUESTION},
+    )
+    async def predict(name: str, request: Request, votes: bool = False) -> Response:
+        """The most probable class of each row; with `votes`, what each member says too."""
+        name = _meant(name)
+        index = service.index
+        index.task(name)
+        shape = index.settings.shape
+        assert shape is not None
+        limits = service.limits
+        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
+        most = limits.json_bytes if is_json else limits.body_bytes
+        async with limited(request, most, limits.body_seconds, service.room) as bounded:
+            rows = await service.rows(bounded, shape)
+            _refuse_long_answer(index, name, len(rows), limits.numbers, votes=votes)
+            answers, first = await service.answer(name, rows)
+        return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
+
+
+def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
+    @app.post(
+        "/tasks/{name}",
+        status_code=202,
+        responses=refusals(400, 403, 408, 409, 413, 415, 503),
+        openapi_extra={"requestBody": ARCHIVE},
+    )
+    async def learn(name: str, request: Request, skip_broken: bool = False) -> Accepted:
+        """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on."""
+        name = _meant(name)
+        limits = service.limits
+        if name in service.index.tasks:
+            raise Problem(409, f"task {name!r} was learned already; give the new one another name")
+        try:
+            refuse_name(name, service.index)
+        except DataError as error:
+            raise Problem(422, str(error)) from error
+        if service.index.settings.kind == "features":
+            shape = service.index.settings.shape
+            assert shape is not None
+            raise Problem(422, f"this zoo takes {taken(shape)}, no images; teach it with `zoo learn`")
+        with training.reserved(name) as order:
+            async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:
+                try:
+                    with order.archive.open("wb") as file:
+                        async for block in bounded.stream():
+                            file.write(block)
+                    counts = await order.begin(skip_broken=skip_broken)
+                except OSError as error:
+                    log.error("%s", error)
+                    raise busy("the server has no room for the archive now", 60) from error
+        return Accepted(task=name, images=counts)
+
+    @app.get(
+        "/training",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            **refusals(503),
+        },
+    )
+    async def training_events() -> StreamingResponse:
+        """The state of the training, now and at every change until it is done, as server-sent events."""
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
+
+
+def _refuse_long_answer(index: Index, task: str, rows: int, most: int, *, votes: bool) -> None:
+    said = 1 + len(index.speakers(task)) if votes else 1
+    each = said * len(index.tasks[task].classes)
+    if rows > 1 and rows * each > most:
+        raise Problem(
+            413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
+        )
+
+
+def _meant(name: str) -> str:
+    return name.replace(SLASH, "/")
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Every refusal has one form."""
+
+    def answer(status: int, detail: str, headers: Any = None) -> JSONResponse:
+        return JSONResponse({"detail": detail}, status, headers)
+
+    @app.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> Response:
+        return answer(error.status, error.detail, error.headers)
+
+    @app.exception_handler(UnknownTask)
+    async def unknown(_: Request, error: UnknownTask) -> Response:
+        return answer(404, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        problems = (f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors())
+        return answer(422, "; ".join(problems))
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        return answer(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return answer(400, "the request broke off")  # nobody reads this
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return answer(500, "the server has failed; its log says why")
+
+
+def _declare_token(app: FastAPI, *, needed: bool) -> None:
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = plain()
+        if needed:
+            schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"token": []}]
+            schema["paths"]["/healthz"]["get"]["security"] = []
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,207 @@
+"""What the server says, as its OpenAPI declares it."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+
+
+class Message(BaseModel):
+    """Said by the server: nothing beside what is declared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Detail(Message):
+    """Why a request was refused, and what to send instead."""
+
+    detail: str
+
+
+class Health(Message):
+    """Whether the server is well; `stale` if the folder cannot be read any more and the last state is served."""
+
+    status: Literal["ok", "stale"]
+    generation: int
+    training: bool
+
+
+class Measured(Message):
+    """How well a task was answered on its held-out rows after an episode."""
+
+    episode: int
+    accuracy: float
+    confidence: float
+
+
+class Task(Message):
+    """A task that the zoo knows."""
+
+    name: str
+    episode: int
+    classes: list[str]
+    rows_kept: int
+    rows_held_out: int
+    members: list[int]
+    accuracy: float
+    confidence: float
+    history: list[Measured]
+
+    @classmethod
+    def of(cls, index: Index, entry: TaskEntry) -> "Task":
+        """As the index says."""
+        now = index.measures[entry.name]
+        return cls(
+            name=entry.name,
+            episode=entry.episode,
+            classes=list(entry.classes),
+            rows_kept=entry.train.count if entry.train else 0,
+            rows_held_out=entry.test.count,
+            members=[member.number for member in index.speakers(entry.name)],
+            accuracy=now.accuracy,
+            confidence=now.confidence,
+            history=[
+                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
+                for episode in index.episodes
+                if (measure := episode.measures.get(entry.name)) is not None
+            ],
+        )
+
+
+class Tasks(Message):
+    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned."""
+
+    zoo: str
+    generation: int
+    episodes: int
+    shape: list[int] | None
+    dtype: Literal["uint8", "float32"] | None
+    learns: bool
+    tasks: list[Task]
+
+
+class Member(Message):
+    """A net of the zoo: the tasks it was trained on, those it has adopted, and those it speaks for with what weight."""
+
+    number: int
+    episode: int
+    trained_on: list[str]
+    adopted: list[str]
+    speaks_for: dict[str, float]
+    bytes: int
+    loss: float
+    seconds: float
+
+    @classmethod
+    def of(cls, entry: MemberEntry) -> "Member":
+        """As the index says."""
+        return cls(
+            number=entry.number,
+            episode=entry.episode,
+            trained_on=list(entry.tasks),
+            adopted=[head.task for head in entry.adopted],
+            speaks_for={name: share for name, share in entry.share.items() if entry.speaks_for(name)},
+            bytes=entry.bytes,
+            loss=entry.loss,
+            seconds=entry.seconds,
+        )
+
+
+class Members(Message):
+    """All members, oldest first."""
+
+    generation: int
+    members: list[Member]
+
+
+class Vote(Message):
+    """What one member says about one row."""
+
+    member: int
+    weight: float
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+class Prediction(Message):
+    """What the zoo says about one row; votes only if they were asked for."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    votes: list[Vote] = []
+
+
+class Predictions(Message):
+    """An answer for each row, in their order."""
+
+    task: str
+    generation: int
+    predictions: list[Prediction]
+
+
+class Accepted(Message):
+    """A task that is being learned from now on: its images, counted by class."""
+
+    task: str
+    images: dict[str, int]
+    follow: Literal["/training"] = "/training"
+
+
+DETAILS = {
+    400: "The request is damaged.",
+    401: "The token is missing or wrong.",
+    403: "The request comes from a page of another site.",
+    404: "There is no such task.",
+    408: "The body came too slowly.",
+    409: "Another task is being learned, or this name is taken.",
+    413: "The request is too large.",
+    415: "The body is of a kind that is not taken.",
+    421: "The request is meant for another server.",
+    422: "The request cannot be understood.",
+    503: "The server is busy.",
+}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer instead, beside what every route may."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({401, 421, 422, *statuses}):
+        found[status] = {"model": Detail, "description": DETAILS[status]}
+    return found
+
+
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+FILE = {"schema": {"type": "string", "format": "binary"}}
+QUESTION = {
+    "description": "Rows of the zoo's shape (`GET /tasks` tells it), or image files of any size.",
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "properties": {"rows": {"type": "array", "items": {"type": "array"}, "minItems": 1}},
+                "required": ["rows"],
+                "additionalProperties": False,
+            },
+        },
+        "application/octet-stream": FILE,
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"image": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                "required": ["image"],
+            },
+        },
+        **dict.fromkeys(IMAGES, FILE),
+    },
+}
+ARCHIVE = {
+    "description": "A zip, tar or tar.gz with one folder of images for each class.",
+    "required": True,
+    "content": dict.fromkeys(
+        ("application/zip", "application/x-tar", "application/gzip", "application/octet-stream"), FILE
+    ),
+}

@@ -1,0 +1,34 @@
+// The API as openapi.json declares it, with a curl example for each way to ask.
+
+const SENDS = {
+  "application/json": "-H 'Content-Type: application/json' -d '{\"rows\": [[...]]}'",
+  "application/octet-stream": "-H 'Content-Type: application/octet-stream' --data-binary @rows.bin",
+  "multipart/form-data": "-F image=@first.jpg -F image=@second.png",
+  "image/jpeg": "-H 'Content-Type: image/jpeg' --data-binary @photo.jpg",
+  "application/zip": "-H 'Content-Type: application/zip' --data-binary @images.zip",
+};
+
+function examples(path, method, operation) {
+  const place = `${location.origin}${path.replace("{name}", "NAME")}`;
+  const carried = sessionStorage.getItem("token") ? "-H \"Authorization: Bearer $ZOO_TOKEN\" " : "";
+  if (method === "get") return [`curl ${carried}${path === "/training" ? "-N " : ""}${place}`];
+  return Object.keys(operation.requestBody.content).filter((kind) => kind in SENDS).map((kind) => `curl ${carried}${SENDS[kind]} ${place}`);
+}
+
+function route(path, method, operation) {
+  const options = (operation.parameters || []).filter((parameter) => parameter.in === "query");
+  return make("section", { class: "card" },
+    make("div", { class: "route" }, make("span", { class: "method" }, method.toUpperCase()), make("h2", {}, path)),
+    make("p", {}, operation.description || operation.summary),
+    operation.requestBody ? make("p", { class: "soft" }, operation.requestBody.description) : null,
+    options.map((parameter) => make("p", { class: "soft" }, `?${parameter.name}=${parameter.schema.type} (default ${parameter.schema.default})`)),
+    make("pre", { tabindex: "0" }, examples(path, method, operation).join("\n")),
+    make("details", {}, make("summary", {}, "Answers"), make("dl", { class: "codes" },
+      Object.entries(operation.responses).flatMap(([code, response]) => [make("dt", {}, code), make("dd", {}, response.description)]))));
+}
+
+begin(async () => {
+  const api = await askJson("/openapi.json");
+  byId("main").replaceChildren(...Object.entries(api.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => route(path, method, operation))));
+});

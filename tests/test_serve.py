@@ -1,0 +1,341 @@
+"""A served zoo: every route says what the folder says, also while somebody changes it."""
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zoolearn
+from servers import Client, Said, eventually, form, png, serving
+from toys import blobs, pictures
+from zoolearn import cli
+from zoolearn.serve.batching import Batcher
+from zoolearn.serve.page import shell
+from zoolearn.serve.problems import Problem
+from zoos import TASKS, small_zoo
+
+X = TASKS[0].test.x
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return small_zoo(tmp_path_factory.mktemp("served") / "zoo", TASKS[:2]).path
+
+
+@pytest.fixture(scope="module")
+def client(folder):
+    with serving(folder) as client:
+        yield client
+
+
+@pytest.fixture
+def own(folder, tmp_path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copytree(folder, tmp_path / "zoo"))
+
+
+def probabilities(said: Said) -> np.ndarray:
+    assert said.status == 200, said.body
+    return np.array([list(row["probabilities"].values()) for row in said.json["predictions"]], np.float32)
+
+
+class TestRoutes:
+    def test_tasks_and_members_are_those_of_the_folder(self, client, folder):
+        zoo = zoolearn.open(folder)
+        said = client.get("/tasks").json
+        assert (said["zoo"], said["generation"], said["shape"], said["learns"]) == ("zoo", 3, [1, 8, 8], False)
+        assert [task["name"] for task in said["tasks"]] == ["stripes", "dots"]
+        assert said["tasks"][0]["accuracy"] == zoo.measure("stripes").accuracy
+        assert [point["episode"] for point in said["tasks"][0]["history"]] == [1, 2]
+        assert client.get("/tasks/dots").json == said["tasks"][1]
+        members = client.get("/members").json["members"]
+        assert [member["speaks_for"] for member in members] == [dict(member.share) for member in zoo.members]
+
+    def test_answers_are_those_of_the_zoo_in_every_form(self, client, folder):
+        expected = zoolearn.open(folder).predict_proba(X[:4], "stripes").numpy()
+        place = "/tasks/stripes/predict"
+        as_json = client.rows("stripes", X[:4].tolist())
+        as_bytes = client.post(place, X[:4].numpy().tobytes(), "application/octet-stream")
+        as_form = client.post(place, *form({f"{row}.png": png(X[row]) for row in range(4)}))
+        for said in (as_json, as_bytes, as_form):
+            assert (probabilities(said) == expected).all()
+        alone = client.post(place, png(X[2]), "image/png")
+        assert probabilities(alone) == pytest.approx(expected[2:3], abs=1e-6)
+        best = as_json.json["predictions"][0]
+        assert best["label"] == TASKS[0].classes[int(expected[0].argmax())]
+        assert best["probability"] == max(best["probabilities"].values())
+        assert "votes" not in best
+
+    def test_votes_come_if_asked_for_and_average_to_the_answer(self, client, folder):
+        said = client.rows("stripes", X[:1].tolist(), "?votes=true")
+        votes = said.json["predictions"][0]["votes"]
+        assert [vote["member"] for vote in votes] == [1, 2]
+        weights = [vote["weight"] for vote in votes]
+        each = [list(vote["probabilities"].values()) for vote in votes]
+        assert probabilities(said)[0] == pytest.approx(np.average(each, axis=0, weights=weights), abs=1e-6)
+
+    def test_features_are_taken_as_json_and_as_bytes_but_not_as_images(self, tmp_path):
+        task = blobs()
+        zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+        zoo.learn(task)
+        expected = zoo.predict_proba(task.test.x[:3], "blobs").numpy()
+        with serving(tmp_path / "zoo") as client:
+            place = "/tasks/blobs/predict"
+            assert (probabilities(client.rows("blobs", task.test.x[:3].tolist())) == expected).all()
+            raw = client.post(place, task.test.x[:3].numpy().tobytes(), "application/octet-stream")
+            assert (probabilities(raw) == expected).all()
+            said = client.post(place, png(X[0]), "image/png")
+            assert said.status == 415
+            assert "rows of 6 finite numbers" in said.detail
+            assert client.rows("blobs", [[1e300] * 6]).status == 422
+
+    def test_an_empty_zoo_is_served_too(self, tmp_path):
+        zoolearn.new(tmp_path / "zoo")
+        with serving(tmp_path / "zoo") as client:
+            assert client.get("/tasks").json["shape"] is None
+            assert client.rows("none", [[1]]).status == 404
+
+    def test_counters_are_as_prometheus_reads_them(self, folder):
+        with serving(folder) as client:
+            client.rows("stripes", X[:3].tolist())
+            client.rows("nowhere", X[:3].tolist())
+            client.get("/no/such/path")
+            text = client.get("/metrics").body.decode()
+        line = re.compile(r'(#.*|[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [0-9.e+]+)')
+        assert all(line.fullmatch(entry) for entry in text.splitlines())
+        assert 'zoo_requests_total{method="POST",route="/tasks/{name}/predict",status="200"} 1' in text
+        assert 'zoo_requests_total{method="POST",route="/tasks/{name}/predict",status="404"} 1' in text
+        assert 'route="other",status="404"} 1' in text
+        assert "zoo_batch_rows_sum 3.0" in text
+        assert "zoo_tasks 2" in text
+
+    def test_a_name_with_a_slash_is_sent_as_2f(self, own):
+        zoolearn.open(own).learn(pictures("sea/birds"))
+        with serving(own) as client:
+            assert client.get("/tasks/sea%2Fbirds").json["name"] == "sea/birds"
+            assert client.rows("sea%2fbirds", X[:1].tolist()).status == 200
+            assert client.get("/tasks/sea/birds").status == 404
+
+    def test_the_pages_hold_nothing_of_the_zoo_and_need_nothing_from_outside(self, client):
+        for path in ("/", "/docs"):
+            said = client.get(path)
+            assert said.status == 200
+            assert b"stripes" not in said.body
+            assert b"//" not in re.sub(
+                rb"http://www\.w3\.org/\S+|^ *// .*$|; //.*$", b"", said.body, flags=re.MULTILINE
+            )
+            assert "default-src 'none'" in said.headers["content-security-policy"]
+        assert shell("/nowhere") is None
+
+
+class TestToken:
+    ROUTES = ("/", "/docs", "/openapi.json", "/tasks", "/tasks/stripes", "/members", "/metrics", "/no/such/path")
+
+    def test_every_route_but_health_needs_it(self, folder):
+        with serving(folder, token="open sesame") as client:
+            stranger = Client(client.server, client.port)
+            assert stranger.get("/healthz").json == {"status": "ok", "generation": 3, "training": False}
+            for path in self.ROUTES:
+                for wrong in ("", "Bearer", "Bearer open sesam", "Basic open sesame", "open sesame", "Bearer \xff"):
+                    said = stranger.get(path, **({"Authorization": wrong} if wrong else {}))
+                    assert said.status == 401
+                    assert said.headers["www-authenticate"] == "Bearer"
+                    assert b"stripes" not in said.body
+                assert client.get(path).status == (404 if path.startswith("/no") else 200)
+            assert stranger.rows("stripes", X[:1].tolist()).status == 401
+            assert client.rows("stripes", X[:1].tolist()).status == 200
+
+    def test_a_browser_gets_the_empty_page_to_enter_it(self, folder):
+        with serving(folder, token="open sesame") as client:
+            assert Client(client.server, client.port).get("/").body == client.get("/").body
+
+
+class TestWhereRequestsComeFrom:
+    @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "[::1"])
+    def test_another_name_is_refused(self, client, host):
+        assert client.get("/tasks", Host=host).status in (400, 421)
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:8000"])
+    def test_names_of_this_machine_are_fine(self, client, host):
+        assert client.get("/tasks", Host=host).status == 200
+
+    def test_pages_of_other_sites_cannot_post(self, client):
+        body = json.dumps({"rows": X[:1].tolist()})
+        for origin, status in (("http://evil.example", 403), ("null", 403), (client.url, 200)):
+            said = client.post("/tasks/stripes/predict", body, "application/json", Origin=origin)
+            assert said.status == status
+
+
+def batched(asked: list[int], hold: threading.Event, thread: ThreadPoolExecutor, **limits: int) -> Batcher[np.ndarray]:
+    """A batcher whose model doubles rows, and waits at its first call."""
+
+    def double(task: str, rows: np.ndarray) -> np.ndarray:
+        if task == "broken":
+            raise ValueError(task)
+        asked.append(len(rows))
+        hold.wait(60)
+        return 2 * rows
+
+    return Batcher(thread, double, **{"together": 8, "most_rows": 20, "most_bytes": 1000, **limits})
+
+
+class TestBatching:
+    def test_what_comes_while_the_model_is_busy_shares_its_next_call(self):
+        asked: list[int] = []
+        hold = threading.Event()
+
+        async def main() -> None:
+            batcher = batched(asked, hold, thread)
+            questions = [np.full((count, 2), place, np.uint8) for place, count in enumerate((1, 2, 3, 4, 8, 1))]
+            tasks = [asyncio.create_task(batcher.answer("task", rows)) for rows in questions[:1]]
+            await asyncio.sleep(0)
+            await asyncio.to_thread(eventually, lambda: asked)
+            tasks += [asyncio.create_task(batcher.answer("task", rows)) for rows in questions[1:]]
+            await asyncio.sleep(0)
+            hold.set()
+            for rows, (answers, first) in zip(questions, await asyncio.gather(*tasks), strict=True):
+                assert (answers[first : first + len(rows)] == 2 * rows).all()
+            assert (batcher.rows, batcher.bytes) == (0, 0)
+
+        with ThreadPoolExecutor(1) as thread:
+            asyncio.run(main())
+        assert asked == [1, 5, 4, 8, 1]
+
+    def test_more_than_can_wait_is_told_to_come_again(self):
+        hold = threading.Event()
+
+        async def main() -> None:
+            batcher = batched([], hold, thread)
+            first = asyncio.create_task(batcher.answer("task", np.zeros((19, 2), np.uint8)))
+            await asyncio.sleep(0)
+            with pytest.raises(Problem) as refused:
+                await batcher.answer("task", np.zeros((2, 2), np.uint8))
+            assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+            hold.set()
+            await first
+            await batcher.answer("task", np.zeros((30, 2), np.uint8))  # alone, any size is answered
+
+        with ThreadPoolExecutor(1) as thread:
+            asyncio.run(main())
+
+    def test_an_error_is_told_to_those_who_asked_and_the_rest_goes_on(self):
+        hold = threading.Event()
+        hold.set()
+
+        async def main() -> None:
+            batcher = batched([], hold, thread)
+            rows = np.zeros((1, 2), np.uint8)
+            work = [batcher.answer("broken", rows), batcher.answer("broken", rows), batcher.answer("task", rows)]
+            results = await asyncio.gather(*work, return_exceptions=True)
+            assert [type(result) for result in results] == [ValueError, ValueError, tuple]
+
+        with ThreadPoolExecutor(1) as thread:
+            asyncio.run(main())
+
+    def test_answers_of_many_connections_at_once_are_not_mixed_up(self, client, folder):
+        zoo = zoolearn.open(folder)
+        expected = {task.name: zoo.predict_proba(task.test.x, task.name).numpy() for task in TASKS[:2]}
+
+        def ask(number: int) -> bool:
+            task, place = TASKS[number % 2], number % 17
+            said = client.rows(task.name, task.test.x[place : place + 3].tolist())
+            return bool(np.allclose(probabilities(said), expected[task.name][place : place + 3], atol=1e-6))
+
+        with ThreadPoolExecutor(12) as many:
+            assert all(many.map(ask, range(60)))
+
+
+class TestChangesUnderneath:
+    def test_a_new_task_is_answered_without_a_restart(self, own):
+        with serving(own) as client:
+            assert client.rows("rings", X[:1].tolist()).status == 404
+            zoo = zoolearn.open(own)
+            zoo.learn(TASKS[2])
+            said = eventually(lambda: (s := client.rows("rings", X[:2].tolist())).status == 200 and s)
+            assert (probabilities(said) == zoo.predict_proba(X[:2], "rings").numpy()).all()
+            assert client.get("/healthz").json["generation"] == zoo.generation
+
+    def test_no_request_fails_while_the_zoo_learns_forgets_and_prunes(self, own):
+        said: list[int] = []
+        done = threading.Event()
+
+        def load() -> None:
+            while not done.is_set():
+                said.append(client.rows("stripes", X[:2].tolist()).status)
+
+        with serving(own) as client:
+            threads = [threading.Thread(target=load) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            zoo = zoolearn.open(own)
+            zoo.learn(TASKS[2])
+            zoo.prune(loss=0.5)
+            zoo.commit_pruning()
+            zoo.learn(TASKS[3])
+            zoo.undo()
+            zoo.forget("dots")
+            eventually(lambda: client.get("/healthz").json["generation"] == zoo.generation)
+            assert client.rows("dots", X[:1].tolist()).status == 404
+            done.set()
+            for thread in threads:
+                thread.join()
+        assert len(said) > 5
+        assert set(said) == {200}
+
+    def test_a_folder_that_cannot_be_read_leaves_the_last_state(self, own):
+        with serving(own) as client:
+            (own / "zoo.json").rename(own / "away")
+            eventually(lambda: client.get("/healthz").json["status"] == "stale")
+            assert client.rows("stripes", X[:1].tolist()).status == 200
+            (own / "away").rename(own / "zoo.json")
+            eventually(lambda: client.get("/healthz").json["status"] == "ok")
+
+    def test_a_damaged_member_is_no_fault_of_the_client(self, own):
+        with serving(own) as client:
+            for member in (own / "members").iterdir():
+                member.write_bytes(b"")
+            said = client.rows("stripes", X[:1].tolist())
+            assert said.status == 503
+            assert str(own) not in said.detail
+            assert client.get("/tasks").status == 200
+
+
+class TestCommand:
+    def test_it_serves_until_ctrl_c(self, folder):
+        command = [sys.executable, "-m", "zoolearn", "serve", str(folder), "--port", "0"]
+        environment = {**os.environ, "ZOO_TOKEN": "open-sesame"}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as run:
+            first = run.stdout.readline()
+            port = int(re.search(r"2 tasks at http://127\.0\.0\.1:(\d+)/", first)[1])
+            assert Client(None, port).get("/tasks").status == 401
+            assert Client(None, port, "open-sesame").rows("stripes", X[:1].tolist()).status == 200
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) in (0, 130)
+            assert "Traceback" not in run.stderr.read()
+
+    def test_what_cannot_be_is_said_in_a_line(self, folder, client, capsys, monkeypatch):
+        monkeypatch.delenv("ZOO_TOKEN", raising=False)
+        for words, message in (
+            (["--token", "short"], "at least 8 characters"),
+            (["--learn", "--host", "0.0.0.0"], "give a --token"),
+            (["--port", str(client.port)], "cannot listen on 127.0.0.1"),
+            (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
+        ):
+            with pytest.raises(SystemExit):
+                cli.main(["serve", str(folder), *words])
+            assert message in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            cli.main(["serve", "nowhere"])
+        assert "nowhere holds no zoo" in capsys.readouterr().err

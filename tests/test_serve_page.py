@@ -1,0 +1,182 @@
+"""The page of a served zoo in a real browser."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import zoolearn
+from archives import files, zipped
+from servers import Client, png, serving
+from zoos import TASKS, small_zoo
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine (apt-get install chromium); the other tests of serving did run")
+    sync_api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
+    )
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return small_zoo(tmp_path / "birds & <b>bees", TASKS[:2]).path
+
+
+def opened(
+    browser: Any, client: Client, path: str = "/", width: int = 1280, scheme: str = "light"
+) -> tuple[Any, list[str]]:
+    """A tab, and what it complained about or asked of others."""
+    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    tab.set_default_timeout(120_000)  # a busy machine is no fault of the page
+    complaints: list[str] = []
+    tab.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    ours = (client.url, "blob:", "data:")
+    tab.on("request", lambda request: None if request.url.startswith(ours) else complaints.append(request.url))
+    tab.goto(f"{client.url}{path}")
+    tab.wait_for_selector("html[data-ready]")
+    return tab, complaints
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_it_shows_the_zoo_and_fits_the_screen(browser, folder, width, scheme) -> None:
+    with serving(folder) as client:
+        tab, complaints = opened(browser, client, "/", width, scheme)
+        assert tab.locator("h1").text_content() == "birds & <b>bees"
+        assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        rows = tab.locator(".who tbody tr")
+        assert [rows.nth(place).locator(".dot.own").count() for place in range(2)] == [1, 1]
+        assert rows.nth(0).locator(".dot.replayed").count() == 1
+        assert tab.locator(".chart svg").count() == 2
+        assert "after episode 1" in tab.locator(".chart svg").first.get_attribute("aria-label")
+        assert not tab.locator("#teach").is_visible()
+        assert complaints == []
+        tab.close()
+
+
+def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
+    picture = {"name": "stripe.png", "mimeType": "image/png", "buffer": png(TASKS[0].test.x[0])}
+    expected = zoolearn.open(folder).predict(TASKS[0].test.x[:1], "stripes")[0]
+    with serving(folder) as client:
+        tab, complaints = opened(browser, client)
+        tab.select_option("#task", "stripes")
+        tab.set_input_files("#file", picture)
+        assert tab.locator(".verdict").text_content() == expected
+        assert tab.locator(".answer dl").nth(1).locator("dt").all_text_contents() == ["member 1", "member 2"]
+        assert tab.locator("#preview").is_visible()
+        drop = """([name, bytes]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([new Uint8Array(bytes)], name, {type: "image/png"}));
+            document.getElementById("drop").dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true}));
+        }"""
+        tab.evaluate("document.getElementById('answer').replaceChildren()")
+        tab.evaluate(drop, ["dropped.png", list(picture["buffer"])])
+        assert tab.locator(".verdict").text_content() == expected
+        assert complaints == []
+        tab.evaluate(drop, ["broken.png", [1, 2, 3]])
+        tab.wait_for_selector("#answer .wrong")
+        assert "no image" in tab.locator("#answer").text_content()
+        tab.close()
+
+
+def test_it_works_with_the_keyboard_alone(browser, folder) -> None:
+    with serving(folder) as client:
+        tab, _ = opened(browser, client)
+        reached = []
+        for _ in range(12):
+            tab.keyboard.press("Tab")
+            reached.append(tab.evaluate("document.activeElement.id || document.activeElement.textContent"))
+        assert reached[:6] == ["Skip to asking", "API", "theme", "task", "file", "who"]
+        assert {"stripes", "dots"} <= set(reached)
+        tab.locator(".who button", has_text="stripes").press("Enter")
+        assert tab.input_value("#task") == "stripes"
+        tab.locator("#theme").press("Enter")
+        assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+        tab.close()
+
+
+def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser, folder) -> None:
+    with serving(folder, learns=True) as client:
+        tab, complaints = opened(browser, client)
+        tab.fill("#name", "new kinds")
+        archive = {"name": "kinds.zip", "mimeType": "application/zip", "buffer": zipped(files())}
+        tab.set_input_files("#archive", archive)
+        tab.click("#start")
+        tab.wait_for_function("document.getElementById('training').textContent.startsWith('Learned new kinds in')")
+        tab.locator(".who button", has_text="new kinds").wait_for()
+        assert tab.locator(".chart").count() == 3
+        zoolearn.open(folder).undo()
+        tab.locator(".who button", has_text="new kinds").wait_for(state="detached")
+        assert complaints == []
+        tab.set_input_files("#archive", {**archive, "buffer": b"nothing"})
+        tab.fill("#name", "more")
+        tab.click("#start")
+        tab.wait_for_selector("#training .wrong")
+        assert "no archive" in tab.locator("#training").text_content()
+        tab.close()
+
+
+def test_a_private_zoo_asks_for_its_token_once(browser, folder) -> None:
+    with serving(folder, token="open-sesame") as client:
+        tab, _ = opened(browser, client)
+        assert "stripes" not in tab.content()
+        for token in ("wrong token", "open-sesame"):
+            tab.fill("#token", token)
+            tab.press("#token", "Enter")
+            if token == "wrong token":
+                tab.wait_for_function("document.getElementById('gate-note').textContent === 'That is not its token.'")
+        tab.wait_for_selector("#main:not([hidden])")
+        assert tab.locator(".who tbody tr").count() == 2
+        tab.reload()
+        tab.wait_for_selector("#main:not([hidden])")
+        tab.click("text=API")
+        tab.locator("h2", has_text="/tasks/{name}/predict").wait_for()
+        assert "Authorization: Bearer" in tab.locator("pre").first.text_content()
+        tab.close()
+
+
+def test_the_documentation_shows_every_route(browser, folder) -> None:
+    with serving(folder, learns=True) as client:
+        tab, complaints = opened(browser, client, "/docs", 390)
+        routes = tab.locator("h2:visible").all_text_contents()
+        assert {
+            "/tasks",
+            "/tasks/{name}",
+            "/tasks/{name}/predict",
+            "/members",
+            "/healthz",
+            "/metrics",
+            "/training",
+        } == set(routes)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        assert complaints == []
+        tab.close()
+
+
+def test_features_are_asked_as_numbers(browser, tmp_path) -> None:
+    from toys import blobs
+
+    zoolearn.new(tmp_path / "zoo", epochs=1).learn(blobs())
+    with serving(tmp_path / "zoo") as client:
+        tab, complaints = opened(browser, client)
+        tab.fill("#row", "1, 2 3;4 5 6")
+        tab.click("#numbers button")
+        tab.wait_for_selector(".verdict")
+        assert complaints == []
+        tab.fill("#row", "1, 2")
+        tab.click("#numbers button")
+        tab.wait_for_selector("#answer .wrong")
+        assert "rows of 6 finite numbers" in tab.locator("#answer").text_content()
+        tab.close()
