@@ -28,6 +28,9 @@ class Reservoir:
     task: Tensor  # of each row, the number under which it was offered
     counts: Tensor  # rows offered, draws made; on the CPU
 
+    def __post_init__(self) -> None:
+        self._counts = self.counts.numpy()  # the same memory, read without a tensor's overhead
+
     @classmethod
     def empty(cls, size: int, shape: Shape, dtype: torch.dtype, device: torch.device | None = None) -> "Reservoir":
         """A memory with room for `size` rows."""
@@ -55,7 +58,7 @@ class Reservoir:
     @property
     def seen(self) -> int:
         """How many rows were offered so far."""
-        return int(self.counts[0])
+        return int(self._counts[0])
 
     @property
     def filled(self) -> int:
@@ -65,26 +68,25 @@ class Reservoir:
     def offer(self, x: Tensor, y: Tensor, task: int, seed: int) -> None:
         """Lets each row in turn take a slot: row number n (from 0) the n-th, or when all are taken slot j of 0..n, if there is one."""
         seen = self.seen
-        self.counts[0] += len(y)
+        self._counts[0] += len(y)
         if not self.size:
             return
         numbers = np.arange(seen, seen + len(y))
         drawn = np.random.default_rng(derive(seed, "offer", seen)).integers(0, numbers + 1)
-        slots = np.where(numbers < self.size, numbers, drawn).tolist()
-        taken = {
-            slot: row for row, slot in enumerate(slots) if slot < self.size
-        }  # a later row overwrites an earlier one
+        slots = np.where(numbers < self.size, numbers, drawn)
+        inside = np.flatnonzero(slots < self.size)
+        taken = dict(zip(slots[inside].tolist(), inside.tolist(), strict=True))  # a later row overwrites an earlier one
         if taken:
             places = torch.tensor(list(taken), device=self.y.device)
             rows = torch.tensor(list(taken.values()), device=self.y.device)
-            self.x[places] = x[rows]
-            self.y[places] = y[rows]
-            self.task[places] = task
+            self.x.index_copy_(0, places, x.index_select(0, rows))
+            self.y.index_copy_(0, places, y.index_select(0, rows))
+            self.task.index_fill_(0, places, task)
 
     def draw(self, count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
         """`count` different rows at random (all of them, if there are fewer): inputs, labels and task numbers."""
-        rng = np.random.default_rng(derive(seed, "draw", int(self.counts[1])))
-        self.counts[1] += 1
+        rng = np.random.default_rng(derive(seed, "draw", int(self._counts[1])))
+        self._counts[1] += 1
         slots = rng.choice(self.filled, min(count, self.filled), replace=False)
         places = torch.from_numpy(slots).to(self.y.device)
-        return self.x[places], self.y[places], self.task[places]
+        return self.x.index_select(0, places), self.y.index_select(0, places), self.task.index_select(0, places)
