@@ -79,6 +79,14 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
     )
 
 
+BEYOND: dict[str, Json] = {
+    "inherit": "last",
+    "fit_heads": True,
+    "adoption": True,
+    "trust": 4.0,
+    "mirror": True,
+}  # what docs/beyond.md found best together; chosen on coarse-cifar100
+
 PRESETS: tuple[Preset, ...] = (
     *_single_epoch_rows(
         "tag-2022",
@@ -115,6 +123,14 @@ PRESETS: tuple[Preset, ...] = (
             ("isolated", "split-miniimagenet", "65.8"),
             ("model-zoo", "split-miniimagenet", "81.05"),
         )
+    ),
+    *(
+        Preset(name, "model-zoo", benchmark, "", source, learner)
+        for name, learner, source in (
+            ("paper", {}, f"{ZOO_PAPER}; our defaults"),
+            ("beyond", BEYOND, "docs/beyond.md"),
+        )
+        for benchmark in ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
     ),
     Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
     Preset(
@@ -293,6 +309,14 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
 )
+
+
+def settings_of(name: str, method: str) -> Mapping[str, Json]:
+    """The learner's settings of a preset, whatever its benchmark; for zoos of people's own data."""
+    known = {preset.name: preset.learner for preset in PRESETS if preset.method == method}
+    if name not in known:
+        raise SettingsError(one_of("preset", name, known))
+    return known[name]
 
 
 def find_preset(name: str, method: str, benchmark: str) -> Preset:

@@ -1,6 +1,6 @@
 """`zoo new FOLDER`: an empty zoo, its settings chosen once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,8 +12,10 @@ from rich.markup import escape
 from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError, one_of
+from zoolearn.files import Json
 from zoolearn.methods.model_zoo import WEIGH, ModelZoo
 from zoolearn.nets import BACKBONES
+from zoolearn.presets import settings_of
 from zoolearn.train import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
@@ -48,6 +50,9 @@ class NewOptions:
     dropout: Annotated[float, tyro.conf.arg(help="share of units dropped, by backbones that drop units")] = 0.2
     device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="auto: a GPU if there is one")] = "auto"
     seed: Annotated[int, tyro.conf.arg(help="seed of everything random")] = 0
+    preset: Annotated[
+        str | None, optional("NAME", "paper, or beyond: the settings past the paper that were found best", "paper")
+    ] = None
     adopt: Annotated[
         Path | None,
         optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead; the flags above are its", "none"),
@@ -55,11 +60,17 @@ class NewOptions:
     data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
 
 
+def _form(preset: Mapping[str, Json]) -> type:
+    """The flags: those above, and the settings of ModelZoo that go past the paper, beginning with a preset's."""
+    more = settings_form(ModelZoo, {name: value for name, value in preset.items() if name in BEYOND}, only=BEYOND)
+    return make_dataclass("New", [("beyond", more, field(default_factory=more))], bases=(NewOptions,))
+
+
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    more = settings_form(ModelZoo, only=BEYOND)
-    form = make_dataclass("New", [("beyond", more, field(default_factory=more))], bases=(NewOptions,))
-    options = parse(form, arguments, "zoo new", IDEA)
+    options = parse(_form({}), arguments, "zoo new", IDEA)
+    if options.preset is not None:
+        options = parse(_form(settings_of(options.preset, "model-zoo")), arguments, "zoo new", IDEA)
     console = Console()
     if options.adopt is not None:
         zoo = follow(adopting(options.folder, options.adopt, options.data), console)

@@ -1,0 +1,63 @@
+"""The page of what goes beyond the paper: gains over the paper's own row, prices counted from what episodes drew."""
+
+import pytest
+
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.paper.beyond import beyond, price
+from zoolearn.results import EpisodeRecord, Results
+from zoolearn.train import Recipe
+
+SECONDS = {"train": 60.0, "evaluate": 0.0}
+
+
+def run(accuracy: float, seed: int = 0, tasks: int = 3, **settings: object) -> Results:
+    """A finished run of three tasks whose episodes train on all tasks so far."""
+    learner = ModelZoo(recipe=Recipe(epochs=1), seed=seed)
+    names = [f"task {number}" for number in range(tasks)]
+    b = int(settings.get("tasks_per_episode", 5)) if settings.get("replay", 1.0) else 1
+    return Results(
+        method="model-zoo",
+        benchmark="split-cifar100",
+        tasks=names,
+        settings={**learner.settings(), **settings},
+        accuracy=[[accuracy] * (number + 1) for number in range(tasks)],
+        episodes=[EpisodeRecord([names[number], *names[:number]][:b], None, 1.0, SECONDS) for number in range(tasks)],
+    )
+
+
+def test_the_price_is_counted_from_what_was_drawn():
+    plain = price(run(0.7))
+    assert plain.trained == 2500 * (1 + 2 + 3)
+    assert plain.asked == plain.trained, "each row once, for the losses of past tasks"
+    assert plain.passes == (3 + 2 + 1) / 3
+
+
+@pytest.mark.parametrize(
+    ("settings", "trained", "asked", "passes"),
+    [
+        ({"replay": 0.0}, 3, 0, 1),
+        ({"replay": 0.0, "adoption": True}, 3, 0 + 1 + 2, 2),
+        ({"replay": 0.0, "adoption": True, "mirror": True}, 3, 3, 4),
+        ({"tasks_per_episode": 1, "adoption": True}, 3, (1 + 2) + (1 + 2), 3),
+        ({"inherit": "last", "fit_heads": True}, 6, 6 + 2 + 3, 2),
+        ({"replay": 0.1}, 1 + 2 + 2, 0.1 * 6, 2),
+    ],
+)
+def test_every_setting_has_its_price(settings, trained, asked, passes):
+    found = price(run(0.7, **settings))
+    assert found.trained == pytest.approx(2500 * trained)
+    assert found.asked == pytest.approx(2500 * asked)
+    assert found.passes == pytest.approx(passes)
+
+
+def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named():
+    runs = [run(0.70), run(0.72, 1), run(0.80, inherit="last"), run(0.6, trust=9.0), run(0.75, replay=0.1)]
+    page = beyond(runs)
+    full, limited = page.split("## ")[1:]
+    assert "71.00 ± 1.41" in full
+    assert "--inherit last" in full
+    assert "+9.00" in full
+    assert "Lost: `--trust 9.0` -11.00" in full
+    assert limited.startswith("split-cifar100, --epochs 1 --replay 0.1")
+    assert "75.00" in limited
+    assert "+" not in limited.split("```")[0]
