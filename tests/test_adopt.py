@@ -96,6 +96,20 @@ def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on():
         assert newest.share[task.name] == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
 
 
+@pytest.mark.parametrize(("replay", "fitted"), [(1.0, 2), (0.5, 1)])
+def test_heads_of_tasks_that_were_seen_in_full_can_be_fitted_after_training(replay, fitted):
+    plain, zoo = (
+        zoo_of(adoption=False, replay=replay, fit_heads=when, weigh=zoolearn.uniform) for when in ("no", "after")
+    )
+    for before, after in zip(plain.members, zoo.members, strict=True):
+        assert same(state(before.net.body), state(after.net.body)), "what is trained stays"
+        for place, name in enumerate(after.net.tasks):
+            rows = zoo.kept[name].train if place else next(task for task in TOYS if task.name == name).train
+            head = fit_head(feature_rows(after.net, rows.x, TINY), rows.y, len(after.net.head(name).bias))
+            expected = head.weight if place < fitted else before.net.head(name).weight
+            assert torch.equal(after.net.head(name).weight, expected)
+
+
 def test_rows_that_are_held_out_are_never_trained_on(monkeypatch):
     zoo = zoo_of((), held_out=0.25)
     held = {task.name: row_set(zoo.split(task)[1].x) for task in TOYS}
@@ -133,7 +147,7 @@ def test_an_impossible_setting_is_refused(settings, message):
 
 # zoo folders
 
-FULL = {"inherit": last, "adoption": True, "trust": 2.0, "held_out": 0.2, "mirror": True}
+FULL = {"inherit": last, "fit_heads": "both", "adoption": True, "trust": 2.0, "held_out": 0.2, "mirror": True}
 
 
 @pytest.mark.parametrize("settings", [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}])

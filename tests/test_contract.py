@@ -24,7 +24,7 @@ TOYS = benchmark(3, per_class=8, test_per_class=6)
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")
 
 BEYOND = {
-    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": True},
+    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
     "model-zoo that picks a parent": {"inherit": best, "replay": 0.0},
     "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
     "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},

@@ -77,7 +77,7 @@ def test_fitted_heads_know_the_tasks_before_any_training():
     zoo = zoo_of(TOYS[:2], inherit=last)
     tasks = [TOYS[2], TOYS[0]]
     parent = zoo.members[-1].net
-    plain, fitted = (learner_of(ModelZoo, fit_heads=fit_heads).heir([parent], tasks, 1) for fit_heads in (False, True))
+    plain, fitted = (learner_of(ModelZoo, fit_heads=when).heir([parent], tasks, 1) for when in ("no", "before"))
     for task in tasks:
         right = [
             float((net.eval()(task.test.x, task.name).argmax(dim=1) == task.test.y).float().mean())
@@ -127,7 +127,7 @@ def test_only_settings_that_differ_are_recorded():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"inherit": last, "fit_heads": True},
+        {"inherit": last, "fit_heads": "before"},
         {"inherit": best, "tasks_per_episode": 1, "replay": 0.0},
         {"inherit": average, "shrink": 0.8, "perturb": 0.1, "replay": 0.5},
     ],

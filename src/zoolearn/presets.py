@@ -81,9 +81,9 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
 
 BEYOND: dict[str, Json] = {
     "inherit": "last",
-    "fit_heads": True,
+    "fit_heads": "both",
     "adoption": True,
-    "trust": 4.0,
+    "trust": 16.0,
     "mirror": True,
 }  # what docs/beyond.md found best together; chosen on coarse-cifar100
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from zoolearn.beyond.inherit import Inherit, nobody
 from zoolearn.beyond.partners import Measure, loss
@@ -24,7 +25,7 @@ class Isolated(ModelZoo):
     partners: Measure = field(init=False, default_factory=lambda: loss)
     shrink: float = field(init=False, default=1.0)
     perturb: float = field(init=False, default=0.0)
-    fit_heads: bool = field(init=False, default=False)
+    fit_heads: Literal["no", "before", "after", "both"] = field(init=False, default="no")
     adoption: bool = field(init=False, default=False)
     trust: float = field(init=False, default=0.0)
     held_out: float = field(init=False, default=0.0)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -172,10 +172,13 @@ class ModelZoo(Learner):
     )
     shrink: float = field(default=1.0, metadata={"help": "inherited weights are multiplied by this", "later": True})
     perturb: float = field(default=0.0, metadata={"help": "how much of random weights is added", "later": True})
-    fit_heads: bool = field(
-        default=False, metadata={"help": "begin with heads fitted to the inherited features", "later": True}
+    fit_heads: Literal["no", "before", "after", "both"] = field(
+        default="no",
+        metadata={
+            "help": "fit heads in closed form to inherited features before, to trained ones after",
+            "later": True,
+        },
     )
-
     adoption: bool = field(
         default=False, metadata={"help": "give members heads for tasks that they were not trained on", "later": True}
     )
@@ -223,12 +226,21 @@ class ModelZoo(Learner):
         loss = yield from fitting(
             net, seen, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
         )
+        net.freeze()
         share = {
-            task.name: self.trusted(net, task.name, held, share=1.0 if place == 0 else self.replay)
-            for place, (task, held) in enumerate(parts)
+            task.name: self.settled(net, task, held, share=1.0 if place == 0 else self.replay)
+            for place, (task, (_, held)) in enumerate(zip(tasks, parts, strict=True))
         }
-        self.members.append(Member(net.freeze(), share, parents))
+        self.members.append(Member(net, share, parents))
         return loss
+
+    def settled(self, net: Net, task: Task, held: Examples, share: float) -> float:
+        """Fits the head of a task that a finished net saw in full, if that is wanted; gives the weight of its vote."""
+        if share == 1.0 and self.fit_heads in ("after", "both"):
+            head = self.fitted(net, task)
+            set_head(net, task.name, head)
+            return self.weight_of(head, share)
+        return self.trusted(net, task.name, held, share)
 
     def split(self, task: Task) -> tuple[Task, Examples]:
         """What members may train on of a task, and the rows that judge them."""
@@ -245,7 +257,7 @@ class ModelZoo(Learner):
         """The net that a member with these parents begins with."""
         net = self.new_net(tasks, seed)
         begin_from(net, parents, self.shrink, self.perturb)
-        if parents and self.fit_heads:
+        if parents and self.fit_heads in ("before", "both"):
             for task in tasks:
                 set_head(net, task.name, self.fitted(net, task))
         return net

@@ -52,10 +52,13 @@ def price(run: Results) -> Price:
         trained += settings["epochs"] * seen
         if b > 1 and replay:
             asked += rows * replay * tasks * (2 if settings.get("mirror") else 1)
-        if inherits and number and settings.get("fit_heads"):
-            asked += sum(kept) * (1 - held)
         if adopts:
             asked += rows * replay * (number + 1 - tasks if replay else 0) + rows * number
+        if inherits and number and settings.get("fit_heads") in ("before", "both"):
+            asked += sum(kept) * (1 - held)
+        if settings.get("fit_heads") in ("after", "both"):
+            full = tasks if replay == 1 else 1
+            asked, kept = asked + rows * full, kept[full:]
         if settings.get("trust"):
             asked += sum(kept) * (held or 1) * (2 if settings.get("mirror") else 1)
         speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0

@@ -159,7 +159,10 @@ def _retrained(
     net = learner.heir(parents, tasks, member.seed)
     loss = yield from fitting(net, tasks, learner.recipe, seed=member.seed, checkpoints=learner.checkpoints)
     net.freeze()
-    trained = {name: learner.trusted(net, name, held, learner.replay) for name, (_, held) in parts.items()}
+    trained = {
+        name: learner.settled(net, stored_task(folder, rest.tasks[name]), held, learner.replay)
+        for name, (_, held) in parts.items()
+    }
     heads = _adopted_again(folder, rest, learner, member, net, task)
     entry = replace(
         member.without_heads(lambda head: True),

@@ -174,10 +174,6 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
         entry, hint = record[setting.name], hints[setting.name]
         if setting.name == "epochs" and entry.is_null:
             read[setting.name] = None
-        elif get_origin(hint) is Literal:
-            if entry.value not in get_args(hint):
-                raise StoreError(f"{entry.place}: {one_of('choice', str(entry.value), get_args(hint))}")
-            read[setting.name] = entry.value
         else:
             read[setting.name] = _value(entry, hint)
     try:
@@ -195,10 +191,18 @@ def _read_beyond(record: Reader) -> dict[str, Json]:
         if name not in BEYOND:
             raise StoreError(f"{record.place}: {one_of('setting', name, BEYOND)}")
         read[name] = entry.name() if "choices" in BEYOND[name].metadata else _value(entry, hints[name])
+    try:
+        ModelZoo(**{name: value for name, value in read.items() if "choices" not in BEYOND[name].metadata})
+    except SettingsError as error:
+        raise StoreError(f"{record.place}: {error}") from error
     return read
 
 
 def _value(entry: Reader, kind: type) -> Json:
+    if get_origin(kind) is Literal:
+        if entry.value not in get_args(kind):
+            raise StoreError(f"{entry.place}: {one_of('choice', str(entry.value), get_args(kind))}")
+        return entry.value
     if kind is bool:
         return entry.flag()
     return entry.whole(0, 1 << 31) if kind is int else entry.number()
