@@ -189,7 +189,7 @@ class ModelZoo(Learner):
     held_out: float = field(
         default=0.0, metadata={"help": "share of the training rows that is kept for such judgement only", "later": True}
     )
-    mirror: bool = field(default=False, metadata={"help": "ask about a picture's mirror image too", "later": True})
+    mirror: bool = field(default=False, metadata={"help": "answer with a picture's mirror image too", "later": True})
 
     members: list[Member] = field(init=False, default_factory=list)
     kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)  # the share of each task's data
@@ -250,7 +250,7 @@ class ModelZoo(Learner):
         """How much a net's vote counts for a task of which it saw this share: that, or what these rows' likelihood says."""
         if not self.trust:
             return share
-        answers = probabilities(net, rows.x, task, self.recipe, mirror=self.mirror)
+        answers = probabilities(net, rows.x, task, self.recipe)
         return float(np.exp(self.trust * float(label_logs(answers, rows.y).mean())))
 
     def heir(self, parents: Sequence[Net], tasks: Sequence[Task], seed: int) -> Net:
@@ -359,9 +359,10 @@ class ModelZoo(Learner):
         before = votes.weight
         for member in self.members[votes.members :]:
             if task in member.share and not (labels is not None and task in member.adopted):
-                answers = self.ask(member, x, task)
-                if labels is not None:
-                    answers = answers.gather(1, labels[:, None])[:, 0]
+                if labels is None:
+                    answers = self.ask(member, x, task)
+                else:
+                    answers = probabilities(member.net, x, task, self.recipe).gather(1, labels[:, None])[:, 0]
                 votes.add(answers, member.share[task])
         votes.members = len(self.members)
         return votes.weight > before

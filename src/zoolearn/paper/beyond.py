@@ -51,7 +51,7 @@ def price(run: Results) -> Price:
         kept = [rows] + [rows * replay] * (tasks - 1)
         trained += settings["epochs"] * seen
         if b > 1 and replay:
-            asked += rows * replay * tasks * (2 if settings.get("mirror") else 1)
+            asked += rows * replay * tasks
         if adopts:
             asked += rows * replay * (number + 1 - tasks if replay else 0) + rows * number
         if inherits and number and settings.get("fit_heads") in ("before", "both"):
@@ -60,7 +60,7 @@ def price(run: Results) -> Price:
             full = tasks if replay == 1 else 1
             asked, kept = asked + rows * full, kept[full:]
         if settings.get("trust"):
-            asked += sum(kept) * (held or 1) * (2 if settings.get("mirror") else 1)
+            asked += sum(kept) * (held or 1)
         speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
     answers = passes / len(run.episodes) * (2 if settings.get("mirror") else 1)

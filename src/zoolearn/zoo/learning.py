@@ -109,7 +109,7 @@ def written(
         votes[f"test.{place}"] = ask(net, stored_examples(folder, task.test), name, learner)
         if task.train is not None and index.settings.tasks_per_episode > 1:
             votes[f"train.{place}"] = (
-                train[name] if name in train else _of_labels(folder, task.train, net, name, learner)
+                train[name] if name in train else _of_labels(folder, task.train, net, name, learner.recipe)
             )
     adopted = tuple(f"heads.{place}." for place in range(len(entry.tasks), len(net.heads)))
     trained = {name: tensor for name, tensor in net.state_dict().items() if not name.startswith(adopted)}
@@ -142,9 +142,9 @@ def ask(net: Net, rows: Examples, task: str, learner: ModelZoo) -> Tensor:
     return probabilities(net, rows.x, task, learner.recipe, mirror=learner.mirror)
 
 
-def _of_labels(folder: ZooFolder, rows: Rows, net: Net, task: str, learner: ModelZoo) -> Tensor:
+def _of_labels(folder: ZooFolder, rows: Rows, net: Net, task: str, recipe: Recipe) -> Tensor:
     examples = stored_examples(folder, rows)
-    return ask(net, examples, task, learner).gather(1, examples.y[:, None])[:, 0]
+    return probabilities(net, examples.x, task, recipe).gather(1, examples.y[:, None])[:, 0]
 
 
 def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
