@@ -3,13 +3,16 @@
 import pytest
 import torch
 
-from toys import TINY, benchmark, learner_of
+import zoolearn
+from toys import TINY, benchmark, contents, learner_of
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
-from zoolearn.errors import DataError
+from zoolearn.errors import DataError, SettingsError
 from zoolearn.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.train import Recipe, drain, probabilities
+from zoolearn.zoo.distilling import distilled
+from zoos import TASKS, small_zoo
 
 TOYS = benchmark(3, per_class=16)
 LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
@@ -82,3 +85,23 @@ def test_distilling_learns_what_the_zoo_says_and_not_the_labels():
     net, _ = drain(distilling(zoo, flipped, LEARNING, labels=0.0))
     task = TOYS[0]
     assert accuracy(probabilities(net, task.test.x, task.name, TINY), task.test.y) > 0.8
+
+
+def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], recipe=LEARNING)
+    before = contents(zoo.path)
+    small = drain(distilled(zoo, tmp_path / "small"))
+    assert contents(zoo.path) == before
+    assert [member.tasks for member in small.members] == [tuple(zoo.tasks)]
+    assert all(small.measure(name).accuracy > zoo.measure(name).accuracy - 0.2 for name in zoo.tasks)
+    assert drain(zoolearn.open(small.path).verify()) == []
+    small.learn(TASKS[3])
+    small.forget(TASKS[0].name)
+    assert list(zoolearn.open(small.path).tasks) == [task.name for task in TASKS[1:4]]
+    assert drain(zoolearn.open(small.path).verify()) == []
+
+
+def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1], replay=0.0)
+    with pytest.raises(SettingsError, match="keep some"):
+        drain(distilled(zoo, tmp_path / "small"))
