@@ -2,15 +2,14 @@
 
 import random
 from dataclasses import fields
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
 
-from toys import TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
-from zoolearn.beyond.inherit import average, best, last
+from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
@@ -22,16 +21,6 @@ from zoolearn.train import Recipe, drain
 
 TOYS = benchmark(3, per_class=8, test_per_class=6)
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")
-
-BEYOND = {
-    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
-    "model-zoo that picks a parent": {"inherit": best, "replay": 0.0},
-    "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
-    "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},
-    "model-zoo that adopts without replay": {"adoption": True, "replay": 0.0, "inherit": last},
-    "model-zoo that weighs votes": {"adoption": True, "replay": 0.5, "trust": 2.0, "held_out": 0.2, "inherit": last},
-}
-SUBJECTS = {**METHODS, **{name: partial(METHODS["model-zoo"], **settings) for name, settings in BEYOND.items()}}
 
 pytestmark = pytest.mark.parametrize("name", SUBJECTS)
 

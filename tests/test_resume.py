@@ -27,7 +27,7 @@ def unharmed(method):
 
 
 @pytest.mark.parametrize("checkpoint_every", [None, 1])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "model-zoo that weighs votes", "model-zoo that adopts without replay"])
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(tmp_path, method, checkpoint_every):
     whole, moments = unharmed(method)
     rng = random.Random(f"{method} {checkpoint_every}")

@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn import train
+from zoolearn.beyond.inherit import average, best, last
 from zoolearn.errors import StoreError
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
@@ -25,6 +27,19 @@ from zoolearn.runs import progress, run
 from zoolearn.seeds import derive
 from zoolearn.task import Benchmark, Examples, Task
 from zoolearn.train import Batch, Recipe, cross_entropy, drain
+
+BEYOND = {
+    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
+    "model-zoo that picks a parent": {"inherit": best, "replay": 0.0},
+    "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
+    "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},
+    "model-zoo that adopts without replay": {"adoption": True, "replay": 0.0, "inherit": last},
+    "model-zoo that weighs votes": {"adoption": True, "replay": 0.5, "trust": 2.0, "held_out": 0.2, "inherit": last},
+}
+SUBJECTS: dict[str, Callable[..., Learner]] = {
+    **METHODS,
+    **{name: partial(METHODS["model-zoo"], **settings) for name, settings in BEYOND.items()},
+}
 
 TINY = Recipe(epochs=2, batch_size=8, lr=0.05, device="cpu")
 
@@ -69,7 +84,7 @@ def benchmark(tasks: int = 3, **options: Any) -> Benchmark:
     return Benchmark("toys", tuple(pictures(name, 2 + place % 2, **options) for place, name in enumerate(names)))
 
 
-def learner_of(method: type[Learner], recipe: Recipe = TINY, **settings: Any) -> Learner:
+def learner_of(method: Callable[..., Learner], recipe: Recipe = TINY, **settings: Any) -> Learner:
     """Any method with a small backbone and a short training."""
     return method(**{"backbone": mlp_100, "recipe": recipe, **settings})
 
@@ -230,6 +245,6 @@ def doomed(
         patch.setattr(os, "fsync", watched(os.fsync))
         patch.setattr(os, "replace", watched(os.replace))
         patch.setattr(os, "unlink", watched(os.unlink))
-        for _ in progress(learner_of(METHODS[method], LONGER), RESUMED, folder, checkpoint_every):
+        for _ in progress(learner_of(SUBJECTS[method], LONGER), RESUMED, folder, checkpoint_every):
             moment()
     return str(passed)
