@@ -1,14 +1,14 @@
 """EWC: elastic weight consolidation (Kirkpatrick et al., 2017)."""
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import dataclass, field
 
 import torch
 
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
+from zoolearn.learner import Episode
+from zoolearn.methods.springs import Sprung
+from zoolearn.nets import Net
 from zoolearn.parts.flat import Flat
 from zoolearn.parts.importance import JOINS, Join, Spring, online
 from zoolearn.parts.pergrad import FISHERS, Fisher, exact
@@ -18,7 +18,7 @@ from zoolearn.train import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)
-class Ewc(SingleNet):
+class Ewc(Sprung):
     """Holds each weight near where past tasks left it, as firmly as its Fisher information says that they need it.
 
     "Overcoming catastrophic forgetting in neural networks" (Kirkpatrick et al., 2017), equation 3:
@@ -49,8 +49,6 @@ class Ewc(SingleNet):
     anchors: Join = field(default=online, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
     decay: float = field(default=1.0, metadata={"help": "what a task leaves of earlier importance, for anchors=online"})
     limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
-
-    spring: Spring | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.strength < 0:
@@ -101,20 +99,3 @@ class Ewc(SingleNet):
         some = task.train.select(order[: self.fisher_samples])
         device = self.recipe.torch_device
         return Examples(some.x.to(device), some.y.to(device))
-
-    def knowledge(self) -> Snapshot:
-        """The net and the spring."""
-        assert self.spring is not None
-        own = super().knowledge()
-        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": Part(self.spring.tensors())})
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the spring."""
-        super().recall(snapshots, tasks, backbones)
-        _, part = part_of(snapshots[-1], "spring")
-        self.spring = Spring(**part.tensors)
-
-    @property
-    def weights(self) -> int:
-        """Weights of the net, and an anchor and an importance for each that tasks share."""
-        return super().weights + (self.spring.numbers if self.spring is not None else 0)

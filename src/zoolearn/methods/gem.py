@@ -1,7 +1,7 @@
 """GEM (Lopez-Paz and Ranzato, 2017): no step may raise, to first order, the loss on the memory of any past task."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
+from zoolearn.learner import Episode
+from zoolearn.methods.remembering import Remembering
+from zoolearn.nets import Net
 from zoolearn.parts.flat import Flat
-from zoolearn.parts.memory import Memory, Per, check_sizes, refuse_single_rows
+from zoolearn.parts.memory import Per, check_sizes, refuse_single_rows
 from zoolearn.task import Task
 from zoolearn.train import Batch, Progress, cross_entropy, fitting
 
@@ -25,7 +25,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False)
-class Gem(SingleNet):
+class Gem(Remembering):
     """Replaces a gradient that opposes a memory by the nearest one that opposes none.
 
     "Gradient Episodic Memory for Continual Learning", algorithm 1 and the dual of its projection: with the gradients g_k
@@ -48,8 +48,6 @@ class Gem(SingleNet):
         default=0.5,
         metadata={"help": "least weight of each memory's gradient in a step in conflict (the paper's gamma)"},
     )
-
-    memory: Memory = field(init=False, default_factory=Memory, repr=False)
 
     def __post_init__(self) -> None:
         check_sizes(memory_size=self.memory_size)
@@ -84,21 +82,6 @@ class Gem(SingleNet):
         )
         self.net, self.memory = net, self.memory.keep(task, self.memory_size, self.memory_per, seed)
         return Episode((task.name,), None, loss)
-
-    def knowledge(self) -> Snapshot:
-        """The net and the memory."""
-        own = super().knowledge()
-        return Snapshot(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the memory."""
-        super().recall(snapshots, tasks, backbones)
-        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
-
-    @property
-    def stored_samples(self) -> int:
-        """Examples in the memory."""
-        return len(self.memory)
 
 
 def project(gradient: Tensor, memories: Tensor, strength: float, ridge: float = RIDGE) -> Tensor:

@@ -1,26 +1,18 @@
 """MEGA-II (Guo et al., 2020): each gradient is turned towards that of the memory, the further the larger its loss."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.memory import Memory, Per, check_sizes, refuse_single_rows
-from zoolearn.seeds import derive
-from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, cross_entropy, fitting
+from zoolearn.methods.remembering import Guided
 
 PARALLEL = 1e-10  # below this squared sine the two gradients span no plane to turn in
 
 
 @dataclass(kw_only=True, eq=False)
-class MegaII(SingleNet):
+class MegaII(Guided):
     """Turns the gradient g of a batch towards the gradient r of a batch from the memory, at the length of g.
 
     "Improved Schemes for Episodic Memory-based Lifelong Learning", the rotation of MEGA-II: with the losses l of the batch
@@ -35,65 +27,9 @@ class MegaII(SingleNet):
     The memory gradient is computed in float32 throughout.
     """
 
-    memory_size: int = field(default=13, metadata={"help": "examples kept of each class or task"})
-    memory_per: Per = field(default="class", metadata={"help": "what memory_size counts for"})
-    memory_batch: int = field(default=256, metadata={"help": "examples drawn from the memory for each step"})
-
-    memory: Memory = field(init=False, default_factory=Memory, repr=False)
-
-    def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size, memory_batch=self.memory_batch)
-
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task with turned gradients, then keeps some of it."""
-        net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
-        memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(self.recipe.torch_device)
-        refuse_single_rows(net, min(len(memory), self.memory_batch))
-        flat = Flat(net.trainable(known))
-        step = torch.zeros((), dtype=torch.int64)
-        latest = torch.zeros((), device=self.recipe.torch_device)
-
-        def noted(net: Net, batch: Batch) -> Tensor:
-            loss = cross_entropy(net, batch)
-            latest.copy_(loss.detach())
-            return loss
-
-        def turn(net: Net, _: Batch) -> None:
-            past_loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", int(step))))
-            step.add_(1)
-            gradient = flat.gradient()
-            turned = mix(gradient, flat.gradient_of(past_loss), float(latest), float(past_loss.detach()))
-            if turned is not gradient:
-                flat.write_gradient(turned)
-
-        loss = yield from fitting(
-            net,
-            [task],
-            self.recipe,
-            seed=seed,
-            loss=noted,
-            adjust=turn if len(memory) and self.memory_batch else None,
-            heads=known,
-            checkpoints=self.checkpoints,
-            carried={"step": step},
-        )
-        self.net, self.memory = net, self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        return Episode((task.name,), None, loss)
-
-    def knowledge(self) -> Snapshot:
-        """The net and the memory."""
-        own = super().knowledge()
-        return Snapshot(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the memory."""
-        super().recall(snapshots, tasks, backbones)
-        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
-
-    @property
-    def stored_samples(self) -> int:
-        """Examples in the memory."""
-        return len(self.memory)
+    def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
+        """The gradient, turned towards the memory's."""
+        return mix(gradient, past, float(loss), float(past_loss))
 
 
 def mix(gradient: Tensor, reference: Tensor, loss: float, reference_loss: float) -> Tensor:

@@ -1,15 +1,14 @@
 """SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
 
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone
+from zoolearn.learner import Episode
+from zoolearn.methods.springs import Sprung
 from zoolearn.parts.flat import Flat
 from zoolearn.parts.importance import Spring
 from zoolearn.task import Task
@@ -17,7 +16,7 @@ from zoolearn.train import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)
-class Si(SingleNet):
+class Si(Sprung):
     """Holds each weight as firmly as it helped, on its way through training, to lower the loss of past tasks.
 
     "Continual Learning Through Synaptic Intelligence" (Zenke et al., 2017), equations 3 to 5. While a task is learned,
@@ -37,8 +36,6 @@ class Si(SingleNet):
     strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
     damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})
     limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
-
-    spring: Spring | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.strength < 0:
@@ -86,23 +83,6 @@ class Si(SingleNet):
         new = shares / (way.square() + self.damping)
         past = self.spring.importance.to(new.device) if self.spring is not None else 0.0
         return Spring(anchor, torch.relu(past + new), new.new_zeros(()))
-
-    def knowledge(self) -> Snapshot:
-        """The net and the spring."""
-        assert self.spring is not None
-        own = super().knowledge()
-        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": Part(self.spring.tensors())})
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the spring."""
-        super().recall(snapshots, tasks, backbones)
-        _, part = part_of(snapshots[-1], "spring")
-        self.spring = Spring(**part.tensors)
-
-    @property
-    def weights(self) -> int:
-        """Weights of the net, and an anchor and an importance for each that tasks share."""
-        return super().weights + (self.spring.numbers if self.spring is not None else 0)
 
 
 @dataclass(eq=False)

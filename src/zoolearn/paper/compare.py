@@ -22,7 +22,7 @@ class Cell:
 
     row: Row
     measure: str
-    paper: float
+    paper: float | None
     ours: tuple[float, ...]
 
     @property
@@ -40,7 +40,12 @@ class Cell:
     @property
     def difference(self) -> str:
         """Ours less the paper's."""
-        return "-" if self.mean is None else f"{self.mean - self.paper:+z.2f}"
+        return "-" if self.mean is None or self.paper is None else f"{self.mean - self.paper:+z.2f}"
+
+    @property
+    def paper_text(self) -> str:
+        """The paper's as it is read."""
+        return "-" if self.paper is None else f"{self.paper:.2f}"
 
 
 def all_runs(folders: Iterable[Path]) -> list[Results]:
@@ -82,7 +87,7 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
                     row.name,
                     row.benchmark,
                     MEASURES[cell.measure],
-                    f"{cell.paper:.2f}",
+                    cell.paper_text,
                     cell.text,
                     cell.difference,
                     str(len(here)),

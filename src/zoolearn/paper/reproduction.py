@@ -85,7 +85,7 @@ def _line(row: Row, runs: Sequence[Results], measure: str) -> tuple[str, ...]:
         row.name,
         row.benchmark,
         MEASURES[measure],
-        f"{cell.paper:.2f}",
+        cell.paper_text,
         cell.text,
         cell.difference,
         str(len(runs)),
