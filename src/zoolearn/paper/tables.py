@@ -212,7 +212,7 @@ def _published() -> tuple[Row, ...]:
             differs=f"aims at {preset.target} of {preset.source}",
         )
         for preset in PRESETS
-        if not preset.tasks and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
+        if preset.target and not preset.tasks and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
     )
 
 
