@@ -15,6 +15,7 @@ from torch import Tensor
 from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
 from zoolearn.files import Json
 from zoolearn.nets import BACKBONES, Backbone, Net, Shape, small_conv
+from zoolearn.parallel import Crew
 from zoolearn.seeds import derive
 from zoolearn.task import Array, Task
 from zoolearn.train import Checkpoints, Progress, Recipe, drain
@@ -63,6 +64,9 @@ class Learner(ABC):
     latest: Episode | None = field(init=False, default=None)
     forgotten: int = field(init=False, default=0)  # tasks that were met and removed for good; their seeds stay used
     checkpoints: Checkpoints | None = field(init=False, default=None, repr=False)
+    crew: Crew | None = field(
+        init=False, default=None, repr=False
+    )  # processes that train a member together with this one
 
     def learn(self, task: Task) -> None:
         """Learns one new task."""

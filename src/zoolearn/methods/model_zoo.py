@@ -223,7 +223,8 @@ class ModelZoo(Learner):
         parts = [self.split(task) for task in tasks]
         seen = [part for part, _ in parts]
         net = self.heir([self.members[place].net for place in parents], seen, seed)
-        loss = yield from fitting(
+        train = fitting if self.crew is None else self.crew.fitting
+        loss = yield from train(
             net, seen, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
         )
         net.freeze()
