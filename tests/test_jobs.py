@@ -14,7 +14,7 @@ import torch
 
 from zoolearn.cores import container_limit, default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
-from zoolearn.jobs import Done, Event, Failed, Job, Report, map_jobs, workers_for
+from zoolearn.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs
 
 
 def random_walk(seed: int, steps: int = 3) -> Generator[float, None, torch.Tensor]:
@@ -70,14 +70,14 @@ def walks(count: int) -> list[Job]:
 
 
 def test_two_workers_give_what_one_gives_bit_for_bit() -> None:
-    alone, together = results([*map_jobs(walks(5), workers=1)]), results([*map_jobs(walks(5), workers=2)])
+    alone, together = results([*map_jobs(walks(5), Local(1))]), results([*map_jobs(walks(5), Local(2))])
     assert alone.keys() == together.keys()
     assert all(torch.equal(alone[name], together[name]) for name in alone)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_job_reports_in_order_and_then_is_done(workers: int) -> None:
-    events = [*map_jobs(walks(2), workers=workers)]
+    events = [*map_jobs(walks(2), Local(workers))]
     for name in ("walk 0", "walk 1"):
         own = [type(event) for event in events if event.job.name == name]
         assert own == [Report, Report, Report, Done]
@@ -85,21 +85,21 @@ def test_a_job_reports_in_order_and_then_is_done(workers: int) -> None:
 
 def test_events_carry_the_very_job_that_was_given() -> None:
     jobs = walks(2)
-    assert {id(event.job) for event in map_jobs(jobs, workers=2)} == {id(job) for job in jobs}
+    assert {id(event.job) for event in map_jobs(jobs, Local(2))} == {id(job) for job in jobs}
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_worker_has_the_threads_it_is_given(workers: int) -> None:
     before = torch.get_num_threads()
     jobs = [Job("first", threads), Job("second", threads)]
-    assert set(results([*map_jobs(jobs, workers=workers)]).values()) == {1}
+    assert set(results([*map_jobs(jobs, Local(workers))]).values()) == {1}
     assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_job_that_fails_is_reported_and_the_others_go_on(workers: int) -> None:
     jobs = [Job("bad", stumble, (DataError("no pixels"),)), *walks(3)]
-    events = [*map_jobs(jobs, workers=workers)]
+    events = [*map_jobs(jobs, Local(workers))]
     (failed,) = [event for event in events if isinstance(event, Failed)]
     assert failed.job.name == "bad"
     assert isinstance(failed.error, DataError)
@@ -109,7 +109,7 @@ def test_a_job_that_fails_is_reported_and_the_others_go_on(workers: int) -> None
 
 
 def test_an_error_that_cannot_travel_arrives_by_its_name() -> None:
-    events = [*map_jobs([Job("odd", stumble, (ValueError("fine"),)), Job("odder", raise_odd)], workers=2)]
+    events = [*map_jobs([Job("odd", stumble, (ValueError("fine"),)), Job("odder", raise_odd)], Local(2))]
     errors = {event.job.name: event.error for event in events if isinstance(event, Failed)}
     assert str(errors["odder"]) == "Odd: 1 and 2"
 
@@ -120,7 +120,7 @@ def raise_odd() -> Generator[None, None, None]:
 
 
 def test_a_worker_that_dies_is_named_and_replaced() -> None:
-    events = [*map_jobs([Job("doomed", vanish), *walks(3)], workers=2)]
+    events = [*map_jobs([Job("doomed", vanish), *walks(3)], Local(2))]
     (failed,) = [event for event in events if isinstance(event, Failed)]
     assert isinstance(failed.error, WorkerDied)
     assert "doomed ended by itself (signal 9)" in str(failed.error)
@@ -129,16 +129,55 @@ def test_a_worker_that_dies_is_named_and_replaced() -> None:
 
 def test_a_job_or_report_that_cannot_be_sent_is_a_failure_of_that_job_alone() -> None:
     jobs = [Job("lambda", lambda: iter(())), Job("talker", say_a_lambda), *walks(2)]  # type: ignore[arg-type, return-value]
-    events = [*map_jobs(jobs, workers=2)]
+    events = [*map_jobs(jobs, Local(2))]
     errors = {event.job.name: event.error for event in events if isinstance(event, Failed)}
     assert isinstance(errors["lambda"], SettingsError)
     assert set(errors) == {"lambda", "talker"}
     assert len(results(events)) == 2
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_may_depend_on_how_others_ended(workers: int) -> None:
+    ended: list[str] = []
+
+    def supply() -> Generator[Job | None, None, None]:
+        yield from walks(3)
+        while len(ended) < 3:
+            yield None
+        yield Job(f"after {len(ended)}", random_walk, (9,))
+
+    for event in map_jobs(supply(), Local(workers)):
+        if isinstance(event, Done):
+            ended.append(event.job.name)
+    assert sorted(ended) == ["after 3", "walk 0", "walk 1", "walk 2"]
+
+
+def made(name: str) -> list[str]:
+    return [name]
+
+
+def holds(values: list[str]) -> Generator[None, None, int]:
+    yield
+    values.append("once more")
+    return len(values)
+
+
+def test_what_jobs_share_is_made_once_by_a_process() -> None:
+    shared = Shared(made, ("one",))
+    assert [
+        event.result
+        for event in map_jobs([Job(str(n), holds, (shared,)) for n in range(3)], Local(1))
+        if isinstance(event, Done)
+    ] == [2, 3, 4]
+    assert (
+        sum(isinstance(event, Done) for event in map_jobs([Job(str(n), holds, (shared,)) for n in range(3)], Local(2)))
+        == 3
+    )
+
+
 def test_closing_stops_the_workers_where_they_are(tmp_path: Path) -> None:
     jobs = [Job(f"wait {number}", wait_to_be_stopped, (tmp_path, number)) for number in range(2)]
-    events = map_jobs(jobs, workers=2)
+    events = map_jobs(jobs, Local(2))
     heard = set()
     while len(heard) < 2:
         heard.add(next(events).job.name)
@@ -152,12 +191,12 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from test_jobs import wait_to_be_stopped
-from zoolearn.jobs import Job, map_jobs
+from zoolearn.jobs import Job, Local, map_jobs
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     try:
-        for event in map_jobs([Job(str(n), wait_to_be_stopped, (folder, n)) for n in range(2)], workers=2):
+        for event in map_jobs([Job(str(n), wait_to_be_stopped, (folder, n)) for n in range(2)], Local(2)):
             pass
     except KeyboardInterrupt:
         print("stopped")
@@ -168,7 +207,8 @@ if __name__ == "__main__":
 def test_no_worker_outlives_its_caller(tmp_path: Path, kill: signal.Signals) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     caller = subprocess.Popen(
         [sys.executable, str(script), str(tmp_path)],
         env=environment,
@@ -205,11 +245,11 @@ def alive(process: int) -> bool:
 
 
 def test_workers_are_never_more_than_jobs_or_than_the_cores_carry() -> None:
-    assert workers_for(1, 8) == 1
-    assert workers_for(100) == usable_cores()
-    assert workers_for(100, threads=usable_cores()) == 1
+    assert Local(8).workers_for(1) == 1
+    assert Local().workers_for(100) == usable_cores()
+    assert Local(threads=usable_cores()).workers_for(100) == 1
     with pytest.raises(SettingsError, match="workers is 0"):
-        workers_for(3, 0)
+        Local(0)
 
 
 @pytest.mark.parametrize(("content", "cores"), [("max 100000", None), ("150000 100000", 1.5), ("200000 100000", 2)])

@@ -8,6 +8,7 @@ import pytest
 from zoolearn.benchmarks import benchmark
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError, ZooError
+from zoolearn.jobs import Local
 from zoolearn.results import Results
 from zoolearn.runs import run
 from zoolearn.studies import ablations, competition, together, transfer
@@ -58,13 +59,13 @@ class TestTrials:
             only=(3, 1),
             seed=4,
         )
-        results = run(trial.new_learner(), trial.tasks(), tmp_path)
+        results = run(trial.new_learner(), trial.tasks(benchmark(trial.benchmark)), tmp_path)
         assert results.settings == trial.settings()
         assert results.tasks == ["6-7", "2-3"]
 
     def test_what_is_finished_is_found_anywhere_and_not_run_again(self, tmp_path):
         trials = [SETUP.trial("isolated", seed) for seed in (0, 1)]
-        (first, made), _ = attempts(trials, tmp_path / "one", workers=1)
+        (first, made), _ = attempts(trials, tmp_path / "one", place=Local(1))
         again = dict(attempts_by_name(trials, tmp_path / "two", reuse=[tmp_path / "one"]))
         assert again[first.name].accuracy == made.accuracy
         assert not (tmp_path / "two").exists()
@@ -73,16 +74,16 @@ class TestTrials:
         bad = Trial(method="isolated", benchmark="split-digits", recipe={"epochs": 1, "batch_size": 1})
         trials = [bad, SETUP.trial("isolated", 0)]
         with pytest.raises(ZooError, match="1 of 2 failed, first isolated-split-digits"):
-            list(attempts(trials, tmp_path, workers=1))
+            list(attempts(trials, tmp_path, place=Local(1)))
         assert Results.load(tmp_path / trials[1].name).finished
 
     def test_a_trial_that_keeps_nothing_leaves_only_results(self, tmp_path):
-        ((trial, _),) = attempts([SETUP.trial("isolated", 0, keep=False)], tmp_path, workers=1)
+        ((trial, _),) = attempts([SETUP.trial("isolated", 0, keep=False)], tmp_path, place=Local(1))
         assert [path.name for path in (tmp_path / trial.name).iterdir()] == ["results.json"]
 
 
 def attempts_by_name(trials: list[Trial], folder: Path, **options):
-    return [(trial.name, results) for trial, results in attempts(trials, folder, workers=1, **options)]
+    return [(trial.name, results) for trial, results in attempts(trials, folder, place=Local(1), **options)]
 
 
 class TestCompetition:
@@ -143,12 +144,12 @@ class TestAblations:
 
     def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "samples", "seeds": (0,)})
-        *steps, study = conduct(setup, tmp_path, workers=1)
+        *steps, study = conduct(setup, tmp_path, place=Local(1))
         assert len(steps) == len(parts_of(setup)) == 3
         assert [path.name for path in find_studies([tmp_path])] == [tmp_path.name]
         assert Study.load(tmp_path).figures[0].csv() == study.figures[0].csv()
         before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")}
-        *_, again = conduct(setup, tmp_path, workers=1)
+        *_, again = conduct(setup, tmp_path, place=Local(1))
         assert again.figures == study.figures
         assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")} == before
 
@@ -170,12 +171,12 @@ class TestExponent:
     def test_the_study_measures_features_reuses_parts_and_refuses_others(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "transfer", "samples_per_class": 20, "seeds": (0,)})
         setup = Setup(**{**vars(setup), "tasks": tuple(task.name for task in benchmark("split-digits"))})
-        done = _end(transfer.measure(setup, 0, 0, tmp_path))
+        done = _end(transfer.measure(setup, 0, 0, tmp_path, benchmark("split-digits")))
         assert np.shape(done["risks"]) == (len(transfer.SHARES), 5)
         assert done["risks"][-1][0] < 0.3
-        assert _end(transfer.measure(setup, 0, 0, tmp_path)) == done
+        assert _end(transfer.measure(setup, 0, 0, tmp_path, benchmark("split-digits"))) == done
         with pytest.raises(StoreError, match="other settings"):
-            _end(transfer.measure(Setup(**{**vars(setup), "epochs": 2}), 0, 0, tmp_path))
+            _end(transfer.measure(Setup(**{**vars(setup), "epochs": 2}), 0, 0, tmp_path, benchmark("split-digits")))
 
     def test_the_matrix_leaves_cells_empty_where_nothing_can_be_said(self):
         part = {"risks": [[0.5, 0.6], [0.1, 0.1]], "test_samples": [500, 500]}

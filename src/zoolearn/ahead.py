@@ -14,7 +14,7 @@ from time import perf_counter
 import torch
 
 from zoolearn.cores import usable_cores
-from zoolearn.jobs import Done, Failed, Job, Report, map_jobs
+from zoolearn.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.methods.isolated import Isolated
 from zoolearn.task import Benchmark, Task
 from zoolearn.train import Checkpoints, Progress
@@ -36,7 +36,7 @@ def training_ahead(
             name = task.name if len(seeds) == 1 else f"{task.name}, net {number}"
             jobs[seed] = Job(name, train, (apprentice, task, seed, name))
     threads = max(1, min(torch.get_num_threads(), usable_cores() // workers))
-    with closing(map_jobs(list(jobs.values()), workers, threads)) as events:
+    with closing(map_jobs(list(jobs.values()), Local(workers, threads))) as events:
         yield Ahead(learner, checkpoints, jobs, events)
 
 

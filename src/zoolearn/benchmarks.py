@@ -118,26 +118,68 @@ def benchmark(
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
     """
+    return cut_down(
+        whole_benchmark(name, data, tasks),
+        samples_per_class=samples_per_class,
+        samples_seed=samples_seed,
+        order_seed=order_seed,
+        first_tasks=first_tasks,
+        after_tasks=after_tasks,
+    )
+
+
+def whole_benchmark(name: str, data: Data = None, tasks: int | None = None) -> Benchmark:
+    """A benchmark by name, with all of its tasks and their data."""
     if name not in BENCHMARKS:
         raise SettingsError(one_of("benchmark", name, BENCHMARKS))
+    return BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
+
+
+def cut_down(
+    whole: Benchmark,
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    order_seed: int | None = None,
+    first_tasks: int | None = None,
+    after_tasks: int | None = None,
+    validation: int | None = None,
+) -> Benchmark:
+    """A whole benchmark made smaller, as `benchmark` does; `validation` percent of what is left to train on judge instead of the test data."""
     counts = {"samples_per_class": samples_per_class, "first_tasks": first_tasks, "after_tasks": after_tasks}
     for setting, value in counts.items():
         if value is not None and value < 1:
             raise SettingsError(f"{setting} is {value}; give at least 1, or leave it out for all")
-    chosen = BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
-    if order_seed is not None:
-        chosen = chosen.shuffled(order_seed)
+    chosen = whole if order_seed is None else whole.shuffled(order_seed)
     for setting, value, most in (
         ("first_tasks", first_tasks, len(chosen)),
         ("after_tasks", after_tasks, (first_tasks or len(chosen)) - 1),
     ):
         if value is not None and value > most:
-            raise SettingsError(f"{setting} is {value}, but {name} has {len(chosen)} tasks; give at most {most}")
+            raise SettingsError(f"{setting} is {value}, but {whole.name} has {len(chosen)} tasks; give at most {most}")
     if first_tasks is not None:
         chosen = chosen[:first_tasks]
     if after_tasks is not None:
         chosen = chosen[after_tasks:]
-    return chosen if samples_per_class is None else chosen.sample(samples_per_class, samples_seed)
+    if samples_per_class is not None:
+        chosen = chosen.sample(samples_per_class, samples_seed)
+    return chosen if validation is None else chosen.for_validation(validation)
+
+
+def options_record(
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    **others: int | None,
+) -> dict[str, int]:
+    """What a benchmark that was made with these options says of them.
+
+    >>> options_record(samples_per_class=20, order_seed=None) == benchmark("split-digits", samples_per_class=20).options
+    True
+    """
+    if samples_per_class is not None:
+        others |= {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
+    return {name: value for name, value in others.items() if value is not None}
 
 
 def _stream(name: str, data: Data, tasks: int) -> Benchmark:

@@ -6,6 +6,7 @@ ZooError
 ├── SettingsError    a setting with an impossible value, or one that differs from a run's record
 ├── UnknownTask      a question about a task that the learner never met
 ├── StoreError       a file or folder that is damaged, foreign, newer, or cannot be written
+│   └── InUse        a folder that somebody else is writing to just now
 ├── WorkerDied       a worker process ended without a word
 └── Diverged         training produced a loss that is not a finite number
 
@@ -38,6 +39,10 @@ class UnknownTask(ZooError):
 
 class StoreError(ZooError):
     """A file or folder that is damaged, foreign, newer than this version, or cannot be written."""
+
+
+class InUse(StoreError):
+    """A folder that somebody else is writing to just now."""
 
 
 class WorkerDied(ZooError):

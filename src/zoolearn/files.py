@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from zoolearn.errors import StoreError
+from zoolearn.errors import InUse, StoreError
 
 Json = Any  # what the json module reads and writes; Python cannot say that type exactly
 
@@ -157,9 +157,7 @@ def locked(folder: Path) -> Iterator[None]:
     with lock as file:
         if not _lock(file.fileno()):
             file.seek(0)
-            raise StoreError(
-                f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it"
-            )
+            raise InUse(f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it")
         file.truncate(0)
         file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()

@@ -4,11 +4,13 @@
 Accuracies are in percent, after all tasks, averaged over the tasks.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from zoolearn.errors import SettingsError, one_of
-from zoolearn.files import Json
+from zoolearn.files import Json, save_text
 
 SINGLE_PASS: dict[str, Json] = {
     "epochs": 1,
@@ -320,12 +322,32 @@ def settings_of(name: str, method: str) -> Mapping[str, Json]:
 
 
 def find_preset(name: str, method: str, benchmark: str) -> Preset:
-    """The preset of this name for a method on a benchmark; an error lists those that there are.
+    """The preset of this name for a method on a benchmark, or in this file; an error lists those that there are.
 
     >>> find_preset("tag-2022", "er", "split-cifar100").target
     '59.14 ± 1.77'
     """
+    if name.endswith(".json"):
+        return _load_preset(Path(name), method)
     here = {preset.name: preset for preset in PRESETS if (preset.method, preset.benchmark) == (method, benchmark)}
     if name not in here:
         raise SettingsError(f"{method} on {benchmark}: {one_of('preset', name, here)}; see `zoo list --presets`")
     return here[name]
+
+
+def save_preset(preset: Preset, path: Path) -> None:
+    """Writes a preset as a JSON file that people may edit."""
+    save_text(path, json.dumps(asdict(preset), indent=1) + "\n")
+
+
+def _load_preset(path: Path, method: str) -> Preset:
+    """The preset in a file; what it sets is checked where it is used, like any flag."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        preset = Preset(**content)
+        settings = {**preset.learner, **preset.recipe}
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise SettingsError(f"{path} is no preset that can be read ({error}); `zoo tune` writes them") from error
+    if preset.method != method or not all(isinstance(name, str) for name in settings):
+        raise SettingsError(f"{path} is a preset for {preset.method}, not for {method}")
+    return preset

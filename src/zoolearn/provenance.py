@@ -64,5 +64,6 @@ def _flags(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            words += [f"--{flag}", f"{value:g}" if isinstance(value, float) else str(value)]
+            short = isinstance(value, float) and float(f"{value:g}") == value
+            words += [f"--{flag}", f"{value:g}" if short else str(value)]
     return words

@@ -82,6 +82,14 @@ class RunFolder:
                 if name not in files:
                     self._file(name).unlink(missing_ok=True)
 
+    def strip(self) -> None:
+        """Leaves nothing but results.json."""
+        for entry in self.path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != Results.FILE:
+                entry.unlink()
+
     def results(self) -> Results | None:
         """What results.json says, None before the first episode; a damaged or altered one is refused."""
         return Results.load(self.path) if (self.path / Results.FILE).exists() else None

@@ -1,10 +1,11 @@
 """What a learner is shown: examples, tasks, and benchmarks (tasks in the order they are met)."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -69,6 +70,10 @@ class Examples:
         elif inputs.ndim == 2:
             inputs = inputs.to(torch.float32)
         return cls(inputs, labels.to(torch.int64))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels as arrays, so that processes of a machine can look at one copy in shared memory."""
+        return _from_arrays, (self.x.numpy(), self.y.numpy())
 
     def __len__(self) -> int:
         return len(self.y)
@@ -161,11 +166,34 @@ class Task:
             )
         return self._sample([per_class] * len(self.classes), seed)
 
+    def for_validation(self, percent: int, seed: int = 0) -> "Task":
+        """This task judged by training data that was set aside, so many percent of each class, instead of by its test data.
+
+        For choosing settings: the test data stays unseen.
+        """
+        if not 1 <= percent <= 99:
+            raise DataError(f"{percent} percent for validation; give 1 to 99")
+        counts = torch.bincount(self.train.y, minlength=len(self.classes))
+        if int(counts.min()) < 2:
+            rare = self.classes[int(counts.argmin())]
+            raise DataError(
+                f"task {self.name!r} has one training example of class {rare!r}; to set some aside takes two"
+            )
+        kept = [min(count - 1, max(1, count - round(percent * count / 100))) for count in counts.tolist()]
+        rows = self._rows(kept, seed)
+        rest = torch.ones(len(self.train), dtype=torch.bool)
+        rest[rows] = False
+        return replace(self, train=self.train.select(rows), test=self.train.select(rest.nonzero()[:, 0]))
+
     def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
+        return replace(self, train=self.train.select(self._rows(sizes, seed)))
+
+    def _rows(self, sizes: Sequence[int], seed: int) -> Tensor:
+        """Random training rows, so many of each class, in their order."""
         rng = np.random.default_rng(derive(seed, "keep", self.name))
         labels = self.train.y.numpy()
         rows = [rng.choice(np.flatnonzero(labels == c), size, replace=False) for c, size in enumerate(sizes)]
-        return replace(self, train=self.train.select(torch.from_numpy(np.sort(np.concatenate(rows)))))
+        return torch.from_numpy(np.sort(np.concatenate(rows)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +246,11 @@ class Benchmark:
         options = {**self.options, "samples_per_class": per_class, "samples_seed": seed}
         return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks), options)
 
+    def for_validation(self, percent: int) -> "Benchmark":
+        """Every task judged by so many percent of its training data instead of by its test data."""
+        tasks = tuple(task.for_validation(percent) for task in self.tasks)
+        return Benchmark(self.name, tasks, {**self.options, "validation": percent})
+
     def shuffled(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
@@ -234,6 +267,12 @@ class Benchmark:
                 for tensor in (examples.x, examples.y):
                     digest.update(tensor.contiguous().numpy().data.cast("B"))
         return digest.hexdigest()
+
+
+def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:
+    with warnings.catch_warnings():  # shared memory is read-only, and nobody writes to examples
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return Examples(torch.from_numpy(x), torch.from_numpy(y))
 
 
 def _dtype(tensor: Tensor) -> str:

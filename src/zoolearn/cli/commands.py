@@ -14,6 +14,10 @@ class Command(NamedTuple):
 COMMANDS: dict[str, Command] = {
     "demo": Command("demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
     "run": Command("run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
+    "sweep": Command(
+        "sweep", "sweep METHOD BENCHMARK", "a run for every combination of some settings, one table of all"
+    ),
+    "tune": Command("tune", "tune METHOD BENCHMARK", "search for good settings; the best as a command and as a preset"),
     "report": Command(
         "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
     ),

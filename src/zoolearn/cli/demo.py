@@ -10,9 +10,9 @@ from rich.console import Console
 from zoolearn.benchmarks import benchmark
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.flags import parse
-from zoolearn.jobs import Failed, Job, map_jobs
+from zoolearn.jobs import Failed, map_jobs
 from zoolearn.methods import METHODS
-from zoolearn.order import Order, carry_out
+from zoolearn.order import Order
 from zoolearn.report import report, text
 from zoolearn.results import Results
 from zoolearn.train import Recipe
@@ -60,10 +60,7 @@ def main(arguments: Sequence[str]) -> None:
 def _learn(options: DemoOptions, console: Console) -> list[Results]:
     """All contenders, side by side on the cores that there are; the results in the order of the contenders."""
     recipe = Recipe(epochs=options.epochs)
-    jobs = [
-        Job(name, carry_out, (Order(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits"),))
-        for name in CONTENDERS
-    ]
+    jobs = [Order(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits").job(name) for name in CONTENDERS]
     ended = {}
     for end in show_side_by_side(map_jobs(jobs), console):
         if isinstance(end, Failed):

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import save_text
@@ -37,7 +38,7 @@ class PaperOptions:
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
-    workers: Annotated[int | None, optional("N", "runs at once", "as many as the cores carry")] = None
+    place: PlaceOptions = field(default_factory=PlaceOptions)
     write: Annotated[Path | None, optional("FILE", "write all tables with our numbers as Markdown", "no")] = None
     beyond: Annotated[Path | None, optional("FILE", "write what goes beyond the paper as Markdown", "no")] = None
     collect: Annotated[Path | None, optional("DIR", "copy the results.json of all finished runs there", "no")] = None
@@ -88,7 +89,7 @@ def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) ->
     trials = _missing(rows, runs, options)
     if trials and not options.estimate:
         done: list[Results] = []
-        for trial, results in attempts(trials, options.out, data=options.data, workers=options.workers):
+        for trial, results in attempts(trials, options.out, data=options.data, place=options.place.place()):
             done.append(results)
             print(f"{len(done)} of {len(trials)}: {trial.name}", file=sys.stderr)
         runs += done

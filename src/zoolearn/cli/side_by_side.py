@@ -1,4 +1,4 @@
-"""Several runs of one `zoo run`: side by side in worker processes, a folder each, one table in the end."""
+"""Several runs of one command: side by side wherever there is room, a folder each, one table in the end."""
 
 import sys
 from collections.abc import Mapping
@@ -9,19 +9,40 @@ from pathlib import Path
 from rich.console import Console
 
 from zoolearn.cli.bars import show_side_by_side
-from zoolearn.jobs import Done, Failed, Job, map_jobs, workers_for
-from zoolearn.order import Order, carry_out
+from zoolearn.jobs import Done, Failed, Place, Ray, map_jobs
+from zoolearn.order import Order
 from zoolearn.report import report, text
+from zoolearn.results import Results
 
 
-def run_side_by_side(orders: Mapping[str, Order], folder: Path, workers: int, threads: int) -> None:
-    """Carries out orders, by their titles, each in a folder of its own below `folder`; where there are more workers than runs, runs share them out."""
+def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) -> None:
+    """Carries out orders, by their titles, each in its own folder in or below `folder`; what is finished is only read."""
     console = Console()
-    each = max(1, workers // workers_for(len(orders), workers, threads))
-    jobs = [
-        Job(title, carry_out, (replace(order, out=folder / title, workers=each),)) for title, order in orders.items()
-    ]
-    events = map_jobs(jobs, workers, threads)
+    outcome = {title: results for title, order in orders.items() if (results := order.finished()) is not None}
+    if outcome:
+        console.print(f"{len(outcome)} of {len(orders)} runs are finished; nothing to train for them")
+    missing = {title: order for title, order in orders.items() if title not in outcome}
+    failed = _carry_out(missing, folder, place, outcome, console) if missing else []
+    if outcome:
+        ordered = [outcome[title] for title in orders if title in outcome]
+        print(text(report(ordered), console.width if console.is_terminal else None))
+        kept = ", a folder for each run" if len(orders) > 1 else ""
+        console.print(f"written to {folder}{kept}", soft_wrap=True)
+    for end in failed:
+        print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
+    if failed:
+        sys.exit(1)
+
+
+def _carry_out(
+    orders: Mapping[str, Order], folder: Path, place: Place, outcome: dict[str, Results], console: Console
+) -> list[Failed]:
+    """Adds what comes of the orders to `outcome`; returns what does not."""
+    orders = {title: _for_place(order, place, len(orders)) for title, order in orders.items()}
+    for order in orders.values():
+        if order.out is not None:  # a machine that does not see it shares no storage with this one
+            order.out.parent.mkdir(parents=True, exist_ok=True)
+    events = map_jobs([order.job(title) for title, order in orders.items()], place)
     try:
         with closing(events):
             ends = show_side_by_side(events, console)
@@ -31,12 +52,13 @@ def run_side_by_side(orders: Mapping[str, Order], folder: Path, workers: int, th
             file=sys.stderr,
         )
         sys.exit(130)
-    done = sorted((end for end in ends if isinstance(end, Done)), key=lambda end: jobs.index(end.job))
-    failed = [end for end in ends if isinstance(end, Failed)]
-    if done:
-        print(text(report([end.result for end in done]), console.width if console.is_terminal else None))
-        console.print(f"written to {folder}, a folder for each run", soft_wrap=True)
-    for end in failed:
-        print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
-    if failed:
-        sys.exit(1)
+    outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
+    return [end for end in ends if isinstance(end, Failed)]
+
+
+def _for_place(order: Order, place: Place, orders: int) -> Order:
+    """On a cluster, where machines may be lost, every epoch is saved; here, runs share out workers that are left over."""
+    if isinstance(place, Ray):
+        out = order.out.absolute() if order.out is not None else None
+        return replace(order, out=out, checkpoint_every=order.checkpoint_every or 1)
+    return replace(order, workers=max(1, place.workers_for() // place.workers_for(orders)))

@@ -1,8 +1,8 @@
-"""`zoo study KIND BENCHMARK`: the paper's analyses; what is finished is reused, the rest runs on all cores."""
+"""`zoo study KIND BENCHMARK`: the paper's analyses; what is finished is reused, the rest runs on all cores, or on a cluster."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +10,15 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from zoolearn.benchmarks import BENCHMARKS
+from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
 from zoolearn.studies.estimate import SIZES, total
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import Study
-from zoolearn.studies.trials import whole_benchmark
 
 SUMMARIES = {**{name: kind.summary for name, kind in STUDIES.items()}, TRANSFER: "transfer exponents, and a simulation"}
 
@@ -50,7 +50,7 @@ class StudyOptions:
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
     reuse: Annotated[tuple[Path, ...], optional("DIR...", "also reuse finished runs below these folders", "none")] = ()
-    workers: Annotated[int | None, optional("N", "runs at once", "as many as the cores carry")] = None
+    place: PlaceOptions = field(default_factory=PlaceOptions)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def _setup(name: str, options: StudyOptions) -> Setup:
     kind = STUDIES.get(name)
-    whole = whole_benchmark(options.benchmark, options.data)
+    whole = benchmark(options.benchmark, options.data)
     epochs, samples, seeds = (kind.epochs, kind.samples_per_class, kind.seeds) if kind else (20, 100, 3)
     if options.samples_per_class is not None:
         samples = options.samples_per_class or None
@@ -109,7 +109,7 @@ def _show(setup: Setup, folder: Path, options: StudyOptions) -> Study:
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
         bar = bars.add_task(f"{setup.study} on {setup.benchmark}", total=len(parts_of(setup)))
-        for event in conduct(setup, folder, options.workers, options.reuse):
+        for event in conduct(setup, folder, options.place.place(), options.reuse):
             if isinstance(event, Study):
                 return event
             bars.update(bar, completed=event.done)

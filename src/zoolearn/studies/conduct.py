@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+from zoolearn.benchmarks import whole_benchmark
 from zoolearn.errors import ZooError
 from zoolearn.figures import Figure
 from zoolearn.files import Json
-from zoolearn.jobs import Done, Failed, Job, map_jobs
+from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.results import Results
 from zoolearn.studies import ablations, competition, together, transfer
 from zoolearn.studies.setup import Setup
@@ -60,41 +61,35 @@ def parts_of(setup: Setup) -> list[str]:
     return [trial.name for trial in STUDIES[setup.study].trials(setup)]
 
 
-def conduct(
-    setup: Setup, folder: Path, workers: int | None = None, reuse: Sequence[Path] = ()
-) -> Iterator[Step | Study]:
+def conduct(setup: Setup, folder: Path, place: Place = ALL_CORES, reuse: Sequence[Path] = ()) -> Iterator[Step | Study]:
     """Does what is missing, part by part, and gives the study in the end, which is then in the folder too."""
     started = perf_counter()
     is_transfer = setup.study == TRANSFER
-    found = yield from _risks(setup, folder, workers) if is_transfer else _runs(setup, folder, workers, reuse)
+    found = yield from _risks(setup, folder, place) if is_transfer else _runs(setup, folder, place, reuse)
     study = Study(setup.study, setup.benchmark, setup.record(), found, perf_counter() - started)
     study.save(folder)
     yield study
 
 
-def _runs(
-    setup: Setup, folder: Path, workers: int | None, reuse: Sequence[Path]
-) -> Generator[Step, None, list[Figure]]:
+def _runs(setup: Setup, folder: Path, place: Place, reuse: Sequence[Path]) -> Generator[Step, None, list[Figure]]:
     kind = STUDIES[setup.study]
     trials = kind.trials(setup)
     outcome = {}
-    for trial, results in attempts(trials, folder, data=setup.data, workers=workers, reuse=reuse):
+    for trial, results in attempts(trials, folder, data=setup.data, place=place, reuse=reuse):
         outcome[trial.name] = results
         yield Step(trial.name, len(outcome), len(trials))
     return kind.figures(setup, outcome)
 
 
-def _risks(setup: Setup, folder: Path, workers: int | None) -> Generator[Step, None, list[Figure]]:
+def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, list[Figure]]:
+    whole, every = Shared(whole_benchmark, (setup.benchmark, setup.data)), 1 if isinstance(place, Ray) else None
+    sources = ((seed, source) for seed in setup.seeds for source in range(len(setup.tasks)))
     jobs = [
-        Job(name, transfer.measure, (setup, place, seed, folder / name))
-        for name, (seed, place) in zip(
-            transfer.part_names(setup),
-            ((seed, place) for seed in setup.seeds for place in range(len(setup.tasks))),
-            strict=True,
-        )
+        Job(name, transfer.measure, (setup, source, seed, folder.absolute() / name, whole, every))
+        for name, (seed, source) in zip(transfer.part_names(setup), sources, strict=True)
     ]
     parts: dict[str, Mapping[str, Json]] = {}
-    with closing(map_jobs(jobs, workers)) as events:
+    with closing(map_jobs(jobs, place)) as events:
         for event in events:
             if isinstance(event, Failed):
                 raise ZooError(f"{event.job.name} failed: {event.error}") from event.error

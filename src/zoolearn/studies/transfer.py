@@ -6,6 +6,7 @@ ridge regression: for i and j alike, never the net's own head. A part of the stu
 nets, and their risks on all tasks.
 """
 
+import shutil
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -22,9 +23,8 @@ from zoolearn.seeds import derive
 from zoolearn.studies.exponent import exponent, resolution
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import mean_and_error
-from zoolearn.studies.trials import whole_benchmark
-from zoolearn.task import Task
-from zoolearn.train import Progress, Recipe, fitting
+from zoolearn.task import Benchmark, Task
+from zoolearn.train import Checkpoints, Progress, Recipe, fitting
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
 FILE = "risks.json"
@@ -39,7 +39,9 @@ def _part_name(place: int, seed: int) -> str:
     return f"source{place}-s{seed}"
 
 
-def measure(setup: Setup, place: int, seed: int, folder: Path) -> Generator[Progress, None, dict[str, Json]]:
+def measure(
+    setup: Setup, place: int, seed: int, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
+) -> Generator[Progress, None, dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
     described = {
         "benchmark": setup.benchmark,
@@ -53,25 +55,28 @@ def measure(setup: Setup, place: int, seed: int, folder: Path) -> Generator[Prog
         if content["setup"] != described:
             raise StoreError(f"{folder} holds a part with other settings; give another folder (--out)")
         return content
-    whole = whole_benchmark(setup.benchmark, setup.data)
+    checkpoints = (
+        None if checkpoint_every is None else Checkpoints(folder / "checkpoints", checkpoint_every, final=True)
+    )
     if setup.samples_per_class is not None:
         whole = whole.sample(setup.samples_per_class, seed)
     risks: list[list[float]] = []
     for share in SHARES:
-        net = yield from _hypothesis(whole[place].keep(share, seed), setup, seed)
+        net = yield from _hypothesis(whole[place].keep(share, seed), setup, seed, checkpoints)
         risks.append([risk(net, task) for task in whole])
     content = {"setup": described, "risks": risks, "test_samples": [len(task.test) for task in whole]}
     save_json(folder / FILE, content)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     return content
 
 
-def _hypothesis(task: Task, setup: Setup, seed: int) -> Generator[Progress, None, Net]:
+def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | None) -> Generator[Progress, None, Net]:
     """A net trained on what is left of the task."""
     recipe = Recipe(epochs=setup.epochs)
     start = derive(seed, "hypothesis", task.name, len(task.train))
     net = Net(BACKBONES[setup.backbone], task.shape, dropout=recipe.dropout, seed=start)
     net.add_head(task.name, len(task.classes))
-    yield from fitting(net, [task], recipe, seed=start)
+    yield from fitting(net, [task], recipe, seed=start, checkpoints=checkpoints)
     return net.freeze()
 
 

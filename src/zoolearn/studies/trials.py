@@ -4,17 +4,17 @@ import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
-from zoolearn.benchmarks import benchmark
+from zoolearn.benchmarks import whole_benchmark
 from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
 from zoolearn.files import Json
-from zoolearn.jobs import Done, Failed, Job, map_jobs
+from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
 from zoolearn.runs import progress
+from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark
 from zoolearn.train import Progress, Recipe
 
@@ -59,9 +59,8 @@ class Trial:
         recipe = asdict(Recipe(**self.recipe))
         return method.from_settings({**self.learner, "recipe": recipe, "seed": self.seed})
 
-    def tasks(self, data: Path | None = None) -> Benchmark:
-        """The tasks that the learner is shown."""
-        whole = whole_benchmark(self.benchmark, data)
+    def tasks(self, whole: Benchmark) -> Benchmark:
+        """The tasks of the whole benchmark that the learner is shown."""
         if self.first_tasks is not None:
             whole = whole[: self.first_tasks]
         if self.only:
@@ -88,12 +87,6 @@ def _only_options(only: Sequence[int]) -> dict[str, int]:
     return {f"task_{number}": place for number, place in enumerate(only)}
 
 
-@lru_cache(maxsize=2)
-def whole_benchmark(name: str, data: Path | None) -> Benchmark:
-    """A benchmark, read once by each process."""
-    return benchmark(name, data)
-
-
 def _identity(method: str, name: str, settings: Mapping[str, Json]) -> str:
     return json.dumps([method, name, settings], sort_keys=True)
 
@@ -109,14 +102,17 @@ def finished_runs(folders: Iterable[Path]) -> dict[str, Path]:
     return found
 
 
-def attempt(trial: Trial, folder: Path, data: Path | None) -> Generator[Progress | Results, None, Results]:
+def attempt(
+    trial: Trial, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
+) -> Generator[Progress | Results, None, Results]:
     """Carries out one trial in its folder, or reads what it left there before."""
     if (folder / Results.FILE).exists():
         before = Results.load(folder)
         if before.finished and _identity(before.method, before.benchmark, before.settings) == trial.identity():
             return before
     results = None
-    for event in progress(trial.new_learner(), trial.tasks(data), folder if trial.keep else None):
+    out = folder if trial.keep or checkpoint_every is not None else None
+    for event in progress(trial.new_learner(), trial.tasks(whole), out, checkpoint_every):
         if isinstance(event, Results):
             results = event
         yield event
@@ -124,6 +120,7 @@ def attempt(trial: Trial, folder: Path, data: Path | None) -> Generator[Progress
         raise StoreError(f"{folder} gave no results; remove it and try again")
     if not trial.keep:
         results.save(folder)
+        RunFolder(folder).strip()
     return results
 
 
@@ -132,13 +129,15 @@ def attempts(
     folder: Path,
     *,
     data: Path | None = None,
-    workers: int | None = None,
+    place: Place = ALL_CORES,
     reuse: Sequence[Path] = (),
 ) -> Iterator[tuple[Trial, Results]]:
     """Every trial with its results as they come: first those that are finished already, here or below `reuse`.
 
-    A trial that fails does not stop the others; the first failure is raised in the end.
+    A trial that fails does not stop the others; the first failure is raised in the end. On a cluster, where machines may
+    be lost, trainings under way are saved every epoch.
     """
+    folder = folder.absolute()
     there = finished_runs(path for path in [folder, *reuse] if path.exists())
     missing = []
     for trial in trials:
@@ -148,8 +147,12 @@ def attempts(
             missing.append(trial)
     by_name = {trial.name: trial for trial in missing}
     failures: list[tuple[str, Exception]] = []
-    jobs = [Job(trial.name, attempt, (trial, folder / trial.name, data)) for trial in by_name.values()]
-    with closing(map_jobs(jobs, workers)) as events:
+    every = 1 if isinstance(place, Ray) else None
+    jobs = [
+        Job(trial.name, attempt, (trial, folder / trial.name, Shared(whole_benchmark, (trial.benchmark, data)), every))
+        for trial in by_name.values()
+    ]
+    with closing(map_jobs(jobs, place)) as events:
         for event in events:
             if isinstance(event, Done):
                 yield by_name[event.job.name], event.result

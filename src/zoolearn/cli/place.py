@@ -1,0 +1,54 @@
+"""Where a command's jobs are done: the flags that `zoo run`, `sweep`, `tune`, `study` and `paper` share."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from zoolearn.cli.flags import optional
+from zoolearn.cores import default_threads
+from zoolearn.errors import SettingsError
+from zoolearn.jobs import Local, Place, Ray
+
+
+@dataclass
+class PlaceOptions:
+    """Where the work is done."""
+
+    on: Annotated[
+        Literal["local", "here", "ray"],
+        tyro.conf.arg(help="local: worker processes; here: one job after another; ray: a cluster (docs/cluster.md)"),
+    ] = "local"
+    workers: Annotated[
+        int | None, optional("N", "processes that work side by side, on this machine", "the usable cores")
+    ] = None
+    threads: Annotated[int | None, optional("N", "threads of each process", "$OMP_NUM_THREADS, else 1")] = None
+    address: Annotated[
+        str | None, optional("ADDRESS", "of the Ray cluster: auto, or ray://...", "one on this machine alone")
+    ] = None
+    cpus_per_job: Annotated[
+        float | None, optional("N", "CPUs of the cluster that a job takes, also less than 1", "1")
+    ] = None
+    gpus_per_job: Annotated[
+        float | None, optional("N", "GPUs of the cluster that a job takes, also less than 1", "0")
+    ] = None
+
+    def place(self, workers_per_member: int = 1, few: bool = False) -> Place:
+        """What the flags mean; with `few`, one worker unless more are asked for."""
+        threads = default_threads() if self.threads is None else self.threads
+        if self.on == "ray":
+            if self.workers is not None:
+                raise SettingsError("--workers is for this machine; a cluster has what --cpus-per-job leaves room for")
+            cpus = 1.0 if self.cpus_per_job is None else self.cpus_per_job
+            return Ray(self.address, cpus, self.gpus_per_job or 0.0, workers_per_member, threads)
+        if workers_per_member > 1:
+            raise SettingsError(f"--workers-per-member {workers_per_member} needs a cluster: add --on ray")
+        for name in ("address", "cpus_per_job", "gpus_per_job"):
+            if getattr(self, name) is not None:
+                flag = name.replace("_", "-")
+                raise SettingsError(f"--{flag} is about a cluster, but the work is done {self.on}: add --on ray")
+        if self.on == "here":
+            if self.workers not in (None, 1):
+                raise SettingsError(f"--on here is one process, but --workers is {self.workers}; leave one out")
+            return Local(1, threads)
+        return Local(1 if few and self.workers is None else self.workers, threads)

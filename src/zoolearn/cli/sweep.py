@@ -1,0 +1,84 @@
+"""`zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE`: a run for every combination and seed, one table of all."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from zoolearn.benchmarks import benchmark
+from zoolearn.cli.flags import optional
+from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
+from zoolearn.cli.side_by_side import run_side_by_side
+from zoolearn.errors import SettingsError
+from zoolearn.order import Order
+
+USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
+
+A run for every combination of the values, and for every seed: a folder each, named by what varies, and one table over
+all in the end. Any setting of the method, its recipe and the benchmark can vary (`zoo run METHOD --help` lists them);
+all values are checked before the first run starts. The same command again skips what is finished and continues the rest.
+
+example:    zoo sweep model-zoo split-digits --vary lr=0.001,0.01,0.1 --vary tasks_per_episode=2,5 --seeds 3 --epochs 5"""
+
+
+@dataclass
+class SweepOptions(RunOptions):
+    """The sweep."""
+
+    out: Annotated[Path | None, optional("DIR", "folder of the run folders", "runs/sweep-METHOD-BENCHMARK")] = None
+    vary: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        optional("SETTING=VALUE,...", "values that a setting takes in turn; may be given for several settings", "none"),
+    ] = ()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs what is missing of a sweep, and shows the table of all."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return
+    name = arguments[0]
+    form = read_form([name], arguments[1:], f"zoo sweep {name}", SweepOptions)
+    folder = form.run.out or Path("runs") / f"sweep-{name}-{form.benchmark}"
+    place = form.place.place(form.run.workers_per_member)
+    torch.set_num_threads(place.threads)
+    run_side_by_side(dict(_orders(name, form, folder)), folder, place)
+
+
+def _orders(name: str, form: Any, folder: Path) -> Iterator[tuple[str, Order]]:
+    """All runs by their folders' names; a value that cannot be is refused here."""
+    varied = [_values(form, text) for text in form.run.vary]
+    if not varied:
+        raise SettingsError(
+            "nothing varies; give --vary SETTING=VALUE,VALUE (for seeds alone there is `zoo run --seeds`)"
+        )
+    settings = [setting for setting, _ in varied]
+    for setting in settings:
+        if settings.count(setting) > 1:
+            raise SettingsError(f"{setting} varies twice; give all its values in one --vary {setting}=...")
+    for values in product(*(values for _, values in varied)):
+        chosen = dict(zip(settings, values, strict=True))
+        other = with_settings(form, chosen)
+        _check_tasks(other)
+        words = [f"{setting}={value}" for setting, value in chosen.items()]
+        for seed, order in orders_of(name, other).items():
+            title = "-".join([*words, f"seed{seed}"])
+            yield title, replace(order, out=folder / title)
+
+
+def _values(form: Any, text: str) -> tuple[str, list[Any]]:
+    name, equals, values = text.partition("=")
+    name = name.strip().replace("-", "_")
+    _, hint = setting_of(form, name)
+    if not equals or not values.strip():
+        raise SettingsError(f"--vary {text}: no values; write --vary {name}=VALUE,VALUE")
+    return name, list(dict.fromkeys(typed(name, hint, value.strip()) for value in values.split(",")))
+
+
+def _check_tasks(form: Any) -> None:
+    if {text.partition("=")[0].replace("-", "_") for text in form.run.vary} & set(vars(form.tasks)):
+        benchmark(form.benchmark, form.tasks.data, **form.tasks.cut())

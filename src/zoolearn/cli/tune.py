@@ -1,0 +1,153 @@
+"""`zoo tune METHOD BENCHMARK`: the search for good settings, and a preset file of the best."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import tyro
+from rich.console import Console
+
+from zoolearn.benchmarks import BENCHMARKS, benchmark, whole_benchmark
+from zoolearn.cli.bars import show_side_by_side
+from zoolearn.cli.flags import optional
+from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.jobs import Failed, Ray
+from zoolearn.order import Order
+from zoolearn.presets import Preset, save_preset
+from zoolearn.provenance import run_command
+from zoolearn.tune.search import Search
+from zoolearn.tune.space import PAPER, described, part_of_space
+from zoolearn.tune.trials import Trial, Tuning
+
+USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
+
+Searches for settings under which the whole stream is learned well. Every trial is a run whose tasks are judged by training
+data that was set aside, never by test data; weak trials are stopped early. The best settings are printed as a command and
+saved as a preset. The same command again continues; with more --trials, it goes on searching.
+
+To tune on less than is judged later: other tasks (--tune-on coarse-cifar100), fewer samples (--samples-per-class 100) or
+the first tasks alone (--first-tasks 3: the command that is printed then judges on the rest).
+
+example:    zoo tune model-zoo split-digits --trials 20 --epochs 5 --backbone mlp"""
+
+
+@dataclass
+class TuneOptions(RunOptions):
+    """The search."""
+
+    out: Annotated[Path | None, optional("DIR", "folder of the search", "runs/tune-METHOD-BENCHMARK")] = None
+    trials: Annotated[int, tyro.conf.arg(help="how many settings are tried")] = 50
+    space: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        optional("SETTING=LOW..HIGH|SETTING=VALUE,...", "what is searched, in place of the default", " ".join(PAPER)),
+    ] = ()
+    search: Annotated[Literal["optuna", "nevergrad"], tyro.conf.arg(help="who proposes settings")] = "optuna"
+    tune_on: Annotated[str | None, optional("BENCHMARK", "tune on this one instead", "the benchmark itself")] = None
+    validation: Annotated[int, tyro.conf.arg(help="percent of the training data that is set aside to judge trials")] = (
+        20
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Carries a search on to its end and names the best settings."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return
+    name = arguments[0]
+    form = read_form([name], arguments[1:], f"zoo tune {name}", TuneOptions)
+    _refuse(form)
+    place = form.place.place(form.run.workers_per_member)
+    torch.set_num_threads(place.threads)
+    judged_on = form.benchmark
+    form.benchmark = form.run.tune_on or judged_on
+    space = dict(
+        part_of_space(text, lambda setting, value: typed(setting, setting_of(form, setting)[1], value))
+        for text in form.run.space or PAPER
+    )
+    for setting in space:
+        if setting_of(form, setting)[0] == "tasks":
+            raise SettingsError(
+                f"{setting} is of the benchmark; a search over it would compare what cannot be compared"
+            )
+
+    def order(settings: Mapping[str, Any]) -> Order:
+        order = orders_of(name, with_settings(form, settings))[form.learner.seed]
+        every = order.checkpoint_every or (1 if isinstance(place, Ray) else None)
+        return replace(order, options={**order.options, "validation": form.run.validation}, checkpoint_every=every)
+
+    base = order({})
+    tasks = len(benchmark(form.benchmark, form.tasks.data, **form.tasks.cut()))
+    setup = {
+        "method": name,
+        "settings": base.learner.settings(),
+        "benchmark": form.benchmark,
+        "options": dict(base.options),
+        "space": described(space),
+        "search": form.run.search,
+    }
+    folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
+    tuning = Tuning(folder, setup, order, tasks)
+    _carry_out(tuning, Search(space, form.run.search, form.learner.seed, form.run.trials), form.run.trials, place)
+    _announce(tuning, name, judged_on, form)
+
+
+def _refuse(form: Any) -> None:
+    if form.run.seeds != 1:
+        raise SettingsError("a search has one seed (--seed); try the best settings with several by `zoo run --seeds`")
+    if form.run.trials < 1:
+        raise SettingsError(f"trials is {form.run.trials}; give 1 or more")
+    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS:
+        raise SettingsError(one_of("benchmark", form.run.tune_on, BENCHMARKS))
+
+
+def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
+    events = tuning.carry_out(search, count, place)
+    try:
+        with closing(events):
+            ends = show_side_by_side(events, Console())
+    except KeyboardInterrupt:
+        print(f"\nzoo: stopped; the trials are kept in {tuning.folder}. The same command continues", file=sys.stderr)
+        sys.exit(130)
+    for end in ends:
+        if isinstance(end, Failed):
+            print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
+
+
+def _announce(tuning: Tuning, method: str, judged_on: str, form: Any) -> None:
+    best, states = tuning.best, [trial.state for trial in tuning.trials]
+    for trial in _ranked(tuning.trials)[:5]:
+        words = ", ".join(f"{name} {_short(value)}" for name, value in trial.settings.items())
+        print(f"{trial.name}: {100 * trial.values[-1]:.2f} % right of what was set aside, {words}")
+    counts = {state: states.count(state) for state in dict.fromkeys(states)}
+    print(f"{len(states)} trials: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+    results = tuning.results(best)
+    same, first = form.benchmark == judged_on, form.tasks.first_tasks
+    rest = {"after_tasks": first} if same and first is not None and first < _tasks(form) else {}
+    final = replace(results, benchmark=judged_on, settings={**results.settings, "benchmark": rest})
+    recipe = results.settings["recipe"]
+    learner = {key: value for key, value in results.settings.items() if key not in ("recipe", "benchmark", "seed")}
+    source = f"zoo tune on {form.benchmark}, {len(states)} trials"
+    target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
+    preset = Preset("tuned", method, form.benchmark, target, source, learner, recipe)
+    file = tuning.folder / "best.json"
+    save_preset(preset, file)
+    print(f"\nbest settings, to be judged by test data:\n  {run_command([final])}\nor, with the file that they are in:")
+    print(f"  zoo run {method} {judged_on} --preset {file}")
+
+
+def _tasks(form: Any) -> int:
+    """How many tasks the benchmark has that was tuned on, those left out included."""
+    return len(whole_benchmark(form.benchmark, form.tasks.data, form.tasks.tasks))
+
+
+def _ranked(trials: Sequence[Trial]) -> list[Trial]:
+    return sorted((t for t in trials if t.state == "done"), key=lambda trial: -trial.values[-1])
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

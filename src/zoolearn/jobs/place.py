@@ -1,0 +1,58 @@
+"""Where jobs are done: in this process, in worker processes of this machine, or on a Ray cluster."""
+
+from dataclasses import dataclass
+
+from zoolearn.cores import usable_cores
+from zoolearn.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Local:
+    """This machine: so many worker processes (by default as many as the cores carry) of so many threads each.
+
+    One worker is this process itself.
+    """
+
+    workers: int | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise SettingsError(f"workers is {self.workers}; give 1 or more")
+        _check_threads(self.threads)
+
+    def workers_for(self, jobs: int | None = None) -> int:
+        """How many workers so many jobs get: what was asked for, or what the cores carry, but no more than there are jobs."""
+        carried = self.workers or max(1, usable_cores() // self.threads)
+        return carried if jobs is None else min(jobs, carried)
+
+
+@dataclass(frozen=True)
+class Ray:
+    """A Ray cluster and what a job takes of it; without an address, one that is started on this machine and ends with the jobs.
+
+    `cpus` and `gpus` are what Ray sets aside for a job, and may be fractions. A job of several `processes` is one that
+    trains data-parallel: each of them gets as many.
+    """
+
+    address: str | None = None
+    cpus: float = 1
+    gpus: float = 0
+    processes: int = 1
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        _check_threads(self.threads)
+        if self.cpus < 0 or self.gpus < 0 or not self.cpus + self.gpus:
+            raise SettingsError(f"a job on {self.cpus:g} CPUs and {self.gpus:g} GPUs; give it some of one of them")
+        if self.processes < 1:
+            raise SettingsError(f"{self.processes} processes for a job; give 1 or more")
+
+
+def _check_threads(threads: int) -> None:
+    if threads < 1:
+        raise SettingsError(f"threads is {threads}; give 1 or more")
+
+
+Place = Local | Ray
+ALL_CORES = Local()

@@ -1,0 +1,174 @@
+"""`zoo tune`: judged by training data that was set aside, weak trials stopped, continued by the same command."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from toys import pictures
+from zoolearn.cli import main
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import load_json
+from zoolearn.presets import Preset, find_preset, save_preset
+from zoolearn.results import Results
+from zoolearn.tune.space import PAPER, Choice, Range, part_of_space
+from zoolearn.tune.trials import rungs
+
+pytest.importorskip("optuna")
+pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+
+BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu", "--on", "here")
+
+
+def tune(*arguments: str | Path) -> None:
+    main([str(word) for word in ("tune", "fine-tune", "split-digits", *BRIEF, *arguments)])
+
+
+def trials(folder: Path) -> list[dict[str, object]]:
+    return [load_json(path) for path in sorted(folder.glob("trial-*.json"))]
+
+
+def rows(x: torch.Tensor) -> set[bytes]:
+    return {row.numpy().tobytes() for row in x}
+
+
+def test_what_judges_comes_from_the_training_data_alone() -> None:
+    task = pictures(per_class=20)
+    split = task.for_validation(20)
+    assert rows(split.train.x) | rows(split.test.x) == rows(task.train.x)
+    assert not rows(split.train.x) & rows(split.test.x)
+    assert not rows(split.test.x) & rows(task.test.x)
+    assert torch.bincount(split.test.y).tolist() == [4, 4]
+    assert rows(task.for_validation(20).test.x) == rows(split.test.x)
+    with pytest.raises(DataError, match="one training example"):
+        task.sample(1, 0).for_validation(20)
+
+
+def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tune("--trials", "8", "--space", "lr=1e-6..0.1", "--batch-size", "4", "--out", tmp_path)
+    found = trials(tmp_path)
+    states = [trial["state"] for trial in found]
+    assert len(found) == 8
+    assert "done" in states
+    assert "stopped" in states
+    best = max((t for t in found if t["state"] == "done"), key=lambda trial: trial["values"][-1])
+    results = Results.load(tmp_path / f"trial-{best['number']:04d}")
+    assert results.settings["benchmark"]["validation"] == 20
+    row = results.accuracy[-1]
+    assert best["values"][-1] == pytest.approx(sum(row) / len(row))
+    said = capsys.readouterr().out
+    assert f"zoo run fine-tune split-digits --preset {tmp_path / 'best.json'}" in said
+    preset = find_preset(str(tmp_path / "best.json"), "fine-tune", "rotated-digits")
+    assert preset.recipe["lr"] == best["settings"]["lr"]
+    command = next(line for line in said.splitlines() if line.strip().startswith("zoo run") and "--lr" in line).split()
+    assert float(command[command.index("--lr") + 1]) == preset.recipe["lr"]
+    main(["run", "fine-tune", "split-digits", "--preset", str(tmp_path / "best.json"), "--out", str(tmp_path / "run")])
+    assert Results.load(tmp_path / "run").settings["recipe"] == results.settings["recipe"]
+
+
+def test_the_same_command_continues_and_other_settings_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune("--trials", "2", "--first-tasks", "2", "--out", tmp_path)
+    first = trials(tmp_path)
+    record = json.loads((tmp_path / "trial-0002.json").read_text())
+    tune("--trials", "4", "--first-tasks", "2", "--out", tmp_path)
+    assert trials(tmp_path)[:2] == first
+    assert len(trials(tmp_path)) == 4
+    assert json.loads((tmp_path / "trial-0002.json").read_text()) == record
+    with pytest.raises(SystemExit):
+        tune("--trials", "4", "--first-tasks", "3", "--out", tmp_path)
+    assert "is another search: options was" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_trial_that_was_cut_off_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from zoolearn.tune.trials import Tuning
+
+    count = Tuning._count
+    seen: list[str] = []
+
+    def stumble(self: Tuning, *arguments: object) -> None:
+        seen.append(arguments[1].job.name)  # type: ignore[attr-defined]
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        count(self, *arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Tuning, "_count", stumble)
+        with pytest.raises(SystemExit):
+            tune("--trials", "3", "--out", tmp_path)
+    assert "under way" in [trial["state"] for trial in trials(tmp_path)]
+    tune("--trials", "3", "--out", tmp_path)
+    assert "under way" not in [trial["state"] for trial in trials(tmp_path)]
+
+
+def test_a_training_that_diverges_counts_for_nothing(tmp_path: Path) -> None:
+    tune("--trials", "3", "--space", "lr=0.01,1e25", "--seed", "1", "--first-tasks", "2", "--out", tmp_path)
+    for trial in trials(tmp_path):
+        assert (trial["state"] == "diverged") == (trial["settings"]["lr"] > 1)
+
+
+def test_the_space_is_the_papers_unless_another_is_given() -> None:
+    space = dict(
+        part_of_space(text, lambda name, value: (int if name == "batch_size" else float)(value)) for text in PAPER
+    )
+    assert space["lr"] == Range(1e-4, 1e-2)
+    assert space["batch_size"] == Range(8, 64)
+    assert [name for name, part in space.items() if isinstance(part, Range) and part.logarithmic] == [
+        "lr",
+        "weight_decay",
+    ]
+    assert part_of_space("weigh=a,b", lambda _, value: value) == ("weigh", Choice(("a", "b")))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--space", "lrr=0..1"], "unknown setting 'lrr'"),
+        (["--space", "lr=1..0"], "lr=1..0 is no range"),
+        (["--space", "nesterov=False..True"], "is no range"),
+        (["--space", "first_tasks=1..3"], "first_tasks is of the benchmark"),
+        (["--space", "lr"], "says not what lr may be"),
+        (["--tune-on", "split-digit"], "did you mean 'split-digits'?"),
+        (["--trials", "0"], "trials is 0"),
+        (["--seeds", "2"], "a search has one seed"),
+    ],
+)
+def test_a_wrong_word_is_named_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit):
+        tune(*words, "--out", tmp_path / "none")
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "none").exists()
+
+
+def test_rungs_are_a_ninth_a_third_and_all() -> None:
+    assert rungs(20) == [3, 7, 20]
+    assert rungs(1) == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipe": {"lr": "fast"}}, "lr cannot be 'fast'"),
+        ({"recipe": {"speed": 1}}, "unknown setting 'speed'"),
+        ({"method": "er"}, "is a preset for er, not for fine-tune"),
+        ({"colour": "red"}, "is no preset"),
+    ],
+)
+def test_a_preset_file_is_checked_like_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], said: str
+) -> None:
+    file = tmp_path / "mine.json"
+    save_preset(Preset("mine", "fine-tune", "split-digits", "", "", {}, {"epochs": 1}), file)
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(SystemExit):
+        main(["run", "fine-tune", "split-digits", "--preset", str(file), "--out", str(tmp_path / "none")])
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_missing_preset_file_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.json is no preset"):
+        find_preset("nowhere.json", "er", "split-digits")
