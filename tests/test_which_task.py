@@ -7,9 +7,12 @@ import zoolearn
 from toys import TINY, benchmark, contents, learner_of
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
+from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import load_json
 from zoolearn.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.results import Results
 from zoolearn.train import Recipe, drain, probabilities
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, small_zoo
@@ -45,7 +48,8 @@ def test_a_clear_not_sure_is_given_where_the_evidence_is_weak():
 
 def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
     which = WhichTask(zoo_of())
-    judged = class_incremental(which, TOYS, sure=0.5)
+    answers = {task.name: which.zoo.predict_proba(task.test.x, task.name) for task in TOYS}
+    judged = class_incremental(which, TOYS.tasks, answers, sure=0.5)
     right = rows = 0
     for task in TOYS:
         guesses = which.guess(task.test.x)
@@ -105,3 +109,20 @@ def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1], replay=0.0)
     with pytest.raises(SettingsError, match="keep some"):
         drain(distilled(zoo, tmp_path / "small"))
+
+
+def test_a_finished_run_is_judged_once_and_its_page_tells_both(tmp_path, capsys):
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "2", "--first-tasks", "2", "--adoption"]
+    main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
+    main(["judge", str(tmp_path / "run")])
+    out = capsys.readouterr().out
+    assert "not told, by distance" in out
+    record = load_json(tmp_path / "run" / "judged.json")
+    assert record["zoo"]["accuracy"] == pytest.approx(Results.load(tmp_path / "run").summary()["average_accuracy"])
+    assert 0 < record["unknown task"]["distance"]["accuracy"] <= record["unknown task"]["distance"]["task_accuracy"]
+    assert record["distilled"]["weights"] < record["zoo"]["weights"]
+    before = contents(tmp_path)
+    main(["judge", str(tmp_path / "run")])
+    assert contents(tmp_path) == before
+    main(["paper", "--runs", str(tmp_path), "--beyond", str(tmp_path / "page.md")])
+    assert "class-incremental accuracy" in (tmp_path / "page.md").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ The paper tells a learner the task of every input. Here each known task is given
 stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -26,7 +26,7 @@ def by_entropy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """How sure the zoo's answer for a task is: the negative entropy of its class probabilities."""
 
     def evidence(x: Tensor) -> Tensor:
-        answers = [zoo.answer(x, task.name) for task in stored]
+        answers = _said(zoo, stored, x, lambda logits: torch.softmax(logits, dim=1))
         return torch.stack([(answer * answer.clamp_min(1e-12).log()).sum(dim=1) for answer in answers], dim=1)
 
     return evidence
@@ -36,15 +36,23 @@ def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """How loud a task's heads are: the log-sum-exp of their logits, averaged over the members that speak for it."""
 
     def evidence(x: Tensor) -> Tensor:
-        loudness: dict[str, list[Tensor]] = {task.name: [] for task in stored}
-        for member in zoo.members:
-            features = feature_rows(member.net, x, zoo.recipe).to(zoo.recipe.torch_device)
-            for name, heard in loudness.items():
-                if name in member.share:
-                    heard.append(torch.logsumexp(member.net.head(name)(features), dim=1).cpu())
-        return torch.stack([torch.stack(heard).mean(dim=0) for heard in loudness.values()], dim=1)
+        return torch.stack(_said(zoo, stored, x, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
 
     return evidence
+
+
+def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """For each task, what its heads say read in some way and averaged by the weights of votes; every member looks once."""
+    totals = [torch.zeros(()) for _ in tasks]
+    weights = [0.0 for _ in tasks]
+    for member in zoo.members:
+        features = feature_rows(member.net, x, zoo.recipe).to(zoo.recipe.torch_device)
+        for place, task in enumerate(tasks):
+            if task.name in member.share:
+                weight = member.share[task.name]
+                totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
+                weights[place] += weight
+    return [total / weight for total, weight in zip(totals, weights, strict=True)]
 
 
 def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
@@ -140,13 +148,15 @@ class ClassIncremental:
     accuracy_if_answered: float
 
 
-def class_incremental(which: WhichTask, tasks: Sequence[Task], sure: float = 0.5) -> ClassIncremental:
-    """The zoo's answers on the test rows of all tasks when it must find out the task by itself."""
+def class_incremental(
+    which: WhichTask, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
+) -> ClassIncremental:
+    """How the zoo's answers on the test rows of its tasks fare when it must find out the task by itself."""
     rows = right = right_task = answered = right_answered = 0
     for place, task in enumerate(tasks):
         chance, guessed = which.chances(task.test.x).max(dim=1)
         found = guessed == place
-        correct = found & (which.zoo.answer(task.test.x, task.name).argmax(dim=1) == task.test.y)
+        correct = found & (answers[task.name].argmax(dim=1) == task.test.y)
         certain = chance >= sure
         rows += len(task.test)
         right, right_task = right + int(correct.sum()), right_task + int(found.sum())

@@ -63,9 +63,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.write is not None:
         _write(options.write, folders)
     if options.beyond is not None:
-        from zoolearn.paper.beyond import beyond
+        from zoolearn.paper.beyond import all_judged, beyond
 
-        save_text(options.beyond, beyond(all_runs(folders)))
+        save_text(options.beyond, beyond(all_runs(folders), all_judged(folders)))
     if options.html is not None:
         from zoolearn.cli.report import write_page
 

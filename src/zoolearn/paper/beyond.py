@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
-from zoolearn.files import Json
+from zoolearn.beyond.judge import FILE
+from zoolearn.files import Json, load_json
 from zoolearn.presets import PRESETS
 from zoolearn.provenance import changes, run_command
 from zoolearn.report import Group, Table, grouped, human, markdown, percent
@@ -67,7 +69,12 @@ def price(run: Results) -> Price:
     return Price(trained, asked, answers)
 
 
-def beyond(runs: Sequence[Results]) -> str:
+def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
+    """What `zoo judge` has found out about runs below these folders."""
+    return [load_json(file) for folder in folders for file in sorted(folder.rglob(FILE))]
+
+
+def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
     """The page as Markdown."""
     zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in ROWS and run.finished]
     sections: dict[tuple[str, str], list[Group]] = {}
@@ -88,6 +95,7 @@ def beyond(runs: Sequence[Results]) -> str:
     ]
     for (benchmark, budget), groups in sections.items():
         parts += _section(benchmark, budget, groups)
+    parts += _unknown(records) if records else []
     return "\n".join(parts)
 
 
@@ -123,6 +131,33 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
         "```sh",
         *(run_command(group.runs) for group in ordered),
         "```",
+        "",
+    ]
+
+
+def _unknown(records: Sequence[Mapping[str, Json]]) -> list[str]:
+    """Runs that were not told the task, and nets distilled from them."""
+    lines, nets = [], []
+    for record in records:
+        whole, small = record["zoo"], record["distilled"]
+        run = Results(method="model-zoo", benchmark=record["benchmark"], tasks=[], settings=record["run"])
+        name = f"{record['benchmark']}, {_words(changes(run)) or 'defaults'}, seed {record['run']['seed']}"
+        for evidence, found in record["unknown task"].items():
+            lines.append(
+                (name, evidence, f"{100 * whole['accuracy']:.2f}", *(f"{100 * v:.2f}" for v in found.values()))
+            )
+        for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
+            nets.append((name, what, f"{100 * net['accuracy']:.2f}", human(net["weights"]), f"{net['ms']:.2f}"))
+    header = ("run", "evidence", "told the task", "not told", "task found", "answered", "right if answered")
+    return [
+        "## When nobody says the task, and one net for all",
+        "",
+        "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
+        "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
+        "",
+        markdown(Table(header, tuple(lines), labels=2)),
+        "",
+        markdown(Table(("run", "answered by", "accuracy", "weights", "ms per row"), tuple(nets), labels=2)),
         "",
     ]
 

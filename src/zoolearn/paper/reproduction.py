@@ -1,9 +1,11 @@
 """`REPRODUCTION.md`, written from run folders alone: for each cell the paper's number, ours, and how to make it again."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+from zoolearn.beyond.judge import FILE as JUDGED
 from zoolearn.paper.compare import MEASURES, cells, runs_of
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
 from zoolearn.provenance import run_command
@@ -110,7 +112,7 @@ def _study(study: Study) -> str:
 
 
 def collect(folders: Sequence[Path], to: Path) -> list[Path]:
-    """Copies what is small and says all, the `results.json` of finished runs and the `study.json` of studies."""
+    """Copies what is small and says all: `results.json` of finished runs, what judged them, `study.json` of studies."""
     from zoolearn.provenance import run_name
     from zoolearn.studies.study import find_studies
 
@@ -123,6 +125,8 @@ def collect(folders: Sequence[Path], to: Path) -> list[Path]:
             results = Results.load(file)
             if results.finished:
                 results.save(to / run_name(results))
+                if (file.parent / JUDGED).exists():
+                    shutil.copyfile(file.parent / JUDGED, to / run_name(results) / JUDGED)
                 written.append(to / run_name(results) / Results.FILE)
     for study_folder in studies:
         study = Study.load(study_folder)

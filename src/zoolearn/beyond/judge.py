@@ -1,0 +1,81 @@
+"""A finished run of Model Zoo judged in two more ways: without being told the task, and as one distilled net."""
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+
+from zoolearn.benchmarks import benchmark
+from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
+from zoolearn.errors import SettingsError
+from zoolearn.files import Json, load_json, save_json
+from zoolearn.learner import accuracy
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.results import Results
+from zoolearn.store import RunFolder
+from zoolearn.task import Task
+from zoolearn.train import drain, probabilities
+
+FILE = "judged.json"
+TIMED_ROWS = 64
+
+
+def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> dict[str, Json]:
+    """What `judged.json` in a run's folder says; it is made first if it is not there."""
+    folder = RunFolder(Path(run))
+    if (folder.path / FILE).exists():
+        return load_json(folder.path / FILE)
+    zoo, tasks = _restored(folder, data)
+    answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
+    record = {
+        "run": Results.load(folder.path).settings,
+        "benchmark": folder.header()["benchmark"],
+        "unknown task": {
+            name: asdict(class_incremental(WhichTask(zoo, find), tasks, answers)) for name, find in EVIDENCE.items()
+        },
+        "zoo": {
+            "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
+            "weights": zoo.weights,
+            "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
+        },
+        "distilled": _distilled(zoo, epochs, tasks),
+    }
+    save_json(folder.path / FILE, record, indent=1)
+    return record
+
+
+def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, list[Task]]:
+    header = folder.header()
+    if header["method"] != "model-zoo":
+        raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
+    tasks = list(benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {})))
+    zoo = ModelZoo.from_settings(header["settings"])
+    zoo.restore(folder.snapshots(folder.episodes(), grows=True), tasks)
+    if not zoo.replay or len(zoo.classes) < len(tasks):
+        raise SettingsError(
+            f"{folder.path} stores no rows or is not finished; both ways need stored rows of every task"
+        )
+    return zoo, tasks
+
+
+def _distilled(zoo: ModelZoo, epochs: int, tasks: list[Task]) -> dict[str, Json]:
+    net, _ = drain(distilling(zoo, list(zoo.kept.values()), replace(zoo.recipe, epochs=epochs)))
+
+    def ask(task: Task, rows: int | None = None) -> float:
+        return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])
+
+    return {
+        "accuracy": sum(ask(task) for task in tasks) / len(tasks),
+        "weights": net.weights,
+        "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
+        "epochs": epochs,
+    }
+
+
+def _milliseconds(ask: Callable[[Task], object], tasks: list[Task]) -> float:
+    """For one row, in batches of 64, averaged over the tasks."""
+    started = perf_counter()
+    for task in tasks:
+        ask(task)
+    return 1000 * (perf_counter() - started) / (TIMED_ROWS * len(tasks))

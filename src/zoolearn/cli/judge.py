@@ -1,0 +1,45 @@
+"""`zoo judge RUN...`: finished zoos without being told the task, and as one distilled net."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from zoolearn.beyond.judge import judged
+from zoolearn.cli.flags import optional, parse
+from zoolearn.errors import SettingsError
+
+IDEA = """Judge finished runs of model-zoo in two more ways, and write judged.json into their folders.
+
+Without being told the task of an input, the zoo finds it out by its members' evidence; and one net is distilled from all."""
+
+
+@dataclass
+class JudgeOptions:
+    """Which runs."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...", help="run folders")]
+    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    epochs: Annotated[int, tyro.conf.arg(help="passes over the stored rows of the distilled net")] = 1
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Judges, and prints a table for each run."""
+    options = parse(JudgeOptions, arguments, "zoo judge", IDEA)
+    if not options.runs:
+        raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
+    console = Console()
+    for run in options.runs:
+        record = judged(run, options.data, options.epochs)
+        table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))
+        for column in ("", "accuracy", "task found", "answered", "right if answered"):
+            table.add_column(column, justify="left" if not column else "right")
+        table.add_row("told the task", f"{record['zoo']['accuracy']:.2%}")
+        table.add_row("distilled, told the task", f"{record['distilled']['accuracy']:.2%}")
+        for name, found in record["unknown task"].items():
+            table.add_row(f"not told, by {name}", *(f"{value:.2%}" for value in found.values()))
+        console.print(table)
