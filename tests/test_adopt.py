@@ -9,7 +9,7 @@ import zoolearn
 from toys import TINY, benchmark, contents, embedded, learner_of, pictures, row_set, same, state
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import last
-from zoolearn.beyond.ridge import fit_head
+from zoolearn.beyond.linear_head import fit_head
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Examples

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.beyond.ridge import fit_head
+from zoolearn.beyond.linear_head import fit_head
 from zoolearn.nets import Net
 from zoolearn.task import Examples, Task
 from zoolearn.train import Recipe, feature_rows, probabilities

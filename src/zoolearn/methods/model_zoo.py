@@ -12,9 +12,9 @@ from torch import Tensor
 
 from zoolearn.beyond.held_out import split
 from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
+from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
 from zoolearn.beyond.partners import MEASURES, Measure, Partner
 from zoolearn.beyond.partners import loss as loss_of_partner
-from zoolearn.beyond.ridge import FittedHead, fit_head, probe, set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
@@ -175,7 +175,7 @@ class ModelZoo(Learner):
     fit_heads: Literal["no", "before", "after", "both"] = field(
         default="no",
         metadata={
-            "help": "fit heads in closed form to inherited features before, to trained ones after",
+            "help": "fit heads to inherited features before training, to trained ones after it",
             "later": True,
         },
     )
@@ -264,7 +264,7 @@ class ModelZoo(Learner):
         return net
 
     def fitted(self, net: Net, task: Task) -> FittedHead:
-        """A head for a task in closed form, on the features of a net as it is."""
+        """A head for a task, on the features of a net as it is."""
         return fit_head(feature_rows(net, task.train.x, self.recipe), task.train.y, len(task.classes))
 
     def _adopt(self, task: Task) -> None:
@@ -281,8 +281,8 @@ class ModelZoo(Learner):
 
     def probe(self, place: int, task: Task) -> float:
         """How well the features of a member fit a task, by a sample of its training data."""
-        sample = task.keep(min(1.0, PROBED / len(task.train)), derive(self.seed, "probe")).train
-        return probe(self.members[place].net, sample.x, sample.y, len(task.classes), self.recipe)
+        sample = task.keep(min(1.0, PROBED / len(task.train)), derive(self.seed, "probe"))
+        return self.fitted(self.members[place].net, sample).likelihood
 
     def past_weights(self, task: Task) -> dict[str, float]:
         """The normalised weight of every past task that can be drawn beside a new one."""

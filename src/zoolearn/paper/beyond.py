@@ -38,7 +38,7 @@ def price(run: Results) -> Price:
     """The price of a run, counted from what its episodes drew.
 
     Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
-    losses of past tasks, for heads in closed form and for the trust in votes; tests are not counted.
+    losses of past tasks, for heads fitted to features and for the trust in votes; tests are not counted.
     """
     settings = {**run.settings, **run.settings.get("recipe", {})}
     per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")

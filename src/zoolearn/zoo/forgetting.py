@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from zoolearn.beyond.ridge import set_head
+from zoolearn.beyond.linear_head import set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net

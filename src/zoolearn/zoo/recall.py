@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.ridge import FittedHead, set_head
+from zoolearn.beyond.linear_head import FittedHead, set_head
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.learner import accuracy
