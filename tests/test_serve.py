@@ -301,9 +301,9 @@ class TestChangesUnderneath:
             eventually(lambda: client.get("/healthz").json["status"] == "ok")
 
     def test_a_damaged_member_is_no_fault_of_the_client(self, own):
+        for member in (own / "members").iterdir():
+            member.write_bytes(b"")
         with serving(own) as client:
-            for member in (own / "members").iterdir():
-                member.write_bytes(b"")
             said = client.rows("stripes", X[:1].tolist())
             assert said.status == 503
             assert str(own) not in said.detail

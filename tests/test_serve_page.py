@@ -114,7 +114,7 @@ def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser
         archive = {"name": "kinds.zip", "mimeType": "application/zip", "buffer": zipped(files())}
         tab.set_input_files("#archive", archive)
         tab.click("#start")
-        tab.wait_for_function("document.getElementById('training').textContent.startsWith('Learned new kinds in')")
+        tab.locator("#training", has_text="Learned new kinds in").wait_for()
         tab.locator(".who button", has_text="new kinds").wait_for()
         assert tab.locator(".chart").count() == 3
         zoolearn.open(folder).undo()
@@ -136,7 +136,7 @@ def test_a_private_zoo_asks_for_its_token_once(browser, folder) -> None:
             tab.fill("#token", token)
             tab.press("#token", "Enter")
             if token == "wrong token":
-                tab.wait_for_function("document.getElementById('gate-note').textContent === 'That is not its token.'")
+                tab.locator("#gate-note", has_text="That is not its token.").wait_for()
         tab.wait_for_selector("#main:not([hidden])")
         assert tab.locator(".who tbody tr").count() == 2
         tab.reload()

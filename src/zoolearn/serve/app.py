@@ -162,7 +162,7 @@ def make_app(service: Service, *, token: str | None = None, hosts: Collection[st
     _add_routes(app, service)
     if service.training is not None:
         _add_learning(app, service, service.training)
-    _declare_token(app, needed=token is not None)
+    _declare(app, needs_token=token is not None)
     return app
 
 
@@ -276,7 +276,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         "/training",
         response_class=StreamingResponse,
         responses={
-            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            200: {"content": {"text/event-stream": {}}},
             **refusals(503),
         },
     )
@@ -331,13 +331,18 @@ def _handle_errors(app: FastAPI) -> None:
         return answer(500, "the server has failed; its log says why")
 
 
-def _declare_token(app: FastAPI, *, needed: bool) -> None:
+def _declare(app: FastAPI, *, needs_token: bool) -> None:
+    """Adds what FastAPI does not say by itself: refusals are JSON whatever a route gives otherwise, and the token."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
         schema = plain()
-        if needed:
-            schema.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for operation in (operation for path in schema["paths"].values() for operation in path.values()):
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    response["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/Detail"}}}
+        if needs_token:
+            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"token": []}]
             schema["paths"]["/healthz"]["get"]["security"] = []
         return schema

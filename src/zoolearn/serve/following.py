@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from zoolearn.methods.model_zoo import Votes
 from zoolearn.serve.rows import Rows
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.folder import INDEX
-from zoolearn.zoo.index import Index
+from zoolearn.zoo.index import Index, MemberEntry
 
 LOOK_EVERY = 0.5  # seconds
 
@@ -89,14 +90,21 @@ class Following:
         return Answers(task, self.zoo.generation, self.index.task(task).classes, total.mean.numpy(), said, weights)
 
     async def follow(self) -> None:
-        """Looks at the index's file twice a second, for good; a look costs microseconds."""
+        """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(LOOK_EVERY)
-            mark = self._mark()
-            if mark != self.seen:
-                await loop.run_in_executor(self.thread, self._refresh)
-                self.seen = mark
+            for member in self.index.members:  # one at a time: questions come in between
+                await loop.run_in_executor(self.thread, self._prepare, member)
+            while (mark := self._mark()) == self.seen:
+                await asyncio.sleep(LOOK_EVERY)
+            await loop.run_in_executor(self.thread, self._refresh)
+            self.seen = mark
+
+    def _prepare(self, member: MemberEntry) -> None:
+        """Reads a member's net before anybody asks for it."""
+        if member in self.index.members:
+            with suppress(StoreError):  # who asks will be told
+                self.zoo.net(member.number)
 
     def _refresh(self) -> None:
         try:

@@ -95,7 +95,7 @@ function showAnswer(prediction) {
     make("h3", {}, "The zoo"),
     make("dl", { class: "bars" }, shown.flatMap(([name, value]) => [
       make("dt", {}, name),
-      make("dd", { class: name === prediction.label ? "" : "other" }, bar(value), make("span", { class: "percent" }, percent(value))),
+      make("dd", { class: name === prediction.label ? "" : "rest" }, bar(value), make("span", { class: "percent" }, percent(value))),
     ])),
     classes.length > shown.length ? make("p", { class: "soft" }, `and ${classes.length - shown.length} less probable`) : "",
     make("h3", {}, "Each member’s vote"),
@@ -152,7 +152,7 @@ function showGrowth() {
 }
 
 function chart(task, low) {
-  const [width, height, left, top, bottom, right] = [260, 110, 34, 10, 18, 10];
+  const [width, height, left, top, bottom, right] = [180, 96, 34, 8, 16, 8];
   const x = (episode) => left + (width - left - right) * (zoo.episodes > 1 ? (episode - 1) / (zoo.episodes - 1) : 0.5);
   const y = (value) => top + (height - top - bottom) * (1 - (value - low) / (1 - low));
   const points = task.history;
