@@ -80,10 +80,10 @@ class Client:
     def raw(self, *pieces: bytes, then: float = PATIENCE) -> bytes:
         """What comes back for bytes as they are, until the server closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=then) as connection:
+            back = b""
             try:
                 for piece in pieces:
                     connection.sendall(piece)
-                back = b""
                 while block := connection.recv(1 << 16):
                     back += block
             except ConnectionError:

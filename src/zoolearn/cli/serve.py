@@ -41,6 +41,7 @@ def main(arguments: Sequence[str]) -> None:
         )
     try:
         import fastapi  # noqa: F401
+        import httptools  # noqa: F401
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:

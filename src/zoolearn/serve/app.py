@@ -24,6 +24,7 @@ from zoolearn.serve.guard import SLASH, Guard
 from zoolearn.serve.limits import Limits, Room, limited
 from zoolearn.serve.messages import (
     ARCHIVE,
+    NAME,
     QUESTION,
     Accepted,
     Health,
@@ -32,6 +33,7 @@ from zoolearn.serve.messages import (
     Predictions,
     Task,
     Tasks,
+    option,
     refusals,
 )
 from zoolearn.serve.page import shell
@@ -158,10 +160,10 @@ def make_app(service: Service, *, token: str | None = None, hosts: Collection[st
         Guard, token=token, hosts=hosts, counters=service.counters, send_seconds=service.limits.send_seconds
     )
     _handle_errors(app)
-    _add_pages(app)
     _add_routes(app, service)
     if service.training is not None:
         _add_learning(app, service, service.training)
+    _add_pages(app)
     _declare(app, needs_token=token is not None)
     return app
 
@@ -176,6 +178,28 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _add_routes(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/tasks/{name}/predict",
+        response_model=Predictions,
+        responses=refusals(400, 403, 404, 408, 413, 415, 503),
+        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, option("votes")]},
+    )
+    async def predict(request: Request) -> Response:
+        """The most probable class of each row; with `votes`, what each member says too."""
+        name, votes = _meant(request.path_params["name"]), _flag(request, "votes")
+        index = service.index
+        index.task(name)
+        shape = index.settings.shape
+        assert shape is not None
+        limits = service.limits
+        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
+        most = limits.json_bytes if is_json else limits.body_bytes
+        async with limited(request, most, limits.body_seconds, service.room) as bounded:
+            rows = await service.rows(bounded, shape)
+            _refuse_long_answer(index, name, len(rows), limits.numbers, votes=votes)
+            answers, first = await service.answer(name, rows)
+        return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
+
     @app.get("/healthz", responses={421: refusals()[421]})
     async def health() -> Health:
         """Whether the server is well."""
@@ -216,39 +240,17 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         index = service.index
         return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
 
-    @app.post(
-        "/tasks/{name}/predict",
-        response_model=Predictions,
-        responses=refusals(400, 403, 404, 408, 413, 415, 503),
-        openapi_extra={"requestBody": QUESTION},
-    )
-    async def predict(name: str, request: Request, votes: bool = False) -> Response:
-        """The most probable class of each row; with `votes`, what each member says too."""
-        name = _meant(name)
-        index = service.index
-        index.task(name)
-        shape = index.settings.shape
-        assert shape is not None
-        limits = service.limits
-        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
-        most = limits.json_bytes if is_json else limits.body_bytes
-        async with limited(request, most, limits.body_seconds, service.room) as bounded:
-            rows = await service.rows(bounded, shape)
-            _refuse_long_answer(index, name, len(rows), limits.numbers, votes=votes)
-            answers, first = await service.answer(name, rows)
-        return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
-
 
 def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
     @app.post(
         "/tasks/{name}",
         status_code=202,
         responses=refusals(400, 403, 408, 409, 413, 415, 503),
-        openapi_extra={"requestBody": ARCHIVE},
+        openapi_extra={"requestBody": ARCHIVE, "parameters": [NAME, option("skip_broken")]},
     )
-    async def learn(name: str, request: Request, skip_broken: bool = False) -> Accepted:
+    async def learn(request: Request) -> Accepted:
         """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on."""
-        name = _meant(name)
+        name, skip_broken = _meant(request.path_params["name"]), _flag(request, "skip_broken")
         limits = service.limits
         if name in service.index.tasks:
             raise Problem(409, f"task {name!r} was learned already; give the new one another name")
@@ -293,6 +295,14 @@ def _refuse_long_answer(index: Index, task: str, rows: int, most: int, *, votes:
         raise Problem(
             413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
         )
+
+
+def _flag(request: Request, name: str) -> bool:
+    """Whether the one option of a route is wanted; FastAPI would do this too, for half of the time of a request."""
+    options = request.query_params
+    if set(options) - {name} or options.get(name, "false") not in ("true", "false"):
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give true or false")
+    return options.get(name) == "true"
 
 
 def _meant(name: str) -> str:

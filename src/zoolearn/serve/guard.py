@@ -55,8 +55,10 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
-                if posts and status >= 400:  # what is left of its body is not waited for
+                if status == 421 or (posts and status >= 400):  # what is left of its body is not waited for
                     message["headers"].append((b"connection", b"close"))
+                await send(message)
+                return
             try:
                 async with asyncio.timeout(self.send_seconds):
                     await send(message)

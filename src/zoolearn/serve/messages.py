@@ -173,7 +173,13 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return found
 
 
+def option(name: str) -> dict[str, Any]:
+    """Something that a request may ask for."""
+    return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
+
+
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 FILE = {"schema": {"type": "string", "format": "binary"}}
 QUESTION = {
     "description": "Rows of the zoo's shape (`GET /tasks` tells it), or image files of any size.",

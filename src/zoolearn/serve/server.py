@@ -7,64 +7,87 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from zoolearn.errors import SettingsError
 from zoolearn.serve.app import Service
 from zoolearn.serve.limits import Limits
 
 
-def patient(limits: Limits, *, learns: bool) -> type[H11Protocol]:
-    """The HTTP protocol, whose connections are closed when a request's head or body does not arrive in time.
+def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
+    """The HTTP protocol, whose connections are closed when a request's head is too long, or it does not arrive in time.
 
-    Routes give precise limits for their bodies; this one is also for bodies that no route reads.
+    Routes give precise limits for their bodies; the time here is also for bodies that no route reads.
     """
     whole_seconds = max(limits.body_seconds, limits.archive_seconds if learns else 0) + limits.header_seconds
 
-    class Patient(H11Protocol):
+    class Patient(HttpToolsProtocol):
         timer: asyncio.TimerHandle | None = None
-        awaiting: str = ""
+        in_head = True
+        head_bytes = 0
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._look()
+            super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
+            self._wait(limits.header_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._wait("", 0)
+            self._wait(None)
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            self._look()
+            if self.in_head:
+                self.head_bytes += len(data)
+                if self.head_bytes > limits.header_bytes:
+                    self.transport.close()
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._look()
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self.in_head, self.head_bytes = True, 0
+            self._wait(limits.header_seconds)
 
-        def _look(self) -> None:
-            """Sees what the client owes us, and starts its time anew only if that is something else than before."""
-            import h11
+        def on_headers_complete(self) -> None:
+            super().on_headers_complete()
+            self.in_head = False
+            self._wait(whole_seconds)
 
-            state = self.conn.their_state
-            if state is h11.IDLE and (self.cycle is None or self.cycle.response_complete):
-                idle = not self.conn.trailing_data[0] and self.cycle is not None
-                self._wait("" if idle else "head", limits.header_seconds)  # idle ones: uvicorn closes them
-            elif state is h11.SEND_BODY:
-                self._wait("body", whole_seconds)
-            else:
-                self._wait("", 0)
+        def on_message_complete(self) -> None:
+            super().on_message_complete()
+            self._wait(None)  # from now on, uvicorn closes connections that are idle for too long
 
-        def _wait(self, awaiting: str, seconds: float) -> None:
-            if awaiting == self.awaiting:
-                return
-            self.awaiting = awaiting
+        def _wait(self, seconds: float | None) -> None:
             if self.timer is not None:
                 self.timer.cancel()
-                self.timer = None
-            if awaiting:
-                self.timer = self.loop.call_later(seconds, self.transport.close)
+            self.timer = None if seconds is None else self.loop.call_later(seconds, self.transport.close)
 
     return Patient
+
+
+class Joined:
+    """A transport that sends what is written at one time, the head of an answer and its body, in one piece."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport, self.loop = transport, loop
+        self.pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Sends this once the answer is written as far as it goes."""
+        if not self.pieces:
+            self.loop.call_soon(self._send)
+        self.pieces.append(data)
+
+    def close(self) -> None:
+        """Sends what is left, then closes the connection."""
+        self._send()
+        self.transport.close()
+
+    def _send(self) -> None:
+        if self.pieces:
+            self.transport.write(b"".join(self.pieces))
+            self.pieces.clear()
 
 
 class Server(uvicorn.Server):
@@ -95,7 +118,6 @@ def server_of(app: FastAPI, service: Service) -> Server:
         limit_concurrency=limits.connections,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
-        h11_max_incomplete_event_size=limits.header_bytes,
     )
     return Server(config, service)
 
@@ -103,8 +125,10 @@ def server_of(app: FastAPI, service: Service) -> Server:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that connections queue up at from now on."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        opened = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.socket(
+            family, kind, protocol
+        )  # asyncio sends at once only where the protocol is known to be TCP
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)
         opened.listen(1024)
