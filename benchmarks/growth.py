@@ -14,9 +14,9 @@ from benchmarks.tables import Table
 from zoolearn import files
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import mlp_100
+from zoolearn.recipe import Recipe
 from zoolearn.runs import episodes, run
 from zoolearn.store import load
-from zoolearn.train import Recipe
 
 TASKS = 210
 WINDOW = 10  # episodes around the one that is looked at, since single ones are noisy

@@ -9,8 +9,8 @@ from benchmarks.timing import ratio, stopwatch, take_turns
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.nets import BACKBONES
+from zoolearn.recipe import Recipe
 from zoolearn.task import Benchmark, Task
-from zoolearn.train import Recipe
 
 PAST = 9
 BATCH = 16

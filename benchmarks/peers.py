@@ -19,8 +19,8 @@ from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.nets import mlp, small_conv
 from zoolearn.parts.pergrad import batched
+from zoolearn.recipe import Recipe
 from zoolearn.task import Benchmark
-from zoolearn.train import Recipe
 
 TASKS, BATCH, MEMORY = 3, 16, 64
 NETS = {"small-conv": (small_conv, (3, 32, 32), 160, 1.4), "mlp": (mlp, (1, 28, 28), 1600, 2.0)}

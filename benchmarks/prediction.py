@@ -11,7 +11,7 @@ from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
 from zoolearn.methods.model_zoo import Member, ModelZoo
 from zoolearn.nets import BACKBONES, Net
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 MEMBERS = (1, 5, 20)
 BATCHES = (1, 16, 256)

@@ -29,7 +29,7 @@ import zoolearn
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from zoolearn.nets import BACKBONES
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 from zoolearn.zoo import Zoo
 
 CORES = sorted(os.sched_getaffinity(0))

@@ -7,8 +7,9 @@ from benchmarks import bare
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
+from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Recipe, fit
+from zoolearn.train import fit
 
 SAMPLES = {  # per pass: enough steps for a steady figure, few enough for many rounds
     ("mlp", 16): 3200,

@@ -13,9 +13,9 @@ from zoolearn.learner import Learner
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import BACKBONES, Net
+from zoolearn.recipe import Recipe
 from zoolearn.runs import run
 from zoolearn.task import Benchmark
-from zoolearn.train import Recipe
 
 
 def measure(*, quick: bool) -> list[Table]:

@@ -12,9 +12,9 @@ from benchmarks.tables import Table
 from zoolearn.cores import usable_cores
 from zoolearn.methods.isolated import Isolated
 from zoolearn.nets import small_conv
+from zoolearn.recipe import Recipe
 from zoolearn.runs import run
 from zoolearn.task import Benchmark
-from zoolearn.train import Recipe
 
 
 def measure(*, quick: bool) -> list[Table]:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from zoolearn.methods import METHODS
+from zoolearn.recipe import Recipe
 from zoolearn.results import EpisodeRecord, Results
-from zoolearn.train import Recipe
 
 TASKS = ["cats <and> dogs", "fish", "birds", "trees"]
 

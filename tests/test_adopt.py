@@ -7,13 +7,14 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, contents, embedded, learner_of, pictures, row_set, same, state
+from zoolearn.answers import feature_rows, probabilities
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import last
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Examples
-from zoolearn.train import drain, feature_rows, probabilities
+from zoolearn.train import drain
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)

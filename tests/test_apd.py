@@ -8,13 +8,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import TINY, benchmark, pictures, show
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
 from zoolearn.nets_published import lenet_apd
 from zoolearn.parts.additive import AdditiveLayer, objective
 from zoolearn.parts.taskweight import TaskNorm, parts
-from zoolearn.train import Batch
 
 RECIPE = replace(TINY, epochs=4, lr=0.01, augment="no", dropout=0.0)
 NETS = pytest.mark.parametrize("backbone", [mlp_100, small_conv], ids=["mlp", "conv"])

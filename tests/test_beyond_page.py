@@ -4,8 +4,8 @@ import pytest
 
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.paper.beyond import beyond, price
+from zoolearn.recipe import Recipe
 from zoolearn.results import EpisodeRecord, Results
-from zoolearn.train import Recipe
 
 SECONDS = {"train": 60.0, "evaluate": 0.0}
 

@@ -13,11 +13,12 @@ from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.runs import episodes, run
 from zoolearn.store import load
 from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Recipe, drain
+from zoolearn.train import drain
 
 TOYS = benchmark(3, per_class=8, test_per_class=6)
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")

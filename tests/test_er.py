@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.er import Er, Rehearsal
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import Net, mlp_100
 from zoolearn.parts.reservoir import Reservoir
-from zoolearn.train import Batch
 
 
 def er(**settings: Any) -> Er:

@@ -9,7 +9,7 @@ import torch
 import zoolearn
 from toys import blobs, pictures
 from zoolearn.errors import StoreError
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 from zoos import small_zoo
 
 RECIPE = Recipe(epochs=2, device="cpu")

@@ -7,6 +7,7 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from toys import TINY, benchmark, net_for, pictures, row_set, show, state, with_norm
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.frcl import (
     Frcl,
@@ -20,7 +21,6 @@ from zoolearn.methods.frcl import (
 from zoolearn.nets import mlp_100
 from zoolearn.parts import gp
 from zoolearn.seeds import generator
-from zoolearn.train import Batch
 
 
 def narrow(shape, dropout=0.0):

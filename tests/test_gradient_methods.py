@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, learner_of, same, show, state, with_norm
-from zoolearn import train
+from zoolearn import batches, train
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.a_gem import AGem
 from zoolearn.methods.gem import Gem
@@ -40,7 +40,7 @@ def kept(learner):
 
 @pytest.mark.parametrize("reports", [1, 4, 8, 14])
 def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+    monkeypatch.setattr(batches, "CHUNK_BYTES", 1)  # word after every batch
     whole = show(make(), TASKS)
     cut = show(make(), TASKS[:2])
     cut.checkpoints = Checkpoints(tmp_path, 1)

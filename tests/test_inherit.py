@@ -5,13 +5,14 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, contents, learner_of, same, state, with_norm
+from zoolearn.answers import feature_rows
 from zoolearn.beyond.inherit import average, begin_from, best, last, nobody
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.errors import SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net
-from zoolearn.train import drain, feature_rows, fit
+from zoolearn.train import drain, fit
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same, state, with_norm
+from zoolearn.answers import probabilities
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo, boosted, released, uniform
 from zoolearn.nets import mlp_100
 from zoolearn.runs import run
 from zoolearn.store import load
-from zoolearn.train import probabilities
 
 TOYS = benchmark(5)
 

@@ -21,10 +21,11 @@ from zoolearn.errors import DataError
 from zoolearn.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.methods import METHODS
 from zoolearn.order import Order, carry_out
+from zoolearn.recipe import Recipe
 from zoolearn.runs import run
 from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark, Task
-from zoolearn.train import Progress, Recipe
+from zoolearn.train import Progress
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

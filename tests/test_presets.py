@@ -8,7 +8,7 @@ from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.methods import METHODS
 from zoolearn.presets import PRESETS, Preset, find_preset
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")

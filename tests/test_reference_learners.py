@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.answers import probabilities
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import Net, mlp_100
+from zoolearn.recipe import Recipe
 from zoolearn.runs import episodes, run
 from zoolearn.store import load
-from zoolearn.train import Recipe, drain, fit, probabilities
+from zoolearn.train import drain, fit
 
 TOYS = benchmark(3)
 DECAYING = Recipe(epochs=2, batch_size=8, lr=0.05, weight_decay=0.1, momentum=0.9, device="cpu")

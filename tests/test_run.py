@@ -13,10 +13,11 @@ from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo, uniform
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.runs import episodes, progress, run
 from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Progress, Recipe
+from zoolearn.train import Progress
 
 TOYS = benchmark(3)
 

@@ -13,7 +13,7 @@ from zoolearn.methods.si import Path, Si
 from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp_100
 from zoolearn.parts.flat import Flat
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 
 def si(**settings: Any) -> Si:

@@ -10,7 +10,8 @@ from toys import TINY, benchmark, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
-from zoolearn.train import Recipe, fit
+from zoolearn.recipe import Recipe
+from zoolearn.train import fit
 
 
 def stable(**settings: Any) -> StableSgd:

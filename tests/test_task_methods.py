@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
-from zoolearn import train
+from zoolearn import batches, train
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.fedweit import FedWeit
@@ -72,7 +72,7 @@ def kept(learner):
 
 @pytest.mark.parametrize("reports", [4, 8])
 def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+    monkeypatch.setattr(batches, "CHUNK_BYTES", 1)  # word after every batch
     whole = show(make(), TASKS)
     cut, snapshots = learned(make, TASKS[:2])
     cut.checkpoints = Checkpoints(tmp_path, 1)

@@ -8,10 +8,12 @@ import pytest
 import torch
 
 from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
-from zoolearn import train
+from zoolearn import batches
+from zoolearn.answers import probabilities
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.nets import mlp_100
-from zoolearn.train import Checkpoints, Recipe, cross_entropy, drain, fit, fitting, probabilities
+from zoolearn.recipe import Recipe
+from zoolearn.train import Checkpoints, cross_entropy, drain, fit, fitting
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
 
@@ -19,7 +21,7 @@ TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
 @pytest.fixture
 def every_batch(monkeypatch):
     """Word after every batch: a chunk holds just one."""
-    monkeypatch.setattr(train, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(batches, "CHUNK_BYTES", 1)
 
 
 def recipe(**changes):
@@ -229,7 +231,7 @@ def test_what_the_caller_draws_between_steps_changes_nothing(every_batch):
 
 def test_how_much_is_gathered_at_once_changes_nothing(monkeypatch):
     whole, whole_loss = trained()
-    monkeypatch.setattr(train, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(batches, "CHUNK_BYTES", 1)
     single, single_loss = trained()
     assert same(whole, single)
     assert whole_loss == single_loss

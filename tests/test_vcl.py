@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets import mlp_100, small_conv
 from zoolearn.parts.adam import fitting_by
 from zoolearn.parts.gaussian import divergence, gaussian_layers
 from zoolearn.task import Examples, Task
-from zoolearn.train import Batch, cross_entropy, drain
+from zoolearn.train import cross_entropy, drain
 
 
 def vcl(**settings):

@@ -5,6 +5,7 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, contents, learner_of
+from zoolearn.answers import probabilities
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
 from zoolearn.cli import main
@@ -12,8 +13,9 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json
 from zoolearn.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
-from zoolearn.train import Recipe, drain, probabilities
+from zoolearn.train import drain
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, small_zoo
 

@@ -16,10 +16,11 @@ from zoolearn.ahead import train
 from zoolearn.cli import main
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods import METHODS
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.runs import episodes, progress, run
 from zoolearn.store import RunFolder
-from zoolearn.train import Checkpoints, Progress, Recipe, drain
+from zoolearn.train import Checkpoints, Progress, drain
 
 BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu")
 

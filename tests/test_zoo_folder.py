@@ -15,8 +15,9 @@ import zoolearn
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo, uniform
+from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Recipe, drain
+from zoolearn.train import drain
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 

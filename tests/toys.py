@@ -17,16 +17,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from zoolearn import train
+from zoolearn import batches
+from zoolearn.batches import Batch
 from zoolearn.beyond.inherit import average, best, last
 from zoolearn.errors import StoreError
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.nets import Net, mlp_100
+from zoolearn.recipe import Recipe
 from zoolearn.runs import progress, run
 from zoolearn.seeds import derive
 from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Batch, Recipe, cross_entropy, drain
+from zoolearn.train import cross_entropy, drain
 
 BEYOND = {
     "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
@@ -241,7 +243,7 @@ def doomed(
         return call
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "CHUNK_BYTES", 1)  # word after every batch
+        patch.setattr(batches, "CHUNK_BYTES", 1)  # word after every batch
         patch.setattr(os, "fsync", watched(os.fsync))
         patch.setattr(os, "replace", watched(os.replace))
         patch.setattr(os, "unlink", watched(os.unlink))

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zoolearn.errors import UnknownTask, one_of
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import BACKBONES
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.task import Examples, Task
-from zoolearn.train import Recipe
 
 FIRST = "default"  # the task of callers who have one only
 

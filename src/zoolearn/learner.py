@@ -16,9 +16,10 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
 from zoolearn.files import Json
 from zoolearn.nets import BACKBONES, Backbone, Net, Shape, small_conv
 from zoolearn.parallel import Crew
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.task import Array, Task
-from zoolearn.train import Checkpoints, Progress, Recipe, drain
+from zoolearn.train import Checkpoints, Progress, drain
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,12 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch
 from zoolearn.errors import Diverged, WorkerDied
 from zoolearn.nets import Net
+from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Batch, Checkpoints, Progress, Recipe, cross_entropy, drain, fitting
+from zoolearn.train import Checkpoints, Progress, cross_entropy, drain, fitting
 
 LONGEST_SILENCE = timedelta(hours=2)  # between two trainings, while the leader evaluates
 

@@ -18,11 +18,12 @@ from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.single_net import FineTune
 from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.runs import episodes, progress, run
 from zoolearn.store import load
 from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Progress, Recipe, fit
+from zoolearn.train import Progress, fit
 from zoolearn.zoo import Zoo, new, open
 
 __all__ = [

@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.beyond.inherit import begin_from
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, Recipe, fitting
+from zoolearn.train import Progress, fitting
 
 
 def distilling(

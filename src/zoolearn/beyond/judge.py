@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 
+from zoolearn.answers import probabilities
 from zoolearn.benchmarks import benchmark
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
@@ -15,7 +16,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.results import Results
 from zoolearn.store import RunFolder
 from zoolearn.task import Task
-from zoolearn.train import drain, probabilities
+from zoolearn.train import drain
 
 FILE = "judged.json"
 TIMED_ROWS = 64

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoolearn.answers import feature_rows, probabilities
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.nets import Net
+from zoolearn.recipe import Recipe
 from zoolearn.task import Examples, Task
-from zoolearn.train import Recipe, feature_rows, probabilities
 
 SAMPLE = 250  # rows of a task that measures look at
 

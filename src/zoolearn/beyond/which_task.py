@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.answers import feature_rows
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Task
-from zoolearn.train import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 

@@ -13,9 +13,9 @@ from zoolearn.cli.flags import parse
 from zoolearn.jobs import Failed, map_jobs
 from zoolearn.methods import METHODS
 from zoolearn.order import Order
+from zoolearn.recipe import Recipe
 from zoolearn.report import report, text
 from zoolearn.results import Results
-from zoolearn.train import Recipe
 
 CONTENDERS = {
     "model-zoo": "one small net per episode, trained on the new task and on hard past ones; the zoo votes",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 import tyro
 
 from zoolearn.learner import Learner, name_of
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 
 def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:

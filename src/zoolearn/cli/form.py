@@ -18,7 +18,7 @@ from zoolearn.methods import METHODS
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.order import Order
 from zoolearn.presets import Preset, find_preset
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 
 @dataclass

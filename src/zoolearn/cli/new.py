@@ -16,7 +16,7 @@ from zoolearn.files import Json
 from zoolearn.methods.model_zoo import WEIGH, ModelZoo
 from zoolearn.nets import BACKBONES
 from zoolearn.presets import settings_of
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
 from zoolearn.zoo.settings import BEYOND, ZooSettings

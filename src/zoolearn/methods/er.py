@@ -7,13 +7,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.parts.reservoir import Reservoir
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, cross_entropy, fitting
+from zoolearn.train import Progress, cross_entropy, fitting
 
 
 @dataclass(kw_only=True, eq=False)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
@@ -17,7 +18,7 @@ from zoolearn.parts.adam import Optimizer, fitting_by
 from zoolearn.parts.pergrad import evaluating
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Task
-from zoolearn.train import Batch, Loss, Progress
+from zoolearn.train import Loss, Progress
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
 

@@ -9,6 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from zoolearn.answers import probabilities
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
@@ -21,7 +23,7 @@ from zoolearn.parts.memory import Memory, check_sizes
 from zoolearn.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.seeds import generator
 from zoolearn.task import Examples, Task
-from zoolearn.train import Batch, Loss, Progress, cross_entropy, probabilities
+from zoolearn.train import Loss, Progress, cross_entropy
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
 

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode
 from zoolearn.methods.remembering import Remembering
@@ -16,7 +17,7 @@ from zoolearn.nets import Net
 from zoolearn.parts.flat import Flat
 from zoolearn.parts.memory import Per, check_sizes, refuse_single_rows
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, cross_entropy, fitting
+from zoolearn.train import Progress, cross_entropy, fitting
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch, steps_per_epoch
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot
@@ -29,7 +30,7 @@ from zoolearn.parts.taskweight import (
     sequence,
 )
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, cross_entropy, fitting, steps_per_epoch
+from zoolearn.train import Progress, cross_entropy, fitting
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.parts.memory import Memory, Per, check_sizes
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Task
-from zoolearn.train import Batch, Loss, Progress, Recipe, cross_entropy, fitting
+from zoolearn.train import Loss, Progress, cross_entropy, fitting
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoolearn.answers import feature_rows, probabilities
 from zoolearn.beyond.held_out import split
 from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
@@ -21,7 +22,7 @@ from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_s
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
 from zoolearn.task import Examples, Task
-from zoolearn.train import Progress, feature_rows, fitting, probabilities
+from zoolearn.train import Progress, fitting
 
 PROBED = 500  # training rows of a new task that members are probed on
 

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoolearn.answers import probabilities
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot
 from zoolearn.nets import Backbone, Net, Shape, backbone_name
 from zoolearn.parts.taskweight import Norm, sequence
 from zoolearn.task import Task
-from zoolearn.train import Progress, fitting, probabilities
+from zoolearn.train import Progress, fitting
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.learner import Episode, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
@@ -14,7 +15,7 @@ from zoolearn.parts.flat import Flat
 from zoolearn.parts.memory import Memory, Per, check_sizes, refuse_single_rows
 from zoolearn.seeds import derive
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, cross_entropy, fitting
+from zoolearn.train import Progress, cross_entropy, fitting
 
 
 @dataclass(kw_only=True, eq=False)

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch, steps_per_epoch
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot, check_share
@@ -30,9 +31,10 @@ from zoolearn.parts.taskweight import (
     replace_modules,
     sequence,
 )
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive, global_seed
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, Recipe, cross_entropy, fitting, steps_per_epoch
+from zoolearn.train import Progress, cross_entropy, fitting
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
 

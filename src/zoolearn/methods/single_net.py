@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
+from zoolearn.answers import probabilities
 from zoolearn.errors import DataError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot
 from zoolearn.nets import Backbone, Net
 from zoolearn.task import Task
-from zoolearn.train import Progress, fitting, probabilities
+from zoolearn.train import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)

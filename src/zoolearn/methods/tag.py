@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
 from zoolearn.parts.flat import Flat
 from zoolearn.task import Task
-from zoolearn.train import Batch, Progress, fitting
+from zoolearn.train import Progress, fitting
 
 EPSILON = 1e-8
 TINY = torch.finfo(torch.float32).tiny

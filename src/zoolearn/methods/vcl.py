@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Snapshot
@@ -28,7 +29,7 @@ from zoolearn.parts.gaussian import (
 from zoolearn.parts.memory import Memory, check_sizes
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Examples, Task
-from zoolearn.train import Batch, Checkpoints, Loss, Progress, cross_entropy, drain
+from zoolearn.train import Checkpoints, Loss, Progress, cross_entropy, drain
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
 

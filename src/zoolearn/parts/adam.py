@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from zoolearn.nets import Net
 from zoolearn.parts.flat import Flat
+from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Checkpoints, Loss, Progress, Recipe, fitting
+from zoolearn.train import Checkpoints, Loss, Progress, fitting
 
 SECOND_DECAY = 0.999
 EPSILON = 1e-8

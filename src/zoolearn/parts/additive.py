@@ -6,12 +6,14 @@ from collections.abc import Callable, Generator
 import torch
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.nets import Net
 from zoolearn.parts.adam import fitting_by
 from zoolearn.parts.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
+from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Batch, Checkpoints, Loss, Progress, Recipe, cross_entropy
+from zoolearn.train import Checkpoints, Loss, Progress, cross_entropy
 
 OWNED = ("mask", "correction", "shift")
 

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Part
 from zoolearn.nets import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Examples, Task
-from zoolearn.train import Batch
 
 Per = Literal["task", "class"]
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 
 
 class Guard:

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import torch
 
 from zoolearn.nets import BACKBONES, Net
+from zoolearn.recipe import Recipe
 from zoolearn.studies.trials import Trial
 from zoolearn.task import Examples, Task
-from zoolearn.train import Recipe, fit
+from zoolearn.train import fit
 
 ASKED = 0.35  # what an answer takes, as a share of what a sample takes in training
 PASSES = {"er": 2.0, "a-gem": 2.0, "mega-ii": 3.0, "ewc": 1.3, "ogd": 1.3, "gem": 8.0, "mc-sgd": 3.0}  # of plain SGD's

@@ -19,12 +19,13 @@ from zoolearn.errors import StoreError
 from zoolearn.figures import Figure, Map, Number
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.nets import BACKBONES, Net
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.studies.exponent import exponent, resolution
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import mean_and_error
 from zoolearn.task import Benchmark, Task
-from zoolearn.train import Checkpoints, Progress, Recipe, fitting
+from zoolearn.train import Checkpoints, Progress, fitting
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
 FILE = "risks.json"

@@ -12,11 +12,12 @@ from zoolearn.files import Json
 from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.runs import progress
 from zoolearn.store import RunFolder
 from zoolearn.task import Benchmark
-from zoolearn.train import Progress, Recipe
+from zoolearn.train import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

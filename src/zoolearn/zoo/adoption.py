@@ -8,10 +8,10 @@ from zoolearn.benchmarks import benchmark
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import Json
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.store import RunFolder, load
 from zoolearn.task import Benchmark
-from zoolearn.train import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
 from zoolearn.zoo.intake import Step, taken_in

@@ -11,7 +11,7 @@ from zoolearn.inputs.look import Look
 from zoolearn.learner import name_of
 from zoolearn.methods.model_zoo import WEIGH, ModelZoo, Weigh, boosted
 from zoolearn.nets import BACKBONES, Backbone, Shape, backbone_name
-from zoolearn.train import Recipe
+from zoolearn.recipe import Recipe
 from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096

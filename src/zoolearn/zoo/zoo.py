@@ -8,13 +8,15 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from zoolearn.answers import probabilities
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
 from zoolearn.methods.model_zoo import Votes, Weigh, boosted
 from zoolearn.nets import Backbone, Net
+from zoolearn.recipe import Recipe
 from zoolearn.task import Array, Task
-from zoolearn.train import Progress, Recipe, drain, probabilities
+from zoolearn.train import Progress, drain
 from zoolearn.zoo import pruning
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.folder import ZooFolder

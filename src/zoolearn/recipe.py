@@ -1,0 +1,83 @@
+"""How a net is trained: the settings of every training."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Literal
+
+import torch
+
+from zoolearn.errors import SettingsError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a net is trained; the defaults are the paper's.
+
+    >>> Recipe(epochs=1).augments
+    False
+    """
+
+    epochs: int = field(default=200, metadata={"help": "passes over the training data"})
+    batch_size: int = field(default=16, metadata={"help": "rows per step"})
+    lr: float = field(default=0.01, metadata={"help": "learning rate at the first step"})
+    schedule: Literal["cosine", "constant"] = field(
+        default="cosine", metadata={"help": "cosine: annealed at every step, to 0 at the end"}
+    )
+    momentum: float = field(default=0.9, metadata={"help": "SGD momentum; 0 is plain SGD"})
+    nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
+    weight_decay: float = field(default=1e-5, metadata={"help": "pull of all weights towards 0"})
+    dropout: float = field(default=0.2, metadata={"help": "share of units dropped, by backbones that drop units"})
+    augment: Literal["auto", "yes", "no"] = field(
+        default="auto", metadata={"help": "random crops and flips; auto: only with more than one epoch"}
+    )
+    pixel_mean: float = field(default=0.5, metadata={"help": "subtracted from pixels in 0..1"})
+    pixel_std: float = field(default=0.25, metadata={"help": "pixels are then divided by this"})
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
+        default="auto", metadata={"help": "arithmetic of the nets; auto: float32 on a CPU, mixed on a GPU"}
+    )
+    device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
+
+    def __post_init__(self) -> None:
+        _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
+        _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
+        _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
+        _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
+        _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
+        _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
+        _require("pixel_std", self.pixel_std, 0 < self.pixel_std < math.inf, "above 0")
+
+    @property
+    def augments(self) -> bool:
+        """Whether training images are varied."""
+        return self.augment == "yes" or (self.augment == "auto" and self.epochs > 1)
+
+    @cached_property
+    def torch_device(self) -> torch.device:
+        """Where nets are trained."""
+        if self.device == "cuda" and not _sees_gpu():
+            raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
+        return torch.device("cuda" if self.device != "cpu" and _sees_gpu() else "cpu")
+
+    @cached_property
+    def autocast_dtype(self) -> torch.dtype | None:
+        """The type of mixed-precision arithmetic, None for plain float32."""
+        if self.precision == "auto":
+            return torch.float16 if self.torch_device.type == "cuda" else None
+        return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
+
+    def lr_at(self, step: int, steps: int) -> float:
+        """The learning rate of a step (from 0) of `steps` in all."""
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+
+
+@cache
+def _sees_gpu() -> bool:
+    return torch.cuda.is_available()
+
+
+def _require(name: str, value: object, holds: bool, wanted: str) -> None:
+    if not holds:
+        raise SettingsError(f"{name} is {value}; it must be {wanted}")
