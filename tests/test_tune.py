@@ -75,6 +75,7 @@ def test_the_same_command_continues_and_other_settings_are_refused(
     record = json.loads((tmp_path / "trial-0002.json").read_text())
     tune("--trials", "4", "--first-tasks", "2", "--out", tmp_path)
     assert trials(tmp_path)[:2] == first
+    assert len({str(trial["settings"]) for trial in trials(tmp_path)}) == 4
     assert len(trials(tmp_path)) == 4
     assert json.loads((tmp_path / "trial-0002.json").read_text()) == record
     with pytest.raises(SystemExit):

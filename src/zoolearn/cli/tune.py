@@ -92,7 +92,8 @@ def main(arguments: Sequence[str]) -> None:
     }
     folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
     tuning = Tuning(folder, setup, order, tasks)
-    _carry_out(tuning, Search(space, form.run.search, form.learner.seed, form.run.trials), form.run.trials, place)
+    search = Search(space, form.run.search, form.learner.seed, form.run.trials, tuning.known)
+    _carry_out(tuning, search, form.run.trials, place)
     _announce(tuning, name, judged_on, form)
 
 

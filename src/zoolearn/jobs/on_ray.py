@@ -57,10 +57,12 @@ def _connection(place: Ray) -> Iterator[None]:
         yield
         return
     own = place.address is None and "RAY_ADDRESS" not in os.environ
-    settings = {"include_dashboard": False, "num_cpus": usable_cores()} if own else {"address": place.address}
+    settings: dict[str, Any] = {"address": place.address}
+    if own:
+        settings = {"address": "local", "include_dashboard": False, "num_cpus": usable_cores()}
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", **settings)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except Exception as error:  # whatever it is, there is no cluster
         raise SettingsError(
             f"no Ray cluster at {place.address or os.environ.get('RAY_ADDRESS', 'this machine')} ({error}); start one with "
             "`ray start --head`, or leave the address out for one on this machine alone"

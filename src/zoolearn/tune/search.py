@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoolearn.errors import SettingsError
+from zoolearn.seeds import derive
 from zoolearn.tune.space import Range, Space
 
 REDUCTION = 3  # of the trials that reach a rung, the best third goes on
@@ -16,8 +17,10 @@ SEARCHES = ("optuna", "nevergrad")
 class Search:
     """Asks for settings and is told values, which are to be large."""
 
-    def __init__(self, space: Space, kind: str, seed: int, trials: int) -> None:
+    def __init__(self, space: Space, kind: str, seed: int, trials: int, known: int = 0) -> None:
+        """Of `trials` there are `known` already: who is taken up with them must not begin with the same proposals again."""
         optuna = _optuna()
+        seed = derive(seed, "search", known) % 2**32
         self.distributions = {name: _distribution(part) for name, part in space.items()}
         sampler = (
             optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, trials))
@@ -94,8 +97,10 @@ def _nevergrad_sampler(space: Space, seed: int, trials: int) -> Any:
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
             if values is not None:
-                mine = parameters.spawn_child(new_value=dict(trial.params))
-                optimizer.tell(self.asked.pop(trial.number, mine), -values[0])
+                proposed = self.asked.pop(trial.number)
+                tried = trial.params == proposed.value  # not so where a search is taken up
+                mine = proposed if tried else parameters.spawn_child(new_value=dict(trial.params))
+                optimizer.tell(mine, -values[0])
 
     return Sampler()
 

@@ -59,6 +59,11 @@ class Tuning:
         self.handles: dict[int, Any] = {}  # of trials under way, as the search knows them
         self.waiting: deque[Trial] = deque()
 
+    @property
+    def known(self) -> int:
+        """How many trials were begun."""
+        return len([*self.folder.glob("trial-*.json")])
+
     def carry_out(self, search: Search, count: int, place: Place) -> Generator[Event, None, None]:
         """Tries until `count` trials have ended; gives the events of their parts as they come."""
         self._take_up(search)
