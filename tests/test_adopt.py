@@ -11,6 +11,7 @@ from zoolearn.answers import feature_rows, probabilities
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import last
 from zoolearn.beyond.linear_head import fit_head
+from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Examples
@@ -243,3 +244,32 @@ def test_an_export_answers_as_the_zoo_with_adopted_heads_and_mirror_images(tmp_p
     made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
     assert made.members == 2
     assert made.difference < 1e-5
+
+
+def test_a_run_becomes_a_folder_with_its_lineage_and_its_adopted_heads(tmp_path, capsys):
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--tasks-per-episode", "2"]
+    flags = ["--inherit", "last", "--adoption", "--trust", "2", "--fit-heads", "after"]
+    main(["run", "model-zoo", *words, *flags, "--out", str(tmp_path / "run")])
+    main(["new", str(tmp_path / "zoo"), "--adopt", str(tmp_path / "run")])
+    main(["show", str(tmp_path / "zoo")])
+    shown = capsys.readouterr().out
+    assert "1 → 2 → 3" in shown
+    assert "∘" in shown
+    learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
+    for task in zoolearn.benchmark("split-digits")[:3]:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+    assert zoo.settings.beyond == {"inherit": "last", "fit_heads": "after", "adoption": True, "trust": 2.0}
+    zoo.undo()
+    assert [len(member.share) for member in zoo.members] == [2, 2]
+    zoo.learn(zoolearn.benchmark("split-digits")[2])
+    assert [len(member.share) for member in zoo.members] == [3, 3, 3]
+
+
+def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path):
+    main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--trust", "3"])
+    settings = zoolearn.open(tmp_path / "zoo").settings.beyond
+    assert (settings["inherit"], settings["adoption"], settings["trust"]) == ("last", True, 3.0)
+    main(["new", str(tmp_path / "plain"), "--preset", "paper"])
+    assert zoolearn.open(tmp_path / "plain").settings.beyond == {}
+    with pytest.raises(SystemExit):
+        main(["new", str(tmp_path / "other"), "--preset", "beyonds"])

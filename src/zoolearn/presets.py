@@ -83,7 +83,7 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
 
 BEYOND: dict[str, Json] = {
     "inherit": "last",
-    "fit_heads": "both",
+    "fit_heads": "after",
     "adoption": True,
     "trust": 16.0,
     "mirror": True,
