@@ -19,7 +19,7 @@ def run(accuracy: float, seed: int = 0, tasks: int = 3, **settings: object) -> R
         method="model-zoo",
         benchmark="split-cifar100",
         tasks=names,
-        settings={**learner.settings(), **settings},
+        settings={"benchmark": {}, **learner.settings(), **settings},
         accuracy=[[accuracy] * (number + 1) for number in range(tasks)],
         episodes=[EpisodeRecord([names[number], *names[:number]][:b], None, 1.0, SECONDS) for number in range(tasks)],
     )
@@ -63,3 +63,12 @@ def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named()
     assert limited.startswith("split-cifar100, --epochs 1 --replay 0.1")
     assert "75.00" in limited
     assert "+" not in limited.split("```")[0]
+
+
+def test_a_whole_run_stands_beside_shorter_ones_as_it_was_after_as_many_tasks():
+    whole = run(0.7, tasks=3)
+    whole.accuracy = [[0.5], [0.6, 0.6], [0.7, 0.7, 0.7]]
+    short = run(0.65, tasks=2, inherit="last", benchmark={"first_tasks": 2})
+    section = next(part for part in beyond([whole, short]).split("## ") if "--first-tasks 2" in part)
+    assert "60.00" in section
+    assert "+5.00" in section

@@ -78,7 +78,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
     """The page as Markdown."""
     zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in ROWS and run.finished]
     sections: dict[tuple[str, str], list[Group]] = {}
-    for group in grouped(zoos):
+    for group in grouped([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
     parts = [
         "# Beyond the paper",
@@ -97,6 +97,27 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         parts += _section(benchmark, budget, groups)
     parts += _unknown(records) if records else []
     return "\n".join(parts)
+
+
+def _beginnings(runs: Sequence[Results]) -> list[Results]:
+    """Whole runs as they were after as many tasks as others were shown: what comes later changes nothing before it."""
+    lengths = {(run.benchmark, len(run.tasks)) for run in runs if run.settings["benchmark"].keys() == {"first_tasks"}}
+    return [
+        Results(
+            method=run.method,
+            benchmark=run.benchmark,
+            tasks=run.tasks[:length],
+            settings={**run.settings, "benchmark": {"first_tasks": length}},
+            environment=run.environment,
+            accuracy=run.accuracy[:length],
+            episodes=run.episodes[:length],
+            stored_samples=run.stored_samples * length // len(run.tasks),
+            weights=run.weights * length // len(run.tasks),
+        )
+        for run in runs
+        for benchmark, length in sorted(lengths)
+        if run.benchmark == benchmark and not run.settings["benchmark"] and not run.settings.get("adoption")
+    ]
 
 
 def _budget(run: Results) -> str:
