@@ -41,7 +41,7 @@ def test_the_price_is_counted_from_what_was_drawn():
         ({"tasks_per_episode": 1, "adoption": True}, 3, (1 + 2) + (1 + 2), 3),
         ({"inherit": "last", "fit_heads": "before"}, 6, 6 + 2 + 3, 2),
         ({"fit_heads": "after", "trust": 1.0}, 6, 6 + 6, 2),
-        ({"trust": 1.0, "held_out": 0.1, "replay": 0.0}, 2.7, 0.3, 1),
+        ({"trust": 1.0, "held_out": 0.1}, 3 + 0.9 * 3, 6 + 3 + 0.1 * 3, 2),
         ({"replay": 0.1}, 1 + 2 + 2, 0.1 * 6, 2),
     ],
 )

@@ -86,6 +86,7 @@ BEYOND: dict[str, Json] = {
     "fit_heads": "after",
     "adoption": True,
     "trust": 16.0,
+    "held_out": 0.1,
     "mirror": True,
 }  # what docs/beyond.md found best together; chosen on coarse-cifar100
 

@@ -1,12 +1,11 @@
-"""Training rows that are never trained on, so that they can say how far a member is to be trusted."""
+"""Kept rows of past tasks that are not trained on again, so that they can say how far a member is to be trusted."""
 
-from dataclasses import replace
 from hashlib import blake2b
 
 import torch
 from torch import Tensor
 
-from zoolearn.task import Examples, Task
+from zoolearn.task import Examples
 
 
 def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
@@ -32,13 +31,3 @@ def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
         if bool(held[rows].all()):
             held &= ~rows
     return held
-
-
-def split(task: Task, share: float, seed: int) -> tuple[Task, Examples]:
-    """A task without its held-out rows, and those rows; with a share of 0 the task itself, and all its rows."""
-    if share == 0:
-        return task, task.train
-    held = is_held_out(task.train, share, seed)
-    if not bool(held.any()):
-        return task, task.train
-    return replace(task, train=task.train.select((~held).nonzero()[:, 0])), task.train.select(held.nonzero()[:, 0])

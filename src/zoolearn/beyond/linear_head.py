@@ -27,8 +27,11 @@ class FittedHead:
     likelihood: float
 
 
-def fit_head(features: Tensor, labels: Tensor, classes: int) -> FittedHead:
+def fit_head(features: Tensor, labels: Tensor, classes: int, judges: Tensor | None = None) -> FittedHead:
     """The head of these features that is most likely to be right about rows like these.
+
+    Where the features themselves were trained on some of the rows, `judges` marks the others: only they are asked how
+    likely the head is to be right.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
     >>> head = fit_head(x, torch.tensor([0, 0, 1, 1]), classes=2)
@@ -45,7 +48,8 @@ def fit_head(features: Tensor, labels: Tensor, classes: int) -> FittedHead:
     for strength in STRENGTHS:
         pull = strength * (float(variances.mean()) or 1.0)
         weight, bias = _newton(turned, wanted, variances, pull)
-        likelihood = _unseen_likelihood(turned, wanted, variances, pull, weight, bias)
+        unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
+        likelihood = float(unseen.mean() if judges is None else unseen[judges].mean())
         if best is None or likelihood > best[0]:
             best = (likelihood, weight, bias)
     assert best is not None
@@ -67,16 +71,16 @@ def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pull: float) -> tuple[
     return weight, bias
 
 
-def _unseen_likelihood(
+def _unseen_likelihoods(
     x: Tensor, wanted: Tensor, variances: Tensor, pull: float, weight: Tensor, bias: Tensor
-) -> float:
-    """The mean log-likelihood of each row's label, had the row been left out."""
+) -> Tensor:
+    """The log-likelihood of each row's label, had the row been left out."""
     logits = x @ weight + bias
     said = torch.softmax(logits, dim=1)
     curvature = max(float((said * (1 - said)).mean()), 1e-3)
     leverage = x.square() @ (1.0 / (curvature * variances + pull)) + 1.0 / (curvature * len(x))
     unseen = logits + (said - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
-    return float((torch.log_softmax(unseen, dim=1) * wanted).sum(dim=1).mean())
+    return (torch.log_softmax(unseen, dim=1) * wanted).sum(dim=1)
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.answers import feature_rows, probabilities
-from zoolearn.beyond.held_out import split
+from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
 from zoolearn.beyond.partners import MEASURES, Measure, Partner
@@ -21,7 +21,7 @@ from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
-from zoolearn.task import Examples, Task
+from zoolearn.task import Task
 from zoolearn.train import Progress, fitting
 
 PROBED = 500  # training rows of a new task that members are probed on
@@ -185,10 +185,11 @@ class ModelZoo(Learner):
     )
     trust: float = field(
         default=0.0,
-        metadata={"help": "above 0: a vote counts exp(trust x log-likelihood of held-out rows)", "later": True},
+        metadata={"help": "above 0: a vote counts exp(trust x log-likelihood of rows not seen)", "later": True},
     )
     held_out: float = field(
-        default=0.0, metadata={"help": "share of the training rows that is kept for such judgement only", "later": True}
+        default=0.0,
+        metadata={"help": "share of the kept rows that is not trained on again, to judge members", "later": True},
     )
     mirror: bool = field(default=False, metadata={"help": "answer with a picture's mirror image too", "later": True})
 
@@ -221,39 +222,40 @@ class ModelZoo(Learner):
     def grow(self, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, float]:
         """Trains one member on some tasks, the first of which it sees in full, and adds it to the zoo."""
         parents = self.inherit(len(self.members), lambda place: self.probe(place, tasks[0]))
-        parts = [self.split(task) for task in tasks]
-        seen = [part for part, _ in parts]
+        seen = [tasks[0], *(self.without_judges(task) for task in tasks[1:])]
         net = self.heir([self.members[place].net for place in parents], seen, seed)
         train = fitting if self.crew is None else self.crew.fitting
         loss = yield from train(
             net, seen, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
         )
         net.freeze()
-        share = {
-            task.name: self.settled(net, task, held, share=1.0 if place == 0 else self.replay)
-            for place, (task, (_, held)) in enumerate(zip(tasks, parts, strict=True))
-        }
+        share = {task.name: self.settled(net, task, new=task is tasks[0]) for task in tasks}
         self.members.append(Member(net, share, parents))
         return loss
 
-    def settled(self, net: Net, task: Task, held: Examples, share: float) -> float:
+    def settled(self, net: Net, task: Task, *, new: bool) -> float:
         """Fits the head of a task that a finished net saw in full, if that is wanted; gives the weight of its vote."""
+        share = 1.0 if new else self.replay
+        judges = None if new else self.judges(task)
         if share == 1.0 and self.fit_heads in ("after", "both"):
-            head = self.fitted(net, task)
+            head = self.fitted(net, task, judges)
             set_head(net, task.name, head)
             return self.weight_of(head, share)
-        return self.trusted(net, task.name, held, share)
-
-    def split(self, task: Task) -> tuple[Task, Examples]:
-        """What members may train on of a task, and the rows that judge them."""
-        return split(task, self.held_out, derive(self.seed, "held out"))
-
-    def trusted(self, net: Net, task: str, rows: Examples, share: float) -> float:
-        """How much a net's vote counts for a task of which it saw this share: that, or what these rows' likelihood says."""
         if not self.trust:
             return share
-        answers = probabilities(net, rows.x, task, self.recipe)
+        rows = task.train if judges is None else task.train.select(judges.nonzero()[:, 0])
+        answers = probabilities(net, rows.x, task.name, self.recipe)
         return float(np.exp(self.trust * float(label_logs(answers, rows.y).mean())))
+
+    def judges(self, task: Task) -> Tensor | None:
+        """Which of a past task's kept rows are held out to judge members; None if none are."""
+        held = is_held_out(task.train, self.held_out, derive(self.seed, "held out")) if self.held_out else None
+        return held if held is not None and bool(held.any()) else None
+
+    def without_judges(self, task: Task) -> Task:
+        """A past task with the kept rows that may be trained on again."""
+        judges = self.judges(task)
+        return task if judges is None else replace(task, train=task.train.select((~judges).nonzero()[:, 0]))
 
     def heir(self, parents: Sequence[Net], tasks: Sequence[Task], seed: int) -> Net:
         """The net that a member with these parents begins with."""
@@ -264,17 +266,20 @@ class ModelZoo(Learner):
                 set_head(net, task.name, self.fitted(net, task))
         return net
 
-    def fitted(self, net: Net, task: Task) -> FittedHead:
+    def fitted(self, net: Net, task: Task, judges: Tensor | None = None) -> FittedHead:
         """A head for a task, on the features of a net as it is."""
-        return fit_head(feature_rows(net, task.train.x, self.recipe), task.train.y, len(task.classes))
+        return fit_head(feature_rows(net, task.train.x, self.recipe), task.train.y, len(task.classes), judges)
 
     def _adopt(self, task: Task) -> None:
         """Makes every member able to speak for every task: the newest for past tasks, the others for the new one."""
         *others, newest = self.members
-        pairs = [(newest, kept, self.replay) for name, kept in self.kept.items() if name not in newest.share]
-        for member, other, share in pairs + [(member, task, 1.0) for member in others]:
-            head = self.fitted(member.net, other)
-            member.adopt(other.name, head, self.weight_of(head, share))
+        for name, kept in self.kept.items():
+            if name not in newest.share:
+                head = self.fitted(newest.net, kept, self.judges(kept))
+                newest.adopt(name, head, self.weight_of(head, self.replay))
+        for member in others:
+            head = self.fitted(member.net, task)
+            member.adopt(task.name, head, self.weight_of(head, 1.0))
 
     def weight_of(self, head: FittedHead, share: float) -> float:
         """How much the vote of an adopted head counts that was fitted to this share of a task's rows."""

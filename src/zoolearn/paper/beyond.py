@@ -49,20 +49,20 @@ def price(run: Results) -> Price:
     trained = asked = passes = 0.0
     for number, episode in enumerate(run.episodes):
         tasks = len(episode.tasks)
-        seen = rows * (tasks if replay == 1 else min(tasks, 2)) * (1 - held)
         kept = [rows] + [rows * replay] * (tasks - 1)
+        seen = rows + (rows * (1 - held) * (tasks - 1) if replay == 1 else rows * (tasks > 1))
         trained += settings["epochs"] * seen
         if b > 1 and replay:
             asked += rows * replay * tasks
         if adopts:
             asked += rows * replay * (number + 1 - tasks if replay else 0) + rows * number
         if inherits and number and settings.get("fit_heads") in ("before", "both"):
-            asked += sum(kept) * (1 - held)
+            asked += rows + sum(kept[1:]) * (1 - held)
         if settings.get("fit_heads") in ("after", "both"):
             full = tasks if replay == 1 else 1
-            asked, kept = asked + rows * full, kept[full:]
+            asked, kept = asked + rows * full, [0.0, *kept[full:]]
         if settings.get("trust"):
-            asked += sum(kept) * (held or 1)
+            asked += kept[0] + sum(kept[1:]) * (held or 1)
         speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
     answers = passes / len(run.episodes) * (2 if settings.get("mirror") else 1)

@@ -153,16 +153,13 @@ def _retrained(
     folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, parents: Sequence[Net], task: str
 ) -> Generator[Progress, None, MemberEntry]:
     remaining = tuple(name for name in member.tasks if name != task)
-    parts = {name: learner.split(stored_task(folder, rest.tasks[name])) for name in remaining}
-    tasks = [seen for seen, _ in parts.values()]
+    tasks = {name: stored_task(folder, rest.tasks[name]) for name in remaining}
+    seen = [learner.without_judges(kept) for kept in tasks.values()]
     started = perf_counter()
-    net = learner.heir(parents, tasks, member.seed)
-    loss = yield from fitting(net, tasks, learner.recipe, seed=member.seed, checkpoints=learner.checkpoints)
+    net = learner.heir(parents, seen, member.seed)
+    loss = yield from fitting(net, seen, learner.recipe, seed=member.seed, checkpoints=learner.checkpoints)
     net.freeze()
-    trained = {
-        name: learner.settled(net, stored_task(folder, rest.tasks[name]), held, learner.replay)
-        for name, (_, held) in parts.items()
-    }
+    trained = {name: learner.settled(net, kept, new=False) for name, kept in tasks.items()}
     heads = _adopted_again(folder, rest, learner, member, net, task)
     entry = replace(
         member.without_heads(lambda head: True),
@@ -182,15 +179,12 @@ def _adopted_again(
     heads = []
     for old in member.adopted:
         if old.task != task and rest.tasks[old.task].train is not None:
-            fitted = learner.fitted(net, stored_task(folder, rest.tasks[old.task]))
+            kept = stored_task(folder, rest.tasks[old.task])
+            fitted = learner.fitted(net, kept, learner.judges(kept))
             net.add_head(old.task, len(fitted.bias))
             set_head(net, old.task, fitted)
-            heads.append(
-                (
-                    stored_head(folder, rest, net, old.task, old.episode, learner),
-                    learner.weight_of(fitted, learner.replay),
-                )
-            )
+            head = stored_head(folder, rest, net, old.task, old.episode, learner)
+            heads.append((head, learner.weight_of(fitted, learner.replay)))
     net.freeze()
     return heads
 
