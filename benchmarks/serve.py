@@ -2,7 +2,7 @@
 
 The server has one core, the load generator (and whoever teaches the zoo meanwhile) the other. The bare call is
 `Zoo.predict_proba` in a process on the server's core while the server idles, with as many rows as the server's calls had
-on average, before and after each load.
+on average, after each load.
 """
 
 import io
@@ -124,10 +124,10 @@ def _load(folder: Path, quick: bool) -> Table:
     zoo = zoo_of(folder, 5, (3, 32, 32), "small-conv")
     table = Table(
         "five small-conv members, images of 3x32x32",
-        ["form", "rows", "connections", "requests/s", "rows/s", "p50 ms", "p99 ms", "errors", "rows a call", "bare rows/s", "ratio", "by processor time", "bar"],
+        ["form", "rows", "conns", "req/s", "rows/s", "p50 ms", "p99 ms", "errors", "rows/call", "bare rows/s", "ratio", "cpu ratio", "bar"],
         notes=[
             "bare: Zoo.predict_proba with as many rows as the server's calls had on average",
-            "by processor time: the same ratio in processor seconds a row, which other programs disturb less",
+            "cpu ratio: the same in processor seconds a row, which other programs disturb less",
         ],
     )  # fmt: skip
     rng = np.random.default_rng(0)

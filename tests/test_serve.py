@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,8 +21,11 @@ from servers import Client, Said, eventually, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
 from zoolearn.serve.batching import Batcher
+from zoolearn.serve.counters import Counters
+from zoolearn.serve.guard import Guard
 from zoolearn.serve.page import shell
 from zoolearn.serve.problems import Problem
+from zoolearn.serve.server import listening
 from zoos import TASKS, small_zoo
 
 X = TASKS[0].test.x
@@ -308,6 +312,29 @@ class TestChangesUnderneath:
             assert said.status == 503
             assert str(own) not in said.detail
             assert client.get("/tasks").status == 200
+
+
+class TestServer:
+    def test_answers_are_sent_at_once(self):
+        with listening("127.0.0.1", 0) as opened:
+            assert opened.proto == socket.IPPROTO_TCP  # where asyncio does not see that, it lets small pieces wait
+
+    def test_a_client_that_does_not_take_its_answer_is_given_up(self):
+        sent = []
+
+        async def app(scope, receive, send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"x"})
+            sent.append("all")
+
+        async def stuck(message) -> None:
+            sent.append(message["type"])
+            if message["type"] == "http.response.body":
+                await asyncio.sleep(3600)
+
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+        asyncio.run(Guard(app, None, None, Counters(), 0.05)(scope, None, stuck))
+        assert sent == ["http.response.start", "http.response.body"]
 
 
 class TestCommand:

@@ -238,6 +238,8 @@ class TestLearning:
             assert client.post("/tasks/stripes", zipped(files()), "application/zip").status == 409
             assert left_behind(folder) == []
             assert client.service.training.taken is False
+            said = client.ask("PUT", "/tasks/new")
+            assert (said.status, said.headers["allow"]) == (405, "GET, POST")
 
     def test_a_slow_sender_holds_the_place_only_so_long(self, folder):
         with serving(folder, learns=True, archive_seconds=1.0) as client:

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.nets import Shape
@@ -329,8 +330,14 @@ def _handle_errors(app: FastAPI) -> None:
         return answer(422, "; ".join(problems))
 
     @app.exception_handler(HTTPException)
-    async def refused(_: Request, error: HTTPException) -> Response:
-        return answer(error.status_code, str(error.detail), error.headers)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        if error.status_code != 405:
+            return answer(error.status_code, str(error.detail), error.headers)
+        matching = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
+        return answer(
+            405, f"{request.method} is not for this address; use {' or '.join(methods)}", {"Allow": ", ".join(methods)}
+        )
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
