@@ -47,16 +47,36 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        import ray
-        from ray.cluster_utils import Cluster
+        cluster = started()
+        yield cluster
+        stopped(cluster)
 
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+
+def started(attempts: int = 3) -> Any:
+    """A cluster that this process is connected to; a machine that is very busy may need more than one attempt."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=0, include_dashboard=False)
         for _ in range(2):
             cluster.add_node(num_cpus=1)
         ray.init(cluster.address, log_to_driver=False, logging_level="ERROR")
-        yield cluster
-        ray.shutdown()
-        cluster.shutdown()
+    except Exception as error:  # whatever Ray's processes died of
+        stopped(cluster)
+        if attempts == 1:
+            pytest.skip(f"Ray cannot start a cluster on this machine: {error}")
+        time.sleep(5)
+        return started(attempts - 1)
+    return cluster
+
+
+def stopped(cluster: Any) -> None:
+    import ray
+
+    ray.shutdown()
+    cluster.shutdown()
 
 
 def shared_memory(task: Task, _: int) -> Generator[None, None, tuple[str, bool]]:
