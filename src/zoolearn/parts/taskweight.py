@@ -4,6 +4,7 @@ A part that differs derives from `PerTask`. `follow` makes a net tell its parts 
 `begin_task` and `end_task` speak to all of them, so that a method only says what its own part is.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -20,16 +21,16 @@ LAYERS = (nn.Linear, nn.Conv2d)
 Norm = nn.modules.batchnorm._BatchNorm
 
 
-class PerTask(nn.Module):
+class PerTask(nn.Module, ABC):
     """A part of a net with something of its own for every task; `task` is the number of the one that is asked about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.task = 0
 
+    @abstractmethod
     def begin_task(self) -> None:
         """Adds what one more task needs; what earlier tasks own gets no more gradients."""
-        raise NotImplementedError
 
     def end_task(self) -> None:
         """Settles what the newest task owns, once it is trained."""
@@ -43,16 +44,20 @@ def parts(net: nn.Module, kind: type[Part]) -> list[Part]:
     return [module for module in net.modules() if isinstance(module, kind)]
 
 
+def _all(net: nn.Module) -> list[PerTask]:
+    return [module for module in net.modules() if isinstance(module, PerTask)]
+
+
 def begin_task(net: Net, task: str) -> None:
     """Gives every part that differs from task to task what a new task needs."""
     with global_seed(derive(net.seed, "task", task), torch.device("cpu")):
-        for part in parts(net, PerTask):
+        for part in _all(net):
             part.begin_task()
 
 
 def end_task(net: Net) -> None:
     """Tells every part that differs from task to task that the newest one is trained."""
-    for part in parts(net, PerTask):
+    for part in _all(net):
         part.end_task()
 
 
@@ -78,7 +83,7 @@ def _tell(net: nn.Module, arguments: tuple[Any, ...]) -> None:
     _, task = arguments
     net = cast(Net, net)
     net.head(task)  # names a task that is not known
-    for part in parts(net, PerTask):
+    for part in _all(net):
         part.task = net.places[task]
 
 
@@ -114,13 +119,13 @@ class TaskLayer(PerTask):
                 raise SettingsError(f"a convolution pads with {layer.padding_mode!r}; only zeros can be had here")
             self.convolution = (layer.stride, layer.padding, layer.dilation, layer.groups)
 
+    @abstractmethod
     def weight(self) -> Tensor:
         """The weight that the task sees."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bias(self) -> Tensor | None:
         """The bias that the task sees."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer with the task's weight."""
