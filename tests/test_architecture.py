@@ -20,7 +20,7 @@ TIERS = (
     ("task",),
     ("nets",),
     ("augment", "recipe"),
-    ("batches",),
+    ("batches", "sgd"),
     ("answers", "train"),
     ("learner",),
     ("parts",),

@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from zoolearn.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
 from zoolearn.errors import Diverged, SettingsError, StoreError
@@ -20,6 +21,7 @@ from zoolearn.files import load_state, load_tensors, save_tensors
 from zoolearn.nets import Net
 from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive, seed_generators
+from zoolearn.sgd import Sgd
 from zoolearn.task import Task
 
 
@@ -123,7 +125,7 @@ def fitting(
     for epoch in range(first_epoch, recipe.epochs):
         net.train()
         if restart_momentum:
-            training.restart_momentum()
+            training.optimizer.restart_momentum()
         random_state.start(derive(seed, "dropout", epoch))
         places = order(tasks, derive(seed, "order", epoch))
         sizes = batch_sizes(len(places), recipe.batch_size)
@@ -163,23 +165,13 @@ class _Training:
         self.loss, self.adjust, self.carried = loss, adjust, carried
         self.device = recipe.torch_device
         self.autocast = recipe.autocast_dtype
-        self.optimizer = torch.optim.SGD(
-            self.parameters,
-            lr=recipe.lr,
-            momentum=recipe.momentum,
-            nesterov=recipe.nesterov and recipe.momentum > 0,
-            weight_decay=recipe.weight_decay,
-            fused=True,
-        )
-        if recipe.momentum:
-            for parameter in parameters:  # a head may get its first gradient late, and all must have a moment or none
-                self.optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        self.optimizer = Sgd(parameters, recipe)
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
         self.mean_loss = math.nan
 
     def step(self, batch: Batch, lr: float) -> Tensor:
-        self.optimizer.param_groups[0]["lr"] = lr
+        self.optimizer.lr = lr
         for parameter in self.parameters:
             parameter.grad = None
         if self.autocast is None:
@@ -189,10 +181,10 @@ class _Training:
                 value = self.loss(self.net, batch)
         self.scaler.scale(value).backward()  # type: ignore[no-untyped-call]
         if self.adjust is not None:
-            self.scaler.unscale_(self.optimizer)
+            self.scaler.unscale_(cast(Optimizer, self.optimizer))
             self.adjust(self.net, batch)
         if self.scaler.is_enabled():
-            self.scaler.step(self.optimizer)
+            self.scaler.step(cast(Optimizer, self.optimizer))
             self.scaler.update()
         else:
             self.optimizer.step()
@@ -206,16 +198,9 @@ class _Training:
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
 
-    def restart_momentum(self) -> None:
-        for state in self.optimizer.state.values():
-            state["momentum_buffer"].zero_()
-
     def save(self, checkpoints: Checkpoints, epochs: int) -> None:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
-        for place, parameter in enumerate(self.parameters):
-            moment = self.optimizer.state[parameter].get("momentum_buffer")
-            if moment is not None:
-                tensors[f"momentum.{place}"] = moment
+        tensors |= {f"momentum.{place}": moment for place, moment in enumerate(self.optimizer.momenta)}
         tensors |= {f"carried.{name}": tensor for name, tensor in self.carried.items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
         save_tensors(checkpoints.path(self.seed), tensors, info)
@@ -231,10 +216,8 @@ class _Training:
             raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
         state = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
         load_state(self.net, state, str(path))
-        for place, parameter in enumerate(self.parameters):
-            if f"momentum.{place}" in tensors:
-                moment = torch.empty_like(parameter).copy_(tensors[f"momentum.{place}"])
-                self.optimizer.state[parameter]["momentum_buffer"] = moment
+        for place, moment in enumerate(self.optimizer.momenta):
+            moment.copy_(tensors[f"momentum.{place}"])
         for name, tensor in self.carried.items():
             tensor.copy_(tensors[f"carried.{name}"])
         self.scaler.load_state_dict(info["scaler"])
