@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.answers import probabilities
+from zoolearn.answers import probabilities, votes
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo, boosted, released, uniform
-from zoolearn.nets import mlp_100
+from zoolearn.nets import Net, mlp, mlp_100
+from zoolearn.recipe import Recipe
 from zoolearn.runs import run
 from zoolearn.store import load
 
@@ -285,3 +286,20 @@ def test_functions_of_ones_own_are_settings_by_their_names(tmp_path):
     again = load(tmp_path, names={"lately": lately, "with_norm": with_norm})
     assert (again.weigh, again.backbone) == (lately, with_norm)
     assert zoo_of(weigh=uniform, backbone=mlp_100).settings()["weigh"] == "uniform"
+
+
+def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
+    nets = []
+    for seed, mean in enumerate((0.5, 0.5, 0.3)):
+        net = Net(mlp, (1, 8, 8), pixel_mean=mean, seed=seed)
+        net.add_head("task", 3)
+        nets.append(net.freeze())
+    x = torch.randint(0, 256, (150, 1, 8, 8), dtype=torch.uint8)
+    alone = [probabilities(net, x, "task", Recipe()) for net in nets]
+    scaled = []
+    whole = Net.scaled
+    monkeypatch.setattr(Net, "scaled", lambda net, x: (scaled.append(x.dtype), whole(net, x))[1])
+    pieces = list(votes(nets, x, "task", Recipe()))
+    together = [torch.cat(said) for said in zip(*pieces, strict=True)]
+    assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
+    assert scaled.count(torch.uint8) == 2 * len(pieces)  # once for the first two, once for the third

@@ -1,4 +1,6 @@
-"""What a net says of raw inputs: class probabilities, or its features, in pieces that suit the machine."""
+"""What nets say of raw inputs: class probabilities, or features, in pieces that suit the machine."""
+
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -7,43 +9,70 @@ from zoolearn.batches import to_device
 from zoolearn.nets import Net
 from zoolearn.recipe import Recipe
 
+CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a third faster than 256 at once
 
-@torch.inference_mode()
-def probabilities(
-    net: Net, x: Tensor, task: str, recipe: Recipe, batch_size: int | None = None, *, mirror: bool = False
-) -> Tensor:
+
+def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Tensor:
     """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU.
 
     With `mirror`, the mean of those for a picture and for its mirror image.
     """
-    if batch_size is None:
-        batch_size = _rows_at_once(net, recipe)
-    if net.head(task).weight.device != recipe.torch_device:
-        net.to(recipe.torch_device)
+    return joined([said for (said,) in votes([net], x, task, recipe, mirror=mirror)])
+
+
+def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Iterator[list[Tensor]]:
+    """The class probabilities that each of some nets gives, piece after piece of the inputs.
+
+    A piece is moved to the device and scaled once for all nets that scale alike.
+    """
+    device, dtype = recipe.torch_device, recipe.autocast_dtype
+    for net in nets:
+        _make_ready(net, device)
+    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(_rows_at_once(net, device) for net in nets)):
+        with torch.inference_mode():
+            moved = to_device(rows, device)
+            scaling, said = None, []
+            for net in nets:
+                if net.scaling != scaling:
+                    scaling, inputs = net.scaling, net.scaled(moved)
+                answers = _answers(net, inputs, task, dtype)
+                if mirror and x.ndim == 4:
+                    answers = (answers + _answers(net, inputs.flip(-1), task, dtype)) / 2
+                said.append(answers)
+        yield said
+
+
+def average(said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+    """The weighted mean of votes on the same inputs."""
+    counted = (answers if weight == 1.0 else weight * answers for answers, weight in zip(said, weights, strict=True))
+    total = next(counted)
+    for answers in counted:
+        total = total + answers
+    whole = sum(weights)
+    return total if whole == 1.0 else total / whole
+
+
+def joined(pieces: Sequence[Tensor]) -> Tensor:
+    """The pieces of an answer as one."""
+    return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))
+
+
+def _make_ready(net: Net, device: torch.device) -> None:
+    if net.device != device:
+        net.to(device)
     if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
-    if mirror and x.ndim == 4:
-        parts = [
-            (_answers(net, rows, task, recipe), _answers(net, rows.flip(-1), task, recipe))
-            for rows in torch.split(x, batch_size)
-        ]
-        return torch.cat([(answer + mirrored) / 2 for answer, mirrored in parts])
-    if len(x) <= batch_size:
-        return _answers(net, x, task, recipe)
-    return torch.cat([_answers(net, rows, task, recipe) for rows in torch.split(x, batch_size)])
 
 
-def _rows_at_once(net: Net, recipe: Recipe) -> int:
-    """On a CPU, the features of 64 images still fit into its cache: a third faster than 256."""
-    return 64 if net.convolves and recipe.torch_device.type == "cpu" else 256
+def _rows_at_once(net: Net, device: torch.device) -> int:
+    return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
 
 
-def _answers(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
-    device, dtype = recipe.torch_device, recipe.autocast_dtype
-    if device.type == "cpu" and dtype is None:
-        return torch.softmax(net(x, task), dim=1)
-    with torch.autocast(device.type, dtype, enabled=dtype is not None):
-        logits = net(to_device(x, device), task)
+def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:
+    if dtype is None:
+        return torch.softmax(net(inputs, task), dim=1).cpu()
+    with torch.autocast(inputs.device.type, dtype):
+        logits = net(inputs, task)
     return torch.softmax(logits.float(), dim=1).cpu()
 
 
@@ -51,11 +80,9 @@ def _answers(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
 def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
     """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
-    net.to(device)
-    if not net.frozen:
-        net.eval()
+    _make_ready(net, device)
     parts = []
-    for rows in torch.split(x, _rows_at_once(net, recipe)):
+    for rows in torch.split(x, _rows_at_once(net, device)):
         with torch.autocast(device.type, dtype, enabled=dtype is not None):
             parts.append(net.embed(to_device(rows, device)).float().cpu())
     return torch.cat(parts)

@@ -193,10 +193,10 @@ class Learner(ABC):
             )
 
     def _inputs(self, x: Array) -> Tensor:
-        inputs = torch.as_tensor(x)
+        inputs = x if isinstance(x, Tensor) else torch.as_tensor(x)
         if self.dtype == torch.float32 and inputs.ndim == 2:
             inputs = inputs.to(torch.float32)
-        if tuple(inputs.shape[1:]) != self.shape or inputs.dtype != self.dtype:
+        if inputs.shape[1:] != self.shape or inputs.dtype != self.dtype:
             raise DataError(
                 f"inputs have shape {tuple(inputs.shape)} and dtype {inputs.dtype}; this learner takes "
                 f"(count, {', '.join(map(str, self.shape or ()))}) {self.dtype}"

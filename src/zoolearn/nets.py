@@ -40,6 +40,7 @@ class Net(nn.Module):
     ) -> None:
         super().__init__()
         self.frozen = False
+        self.device = torch.device("cpu")
         self.backbone = backbone
         self.shape = tuple(shape)
         self.dropout = dropout
@@ -56,6 +57,7 @@ class Net(nn.Module):
             if any(isinstance(module, nn.Conv2d) for module in self.body.modules())
             else torch.contiguous_format
         )
+        self.scaling = (pixel_mean, pixel_std, self._layout)  # nets that have this in common share their scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
         self.body.to(memory_format=self._layout)  # type: ignore[call-overload]
 
@@ -84,12 +86,11 @@ class Net(nn.Module):
 
     def add_head(self, task: str, classes: int) -> None:
         """Adds an untrained head for a task, its biases zero."""
-        device = next((parameter.device for parameter in self.parameters()), None)  # a backbone may have no weights
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
         self.places[task] = len(self.heads)
-        self.heads.append(head.to(device))
+        self.heads.append(head.to(self.device))
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
@@ -131,7 +132,7 @@ class Net(nn.Module):
         return logits + closed[rows], first[rows]
 
     def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
-        device = next(self.parameters()).device
+        device = self.device
         if tasks not in self._mixtures or self._mixtures[tasks][0].device != device:
             sizes = torch.tensor([self.head(task).out_features for task in tasks])
             first = sizes.cumsum(0) - sizes
@@ -145,6 +146,12 @@ class Net(nn.Module):
         heads = [self.heads[place] for place in dict.fromkeys(self.places[task] for task in tasks)]
         parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
         return [parameter for parameter in parameters if parameter.requires_grad]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What `to` and its like go through, on this net or on one that holds it: notes where the weights are now."""
+        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.device = next((parameter.device for parameter in self.parameters()), self.device)
+        return cast(Self, moved)
 
     def train(self, mode: bool = True) -> Self:
         """Training mode, or with False evaluation mode."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.answers import feature_rows, probabilities
+from zoolearn.answers import average, feature_rows, joined, probabilities, votes
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
@@ -334,12 +334,10 @@ class ModelZoo(Learner):
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The weighted average of the members that know the task."""
-        votes = Votes(torch.zeros(()))
-        with torch.inference_mode():
-            for member in self.members:
-                if task in member.share:
-                    votes.add(self.ask(member, x, task), member.share[task])
-        return votes.mean
+        speakers = [member for member in self.members if task in member.share]
+        shares = [member.share[task] for member in speakers]
+        pieces = votes([member.net for member in speakers], x, task, self.recipe, mirror=self.mirror)
+        return joined([average(said, shares) for said in pieces])
 
     def ask(self, member: Member, x: Tensor, task: str) -> Tensor:
         """What one member says."""
@@ -393,11 +391,11 @@ class ModelZoo(Learner):
             parts[f"heads/{self.episode:04d}"] = heads_part(newest, heads)
         changed = list(self.classes) if self.adoption else self.latest.tasks
         tensors, counts = {}, {}
-        for kind, votes in (("train", self.train_votes), ("test", self.test_votes)):
+        for kind, counted in (("train", self.train_votes), ("test", self.test_votes)):
             for place, name in enumerate(changed):
-                if name in votes:
-                    tensors[f"{kind}.{place}"] = votes[name].total
-                    counts[f"{kind}.{place}"] = [name, votes[name].weight, votes[name].members]
+                if name in counted:
+                    tensors[f"{kind}.{place}"] = counted[name].total
+                    counts[f"{kind}.{place}"] = [name, counted[name].weight, counted[name].members]
         parts[f"votes/{self.episode:04d}"] = Part(tensors, counts)
         return Snapshot({}, parts)
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zoolearn.answers import average
 from zoolearn.errors import StoreError
-from zoolearn.methods.model_zoo import Votes
 from zoolearn.serve.rows import Rows
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.folder import INDEX
@@ -83,11 +83,9 @@ class Following:
                 if not self.zoo.refresh():  # nobody has changed the zoo under our hands: it is damaged
                     raise
         weights = {member.number: member.share[task] for member in self.zoo.members if member.number in votes}
-        total = Votes(torch.zeros(()))
-        for number, vote in votes.items():
-            total.add(vote, weights[number])
+        mean = average(list(votes.values()), [weights[number] for number in votes])
         said = {number: vote.numpy() for number, vote in votes.items()}
-        return Answers(task, self.zoo.generation, self.index.task(task).classes, total.mean.numpy(), said, weights)
+        return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
 
     async def follow(self) -> None:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""

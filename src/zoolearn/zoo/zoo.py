@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from zoolearn.answers import probabilities
+from zoolearn.answers import average, joined, votes
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
-from zoolearn.methods.model_zoo import Votes, Weigh, boosted
+from zoolearn.methods.model_zoo import Weigh, boosted
 from zoolearn.nets import Backbone, Net
 from zoolearn.recipe import Recipe
 from zoolearn.task import Array, Task
@@ -160,10 +160,8 @@ class Zoo:
 
     def predict_proba(self, x: Array, task: str, at: int | None = None) -> Tensor:
         """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
-        votes = Votes(torch.zeros(()))
-        for member, answer in self.votes(x, task, at).items():
-            votes.add(answer, self._member(member).share[task])
-        return votes.mean
+        said = self.votes(x, task, at)
+        return average(list(said.values()), [self._member(member).share[task] for member in said])
 
     def predict(self, x: Array, task: str, at: int | None = None) -> list[str]:
         """The name of the most probable class of each input."""
@@ -184,11 +182,9 @@ class Zoo:
         speakers = index.speakers(task, at)
         inputs = self._inputs(x)
         net_of = self._net_in(index)
-        recipe = self.recipe
         mirror = bool(self.settings.beyond.get("mirror"))
-        return {
-            member.number: probabilities(net_of(member), inputs, task, recipe, mirror=mirror) for member in speakers
-        }
+        pieces = votes([net_of(member) for member in speakers], inputs, task, self.recipe, mirror=mirror)
+        return {member.number: joined(said) for member, said in zip(speakers, zip(*pieces, strict=True), strict=True)}
 
     def _member(self, number: int) -> MemberEntry:
         return next(member for member in self.members if member.number == number)
