@@ -193,6 +193,22 @@ PRESETS: tuple[Preset, ...] = (
             ),
         )
     ),
+    Preset(
+        "gem-2017",
+        "gem",
+        "permuted-mnist",
+        "82.60 (20 tasks of 1000 samples)",
+        "GEM (Lopez-Paz and Ranzato, 2017)",
+        {
+            "backbone": "mlp-100",
+            "shared_head": True,
+            "memory_size": 256,
+            "memory_per": "task",
+            "memory_strength": 0.5,
+        },
+        SINGLE_PASS,
+        {"tasks": 20, "samples_per_class": 100},
+    ),
     *(
         Preset(
             name,
@@ -200,13 +216,19 @@ PRESETS: tuple[Preset, ...] = (
             "permuted-mnist",
             target,
             source,
-            {"backbone": "mlp", "shared_head": True, "memory_per": "class", "memory_batch": 256, "memory_size": memory},
+            {"backbone": "mlp", "shared_head": True, "memory_per": "class", **learner},
             SINGLE_PASS,
             {"tasks": 20, **LAST_17},
         )
-        for name, method, target, source, memory in (
-            ("agem-2019", "a-gem", "89.1 ± 0.14 (17 tasks)", "A-GEM (Chaudhry et al., 2019)", 25),
-            ("mega-2020", "mega-ii", "91.20 (17 tasks)", "MEGA (Guo et al., 2020)", 6),
+        for name, method, target, source, learner in (
+            (
+                *("agem-2019", "a-gem", "89.1 ± 0.14 (17 tasks)", "A-GEM (Chaudhry et al., 2019)"),
+                {"memory_size": 25, "memory_batch": 256},
+            ),
+            (
+                *("mega-2020", "mega-ii", "91.20 (17 tasks)", "MEGA (Guo et al., 2020)"),
+                {"memory_size": 6, "memory_batch": 256},
+            ),
         )
     ),
     *(
@@ -238,6 +260,16 @@ PRESETS: tuple[Preset, ...] = (
                 ZOO_PAPER,
                 {"backbone": "mlp"},
                 {**SINGLE_PASS, "epochs": 50, "batch_size": 64, "lr": 0.05, "schedule": "cosine", "momentum": 0.9},
+            ),
+            (
+                *("zoo-2022", "ogd", "split-mnist", "98.84 (settings not published)", ZOO_PAPER),
+                {"backbone": "mlp-100", "samples_per_task": 200},
+                {**SINGLE_PASS, "epochs": 5, "lr": 1e-2},
+            ),
+            (
+                *("zoo-2022", "si", "split-mnist", "98.9 (settings not published)", ZOO_PAPER),
+                {"backbone": "mlp"},
+                {**SINGLE_PASS, "epochs": 10, "batch_size": 64, "lr": 0.01, "momentum": 0.9},
             ),
             (
                 "apd-2020",

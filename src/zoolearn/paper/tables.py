@@ -27,6 +27,7 @@ class Row:
     recipe: Mapping[str, Json] = field(default_factory=dict)
     samples_per_class: int | None = None
     differs: str = ""
+    tasks: Mapping[str, Json] = field(default_factory=dict)  # which of the benchmark's, if not all: as in a preset
 
     def trial(self, seed: int) -> Trial:
         """The run with this seed."""
@@ -36,7 +37,9 @@ class Row:
             learner=self.learner,
             recipe=self.recipe,
             seed=seed,
-            samples_per_class=self.samples_per_class,
+            samples_per_class=self.samples_per_class or self.tasks.get("samples_per_class"),
+            length=self.tasks.get("tasks"),
+            after_tasks=self.tasks.get("after_tasks"),
         )
 
 
@@ -210,9 +213,10 @@ def _published() -> tuple[Row, ...]:
             preset.learner,
             preset.recipe,
             differs=f"aims at {preset.target} of {preset.source}",
+            tasks=preset.tasks,
         )
         for preset in PRESETS
-        if preset.target and not preset.tasks and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
+        if preset.target and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
     )
 
 

@@ -14,7 +14,7 @@ from zoolearn.task import Examples, Task
 from zoolearn.train import fit
 
 ASKED = 0.35  # what an answer takes, as a share of what a sample takes in training
-PASSES = {"er": 2.0, "a-gem": 2.0, "mega-ii": 3.0, "ewc": 1.3, "ogd": 1.3, "gem": 8.0, "mc-sgd": 3.0}  # of plain SGD's
+PASSES = {"er": 2.0, "a-gem": 2.0, "mega-ii": 3.0, "ewc": 1.3, "ogd": 1.3, "mc-sgd": 3.0}  # of plain SGD's
 
 
 class Size(NamedTuple):
@@ -45,13 +45,17 @@ def work(trial: Trial) -> tuple[float, float]:
     (50000.0, 10000.0)
     """
     size = SIZES[trial.benchmark]
-    size = size._replace(tasks=len(trial.only) or trial.first_tasks or size.tasks)
+    tasks = trial.first_tasks or trial.length or size.tasks
+    size = size._replace(tasks=len(trial.only) or tasks - (trial.after_tasks or 0))
     train = size.train if trial.samples_per_class is None else size.classes * trial.samples_per_class
     epochs = Recipe(**trial.recipe).epochs
     if trial.method == "model-zoo":
         return _zoo_work(trial, size, train, epochs)
     nets = int(trial.learner.get("networks", 5)) if trial.method == "isolated-ensemble" else 1
     passes = PASSES.get(trial.method, 1.0)
+    if trial.method == "gem":  # every step asks the whole memory of every past task
+        batch = Recipe(**trial.recipe).batch_size
+        passes += (size.tasks - 1) / 2 * int(trial.learner.get("memory_size", 256)) / batch
     asks = (
         sum(range(1, size.tasks + 1))
         if trial.method not in ("isolated", "isolated-ensemble", "multi-head")

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from zoolearn.benchmarks import whole_benchmark
+from zoolearn.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
 from zoolearn.files import Json
 from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
@@ -24,6 +24,7 @@ from zoolearn.train import Progress
 class Trial:
     """A method with settings that are not its defaults, on a benchmark, or on a few of its tasks, with one seed.
 
+    `length` is for streams that can have any number of tasks; `after_tasks` leaves out the first ones.
     With `samples_per_class`, the seed picks the samples too: seeds are then bootstraps. A trial that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each.
     """
@@ -34,7 +35,9 @@ class Trial:
     recipe: Mapping[str, Json] = field(default_factory=dict)
     seed: int = 0
     samples_per_class: int | None = None
+    length: int | None = None
     first_tasks: int | None = None
+    after_tasks: int | None = None
     only: tuple[int, ...] = ()  # places of tasks
     keep: bool = True
 
@@ -48,7 +51,9 @@ class Trial:
         words = [self.method, self.benchmark]
         words += [f"{name.replace('_', '')}{value}" for name, value in {**self.learner, **self.recipe}.items()]
         words += [f"samples{self.samples_per_class}"] if self.samples_per_class else []
+        words += [f"of{self.length}"] if self.length else []
         words += [f"first{self.first_tasks}"] if self.first_tasks else []
+        words += [f"after{self.after_tasks}"] if self.after_tasks else []
         words += [f"tasks{'+'.join(map(str, self.only))}"] if self.only else []
         return "-".join([*words, f"s{self.seed}"])
 
@@ -62,8 +67,7 @@ class Trial:
 
     def tasks(self, whole: Benchmark) -> Benchmark:
         """The tasks of the whole benchmark that the learner is shown."""
-        if self.first_tasks is not None:
-            whole = whole[: self.first_tasks]
+        whole = cut_down(whole, first_tasks=self.first_tasks, after_tasks=self.after_tasks)
         if self.only:
             options = {**whole.options, **_only_options(self.only)}
             whole = Benchmark(whole.name, tuple(whole[place] for place in self.only), options)
@@ -71,12 +75,14 @@ class Trial:
 
     def settings(self) -> dict[str, Json]:
         """What the results of this trial record as their settings."""
-        options: dict[str, Json] = {}
-        if self.first_tasks is not None:
-            options["first_tasks"] = self.first_tasks
-        options |= _only_options(self.only)
-        if self.samples_per_class is not None:
-            options |= {"samples_per_class": self.samples_per_class, "samples_seed": self.seed}
+        options = options_record(
+            samples_per_class=self.samples_per_class,
+            samples_seed=self.seed,
+            tasks=self.length,
+            first_tasks=self.first_tasks,
+            after_tasks=self.after_tasks,
+            **_only_options(self.only),
+        )
         return {**self.new_learner().settings(), "benchmark": options}
 
     def identity(self) -> str:
@@ -149,10 +155,10 @@ def attempts(
     by_name = {trial.name: trial for trial in missing}
     failures: list[tuple[str, Exception]] = []
     every = 1 if isinstance(place, Ray) else None
-    jobs = [
-        Job(trial.name, attempt, (trial, folder / trial.name, Shared(whole_benchmark, (trial.benchmark, data)), every))
-        for trial in by_name.values()
-    ]
+    jobs = []
+    for trial in by_name.values():
+        whole = Shared(whole_benchmark, (trial.benchmark, data, trial.length))
+        jobs.append(Job(trial.name, attempt, (trial, folder / trial.name, whole, every)))
     with closing(map_jobs(jobs, place)) as events:
         for event in events:
             if isinstance(event, Done):
