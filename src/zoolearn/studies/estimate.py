@@ -79,15 +79,21 @@ def _zoo_work(trial: Trial, size: Size, train: int, epochs: int) -> tuple[float,
 @lru_cache
 def pace(backbone: str, shape: tuple[int, int, int], classes: int) -> float:
     """Seconds of a core that a sample takes in training on this machine, in batches of 16, measured."""
-    rows = 16 * (4 if backbone != "small-conv" else 20)
+    steps = 400 if backbone.startswith("mlp") else 20 if backbone == "small-conv" else 4  # some tenths of a second
+    rows = 16 * steps
     images = Examples(torch.zeros(rows, *shape, dtype=torch.uint8), torch.arange(rows) % classes)
     task = Task("timing", images, images)
     net = Net(BACKBONES[backbone], shape)
     net.add_head(task.name, classes)
-    fit(net, [Task("timing", images.select(torch.arange(32)), images)], Recipe(epochs=1), seed=0)  # warm
-    started = process_time()
-    fit(net, [task], Recipe(epochs=1), seed=0)
-    return (process_time() - started) / rows
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        fit(net, [Task("timing", images.select(torch.arange(32)), images)], Recipe(epochs=1), seed=0)  # warm
+        started = process_time()
+        fit(net, [task], Recipe(epochs=1), seed=0)
+        return (process_time() - started) / rows
+    finally:
+        torch.set_num_threads(threads)
 
 
 def seconds(trial: Trial) -> float:
