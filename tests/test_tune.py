@@ -16,9 +16,11 @@ from zoolearn.tune.space import PAPER, Choice, Range, part_of_space
 from zoolearn.tune.trials import rungs
 
 pytest.importorskip("optuna")
+pytest.importorskip("nevergrad")
 pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 
 BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu", "--on", "here")
+SEARCHES = pytest.mark.parametrize("search", ["optuna", "nevergrad"])
 
 
 def tune(*arguments: str | Path) -> None:
@@ -67,23 +69,26 @@ def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: p
     assert Results.load(tmp_path / "run").settings["recipe"] == results.settings["recipe"]
 
 
+@SEARCHES
 def test_the_same_command_continues_and_other_settings_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    search: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tune("--trials", "2", "--first-tasks", "2", "--out", tmp_path)
+    words = ("--first-tasks", "2", "--search", search, "--out", tmp_path)
+    tune("--trials", "2", *words)
     first = trials(tmp_path)
     record = json.loads((tmp_path / "trial-0002.json").read_text())
-    tune("--trials", "4", "--first-tasks", "2", "--out", tmp_path)
+    tune("--trials", "4", *words)
     assert trials(tmp_path)[:2] == first
     assert len({str(trial["settings"]) for trial in trials(tmp_path)}) == 4
     assert len(trials(tmp_path)) == 4
     assert json.loads((tmp_path / "trial-0002.json").read_text()) == record
     with pytest.raises(SystemExit):
-        tune("--trials", "4", "--first-tasks", "3", "--out", tmp_path)
+        tune("--trials", "4", "--first-tasks", "3", "--search", search, "--out", tmp_path)
     assert "is another search: options was" in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_trial_that_was_cut_off_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@SEARCHES
+def test_a_trial_that_was_cut_off_is_taken_up(search: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from zoolearn.tune.trials import Tuning
 
     count = Tuning._count
@@ -98,9 +103,9 @@ def test_a_trial_that_was_cut_off_is_taken_up(tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(Tuning, "_count", stumble)
         with pytest.raises(SystemExit):
-            tune("--trials", "3", "--out", tmp_path)
+            tune("--trials", "3", "--search", search, "--out", tmp_path)
     assert "under way" in [trial["state"] for trial in trials(tmp_path)]
-    tune("--trials", "3", "--out", tmp_path)
+    tune("--trials", "3", "--search", search, "--out", tmp_path)
     assert "under way" not in [trial["state"] for trial in trials(tmp_path)]
 
 

@@ -1,6 +1,6 @@
 """Which settings to try next, and which trials to stop: Optuna's samplers and its ASHA (Li et al., 2020), or Nevergrad's optimisers.
 
-Nothing of theirs is saved: after a restart they are told again what came of every trial (extra `tune`).
+Nothing of theirs is saved: after a restart they are told again what came of every trial (extras `tune` and `nevergrad`).
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class Search:
         sampler = (
             optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, trials))
             if kind == "optuna"
-            else _nevergrad_sampler(space, seed, trials)
+            else _nevergrad_sampler(space, seed, trials, known)
         )
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION)
         self.study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
@@ -70,16 +70,20 @@ def _optuna() -> Any:
     return optuna
 
 
-def _nevergrad_sampler(space: Space, seed: int, trials: int) -> Any:
+def _nevergrad_sampler(space: Space, seed: int, trials: int, known: int) -> Any:
     """Nevergrad's optimiser as one of Optuna's samplers."""
     optuna = _optuna()
     try:
         import nevergrad
     except ImportError as error:
-        raise SettingsError("this search needs Nevergrad; install it with: pip install nevergrad") from error
+        raise SettingsError(
+            "this search needs Nevergrad; install it with: pip install 'zoolearn[nevergrad]'"
+        ) from error
     parameters = nevergrad.p.Dict(**{name: _parameter(nevergrad.p, part) for name, part in space.items()})
     parameters.random_state.seed(seed)
-    optimizer = nevergrad.optimizers.NGOpt(parameters, budget=trials)
+    optimizer = nevergrad.optimizers.OnePlusOne(parameters, budget=trials)  # can be asked again before it is told
+    if known:
+        optimizer.ask()  # the middle of the space, which was tried when the search began
 
     class Sampler(optuna.samplers.BaseSampler):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
@@ -97,8 +101,8 @@ def _nevergrad_sampler(space: Space, seed: int, trials: int) -> Any:
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
             if values is not None:
-                proposed = self.asked.pop(trial.number)
-                tried = trial.params == proposed.value  # not so where a search is taken up
+                proposed = self.asked.pop(trial.number, None)  # none where a search is taken up
+                tried = proposed is not None and trial.params == proposed.value
                 mine = proposed if tried else parameters.spawn_child(new_value=dict(trial.params))
                 optimizer.tell(mine, -values[0])
 
