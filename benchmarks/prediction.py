@@ -9,7 +9,8 @@ import torch
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.methods.model_zoo import Member, ModelZoo
+from zoolearn.methods.members import Member
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import BACKBONES, Net
 from zoolearn.recipe import Recipe
 

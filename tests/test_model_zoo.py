@@ -11,7 +11,8 @@ from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same,
 from zoolearn.answers import probabilities, votes
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
-from zoolearn.methods.model_zoo import ModelZoo, boosted, released, uniform
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import boosted, released, uniform
 from zoolearn.nets import Net, mlp, mlp_100
 from zoolearn.recipe import Recipe
 from zoolearn.runs import run

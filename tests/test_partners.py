@@ -7,7 +7,8 @@ import pytest
 
 from toys import TINY, benchmark, learner_of, same, state
 from zoolearn.beyond.partners import MEASURES, Partner, agreement, disagreement, kinship, loss, separability
-from zoolearn.methods.model_zoo import ModelZoo, boosted, uniform
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import boosted, uniform
 from zoolearn.task import Examples
 
 TOYS = benchmark(4)

@@ -10,8 +10,9 @@ import pytest
 from toys import TINY, benchmark, contents, learner_of, outcome, pictures
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.isolated import Isolated
-from zoolearn.methods.model_zoo import ModelZoo, uniform
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.weighing import uniform
 from zoolearn.nets import mlp
 from zoolearn.recipe import Recipe
 from zoolearn.results import Results

@@ -14,7 +14,8 @@ from torch import nn
 import zoolearn
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn.errors import DataError, StoreError, UnknownTask
-from zoolearn.methods.model_zoo import ModelZoo, uniform
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import uniform
 from zoolearn.recipe import Recipe
 from zoolearn.task import Task
 from zoolearn.train import drain

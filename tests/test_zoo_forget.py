@@ -8,7 +8,7 @@ import torch
 import zoolearn
 from toys import TINY, contents, pictures
 from zoolearn.errors import SettingsError, UnknownTask
-from zoolearn.methods.model_zoo import uniform
+from zoolearn.methods.weighing import uniform
 from zoolearn.train import drain, fit
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 

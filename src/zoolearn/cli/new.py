@@ -13,7 +13,8 @@ from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import Json
-from zoolearn.methods.model_zoo import WEIGH, ModelZoo
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import WEIGH
 from zoolearn.nets import BACKBONES
 from zoolearn.presets import settings_of
 from zoolearn.recipe import Recipe

@@ -15,7 +15,7 @@ from torch import Tensor
 from zoolearn.cli.flags import optional, parse
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.inputs import Columns, streamed
-from zoolearn.methods.model_zoo import Votes
+from zoolearn.methods.members import Votes
 from zoolearn.zoo import Zoo
 
 IDEA = """Ask a zoo about images, folders of images (at any depth), arrays (.npy, .npz) or tables (.csv, .parquet).

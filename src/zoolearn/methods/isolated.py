@@ -8,7 +8,8 @@ from zoolearn.beyond.inherit import Inherit, nobody
 from zoolearn.beyond.partners import Measure, loss
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode
-from zoolearn.methods.model_zoo import ModelZoo, Weigh, uniform
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import Weigh, uniform
 from zoolearn.seeds import derive
 from zoolearn.task import Task
 from zoolearn.train import Progress

@@ -1,13 +1,11 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.answers import average, feature_rows, joined, probabilities, votes
@@ -19,117 +17,14 @@ from zoolearn.beyond.partners import loss as loss_of_partner
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_state
 from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
+from zoolearn.methods.members import Member, Votes, heads_of, heads_part, label_logs
+from zoolearn.methods.weighing import WEIGH, Weigh, boosted
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
 from zoolearn.task import Task
 from zoolearn.train import Progress, fitting
 
 PROBED = 500  # training rows of a new task that members are probed on
-
-Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-
-def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The paper's weights, exp(mean negative log-likelihood): tasks that the zoo finds hard come up more often.
-
-    >>> boosted(np.array([0.0, np.log(3.0)])).tolist()
-    [0.25, 0.75]
-    """
-    weights = np.exp(losses - losses.max())
-    return np.asarray(weights / weights.sum())
-
-
-def released(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of the authors' code: exp((loss - mean) / mean), kept within 1e-4 and 1e3."""
-    mean = losses.mean()
-    relative = (losses - mean) / mean if mean > 0 else np.zeros_like(losses)
-    weights = np.clip(np.exp(np.minimum(relative, 50.0)), 1e-4, 1e3)
-    return np.asarray(weights / weights.sum())
-
-
-def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The same weight for every past task."""
-    return np.full(len(losses), 1.0 / len(losses))
-
-
-WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": uniform}
-
-
-@dataclass(eq=False)
-class Member:
-    """A net, fixed after its episode, and the share of each task's data that it saw: its vote's weight for that task.
-
-    `parents` are the places in the zoo of the members whose backbones it began with, `adopted` the tasks that it was not
-    trained on and answers for nevertheless, through a head that was fitted to its finished features.
-    """
-
-    net: Net
-    share: dict[str, float]
-    parents: tuple[int, ...] = ()
-    adopted: set[str] = field(default_factory=set)
-
-    def adopt(self, task: str, head: FittedHead, share: float) -> None:
-        """Gives the member a head for a task that it was not trained on."""
-        self.net.add_head(task, len(head.bias))
-        set_head(self.net, task, head)
-        self.net.freeze()
-        self.share[task] = share
-        self.adopted.add(task)
-        self.__dict__.pop("weights", None)
-
-    @cached_property
-    def weights(self) -> int:
-        """Trained numbers of the net."""
-        return self.net.weights
-
-
-def heads_part(task: str, members: Mapping[int, Member]) -> Part:
-    """The heads that some members (by their places) were given for a task, as one file."""
-    tensors: dict[str, Tensor] = {}
-    for place, member in members.items():
-        head = member.net.head(task)
-        tensors |= {f"{place}.weight": head.weight, f"{place}.bias": head.bias}
-    return Part(tensors, {"task": task, "share": {str(place): m.share[task] for place, m in members.items()}})
-
-
-def heads_of(part: Part) -> list[tuple[int, FittedHead, float]]:
-    """What `heads_part` wrote: place, head and share."""
-    return [
-        (int(place), FittedHead(part.tensors[f"{place}.weight"], part.tensors[f"{place}.bias"], 0.0), share)
-        for place, share in part.info["share"].items()
-    ]
-
-
-def label_logs(answers: Tensor, labels: Tensor) -> Tensor:
-    """The logarithm of the probability of each row's label."""
-    return answers.gather(1, labels[:, None])[:, 0].double().clamp_min(torch.finfo(torch.float32).tiny).log()
-
-
-@dataclass(eq=False)
-class Votes:
-    """The running sum of the votes of the first `members` members on one fixed set of inputs."""
-
-    total: Tensor
-    weight: float = 0.0
-    members: int = 0
-    latest: Tensor | None = None  # the vote counted last, for those who keep each member's own
-
-    def add(self, probabilities: Tensor, weight: float) -> None:
-        """Counts one member's vote."""
-        self.total = self.total + (probabilities if weight == 1.0 else weight * probabilities)
-        self.weight += weight
-        self.latest = probabilities
-        self.__dict__.pop("loss", None)
-
-    @property
-    def mean(self) -> Tensor:
-        """The ensemble's answer: the weighted average of the votes."""
-        return self.total / self.weight
-
-    @cached_property
-    def loss(self) -> float:
-        """Mean negative log-likelihood, where the votes are on the labels; kept until the next vote."""
-        return float(-self.mean.double().clamp_min(torch.finfo(torch.float32).tiny).log().mean())
 
 
 @dataclass(kw_only=True, eq=False)

@@ -9,7 +9,8 @@ from zoolearn.beyond.linear_head import FittedHead, set_head
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.learner import accuracy
-from zoolearn.methods.model_zoo import Member, ModelZoo, Votes
+from zoolearn.methods.members import Member, Votes
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net, Shape
 from zoolearn.task import Examples, Task
 from zoolearn.zoo.folder import ZooFolder

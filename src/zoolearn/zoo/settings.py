@@ -9,7 +9,8 @@ from zoolearn.errors import SettingsError, StoreError, one_of
 from zoolearn.files import Json
 from zoolearn.inputs.look import Look
 from zoolearn.learner import name_of
-from zoolearn.methods.model_zoo import WEIGH, ModelZoo, Weigh, boosted
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.weighing import WEIGH, Weigh, boosted
 from zoolearn.nets import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.recipe import Recipe
 from zoolearn.zoo.reader import Reader

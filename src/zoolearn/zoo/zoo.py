@@ -12,7 +12,7 @@ from zoolearn.answers import average, joined, votes
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
-from zoolearn.methods.model_zoo import Weigh, boosted
+from zoolearn.methods.weighing import Weigh, boosted
 from zoolearn.nets import Backbone, Net
 from zoolearn.recipe import Recipe
 from zoolearn.task import Array, Task
