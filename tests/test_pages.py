@@ -5,14 +5,13 @@ import csv
 import io
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evidence_toys import TASKS, finished_run, saved_runs
+from tabs import watched_tab
 from zoolearn.cli import main
 from zoolearn.errors import DataError, StoreError
 from zoolearn.evidence import average_over_episodes, figures
@@ -20,8 +19,6 @@ from zoolearn.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.pages import NOTICE, page
 from zoolearn.report import grouped, labels
 from zoolearn.studies.study import Study
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 
 
 def some_figures() -> list[Figure]:
@@ -142,19 +139,6 @@ class TestPage:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine (apt-get install chromium); the structural tests above did run")
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
-    )
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
 def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     saved_runs(folder / "runs")
@@ -164,18 +148,7 @@ def written(tmp_path_factory) -> Path:
 
 
 def opened(browser: Any, file: Path, width: int, scheme: str) -> tuple[Any, list[str]]:
-    tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme, accept_downloads=True)
-    tab.set_default_timeout(120_000)  # a busy machine is no fault of the page
-    complaints: list[str] = []
-    tab.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on(
-        "request",
-        lambda request: None if request.url.startswith(("file:", "data:", "blob:")) else complaints.append(request.url),
-    )
-    tab.goto(file.as_uri())
-    tab.wait_for_selector("html[data-ready]")
-    return tab, complaints
+    return watched_tab(browser, file.as_uri(), ("file:", "data:", "blob:"), width=width, scheme=scheme)
 
 
 class TestInABrowser:

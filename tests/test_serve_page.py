@@ -1,7 +1,5 @@
 """The page of a served zoo in a real browser."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +8,8 @@ import pytest
 import zoolearn
 from archives import files, zipped
 from servers import Client, png, serving
+from tabs import watched_tab
 from zoos import TASKS, small_zoo
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine (apt-get install chromium); the other tests of serving did run")
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
-    )
-    with sync_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -36,17 +20,7 @@ def folder(tmp_path) -> Path:
 def opened(
     browser: Any, client: Client, path: str = "/", width: int = 1280, scheme: str = "light"
 ) -> tuple[Any, list[str]]:
-    """A tab, and what it complained about or asked of others."""
-    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    tab.set_default_timeout(120_000)  # a busy machine is no fault of the page
-    complaints: list[str] = []
-    tab.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    ours = (client.url, "blob:", "data:")
-    tab.on("request", lambda request: None if request.url.startswith(ours) else complaints.append(request.url))
-    tab.goto(f"{client.url}{path}")
-    tab.wait_for_selector("html[data-ready]")
-    return tab, complaints
+    return watched_tab(browser, f"{client.url}{path}", (client.url, "blob:", "data:"), width=width, scheme=scheme)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
