@@ -3,20 +3,9 @@
 import pytest
 
 from zoolearn.errors import DataError, StoreError
-from zoolearn.report import (
-    RENDERERS,
-    Table,
-    find_runs,
-    human,
-    latex,
-    markdown,
-    per_task,
-    percent,
-    report,
-    single_run,
-    text,
-)
+from zoolearn.report import find_runs, per_task, report, single_run
 from zoolearn.results import EpisodeRecord, Results
+from zoolearn.tables import RENDERERS, Table, human, latex, markdown, percent, text
 
 
 def run(

@@ -14,8 +14,9 @@ from zoolearn.jobs import Failed, map_jobs
 from zoolearn.methods import METHODS
 from zoolearn.order import Order
 from zoolearn.recipe import Recipe
-from zoolearn.report import report, text
+from zoolearn.report import report
 from zoolearn.results import Results
+from zoolearn.tables import text
 
 CONTENDERS = {
     "model-zoo": "one small net per episode, trained on the new task and on hard past ones; the zoo votes",

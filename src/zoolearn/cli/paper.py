@@ -17,10 +17,10 @@ from zoolearn.files import save_text
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, runs_of
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
-from zoolearn.report import text
 from zoolearn.results import Results
 from zoolearn.studies.estimate import seconds
 from zoolearn.studies.trials import Trial, attempts
+from zoolearn.tables import text
 
 
 @dataclass

@@ -11,8 +11,9 @@ from rich.console import Console
 
 from zoolearn.cli.flags import optional, parse
 from zoolearn.files import save_text
-from zoolearn.report import RENDERERS, Table, find_runs, report, text
+from zoolearn.report import find_runs, report
 from zoolearn.results import Results
+from zoolearn.tables import RENDERERS, Table, text
 
 
 @dataclass

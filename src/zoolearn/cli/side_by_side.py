@@ -11,8 +11,9 @@ from rich.console import Console
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.jobs import Done, Failed, Place, Ray, map_jobs
 from zoolearn.order import Order
-from zoolearn.report import report, text
+from zoolearn.report import report
 from zoolearn.results import Results
+from zoolearn.tables import text
 
 
 def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) -> None:

@@ -18,7 +18,7 @@ from itertools import groupby
 
 from zoolearn.figures import Figure
 from zoolearn.files import Json
-from zoolearn.report import Table
+from zoolearn.tables import Table
 
 PLOTLY_VERSION = "4.1.1"
 NOTICE = f"Charts by plotly.js {PLOTLY_VERSION}, copyright 2012-2026 Plotly, Inc., MIT licence."

@@ -9,8 +9,9 @@ from zoolearn.beyond.judge import FILE
 from zoolearn.files import Json, load_json
 from zoolearn.presets import PRESETS
 from zoolearn.provenance import changes, run_command
-from zoolearn.report import Group, Table, grouped, human, markdown, percent
+from zoolearn.report import Group, grouped
 from zoolearn.results import Results
+from zoolearn.tables import Table, human, markdown, percent
 
 ROWS = {  # training and test rows of a task, of benchmarks whose tasks are of one size
     "split-cifar100": (2500, 500),

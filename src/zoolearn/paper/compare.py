@@ -10,8 +10,9 @@ from statistics import fmean, stdev
 from zoolearn.files import Json
 from zoolearn.methods import METHODS
 from zoolearn.paper.tables import PaperTable, Row
-from zoolearn.report import SEEDS, Table
+from zoolearn.report import SEEDS
 from zoolearn.results import Results
+from zoolearn.tables import Table
 
 MEASURES = {"average_accuracy": "accuracy", "forgetting": "forgetting", "forward_transfer": "forward"}
 

@@ -9,9 +9,9 @@ from zoolearn.beyond.judge import FILE as JUDGED
 from zoolearn.paper.compare import MEASURES, cells, runs_of
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
 from zoolearn.provenance import run_command
-from zoolearn.report import Table, markdown
 from zoolearn.results import Results
 from zoolearn.studies.study import Study
+from zoolearn.tables import Table, markdown
 
 DIFFERENCES = (
     "Accuracy is always that of the test set, after all tasks; forgetting and forward are defined as in the paper.",

@@ -1,0 +1,177 @@
+"""Tables as people read them: numbers in few digits; a table for a terminal, in Markdown, in LaTeX."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Literal
+
+import rich.box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+MISSING = "-"
+UNFOLDED = 10_000  # characters: wider than any table
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are to be read: the first `labels` columns say what was run, the others what came out; then notes."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    labels: int
+    notes: tuple[str, ...] = ()
+
+
+def percent(fractions: Sequence[float | None]) -> str:
+    """Mean and sample standard deviation in percent; a single value has no deviation, a missing one no mean.
+
+    >>> percent([0.25, 0.75]), percent([0.25]), percent([0.25, None])
+    ('50.00 ± 35.36', '25.00', '-')
+    """
+    values = [100 * fraction for fraction in fractions if fraction is not None]
+    if not values or len(values) < len(fractions):
+        return MISSING
+    mean = f"{fmean(values):z.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.2f}"
+
+
+def human(number: float) -> str:
+    """A count in three digits.
+
+    >>> human(119_445), human(2_400_000), human(80)
+    ('119k', '2.4M', '80')
+    """
+    rounded = float(f"{number:.3g}")
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rounded >= size:
+            return f"{rounded / size:.3g}{letter}"
+    return f"{rounded:.3g}"
+
+
+def seconds(duration: float) -> str:
+    """Seconds, with a decimal only where it matters.
+
+    >>> seconds(612.4), seconds(2.25)
+    ('612', '2.2')
+    """
+    return f"{duration:,.0f}" if duration >= 10 else f"{duration:.1f}"
+
+
+def text(table: Table, width: int | None = None) -> str:
+    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is said once, above.
+
+    >>> print(text(Table(("method", "seeds", "average accuracy"), (("model-zoo", "3", "73.67"),), labels=2)))
+    seeds 3
+                average
+    method     accuracy
+    ───────────────────
+    model-zoo     73.67
+    """
+    shared = [place for place in range(1, table.labels) if len({row[place] for row in table.rows}) == 1]
+    heading = ", ".join(f"{table.header[place]} {table.rows[0][place]}" for place in shared)
+    kept = [place for place in range(len(table.header)) if place not in shared]
+    drawing = io.StringIO()
+    console = Console(
+        file=drawing, width=width or UNFOLDED, color_system=None, force_terminal=False, force_jupyter=False
+    )
+    console.print(_drawn(table, kept))
+    lines = [line.rstrip() for line in drawing.getvalue().splitlines()]
+    return "\n".join([*([heading] if heading else []), *lines, *table.notes])
+
+
+def _drawn(table: Table, places: Sequence[int]) -> RichTable:
+    """These columns of the table, the words of a header stacked; `Text` keeps brackets from being read as markup."""
+    drawn = RichTable(box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for place in places:
+        side: Literal["left", "right"] = "left" if place < table.labels else "right"
+        drawn.add_column(Text(table.header[place].replace(" ", "\n")), justify=side, overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(row[place]) for place in places))
+    return drawn
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, its columns padded so that the source reads well too.
+
+    >>> print(markdown(Table(("method", "seeds"), (("model-zoo", "3"),), labels=1)))
+    | method    | seeds |
+    |:----------|------:|
+    | model-zoo |     3 |
+    """
+    columns = [
+        _markdown_column([_markdown_escape(cell) for cell in column], is_label=place < table.labels)
+        for place, column in enumerate(zip(table.header, *table.rows, strict=True))
+    ]
+    lines = [f"|{'|'.join(cells)}|" for cells in zip(*columns, strict=True)]
+    notes = ["", *map(_markdown_escape, table.notes)] if table.notes else []
+    return "\n".join([*lines, *notes])
+
+
+def _markdown_column(cells: Sequence[str], is_label: bool) -> list[str]:
+    width = max(3, *map(len, cells))
+    rule = ":" + "-" * (width + 1) if is_label else "-" * (width + 1) + ":"
+    header, *rest = [f" {cell.ljust(width) if is_label else cell.rjust(width)} " for cell in cells]
+    return [header, rule, *rest]
+
+
+MARKDOWN_ESCAPES = str.maketrans({**{mark: f"\\{mark}" for mark in "\\|*`<["}, "\n": " "})
+
+
+def _markdown_escape(cell: str) -> str:
+    return cell.translate(MARKDOWN_ESCAPES)
+
+
+def latex(table: Table) -> str:
+    r"""The table as a LaTeX tabular; needs the package booktabs.
+
+    >>> print(latex(Table(("method", "change"), (("model-zoo", "-1.50"),), labels=1)))
+    \begin{tabular}{lr}
+    \toprule
+    method & change \\
+    \midrule
+    model-zoo & $-$1.50 \\
+    \bottomrule
+    \end{tabular}
+    """
+    alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)
+    header, *rows = [
+        " & ".join(_latex_cell(cell, place < table.labels) for place, cell in enumerate(line)) + r" \\"
+        for line in (table.header, *table.rows)
+    ]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{alignment}}}",
+            r"\toprule",
+            header,
+            r"\midrule",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"% {note}" for note in table.notes),
+        ]
+    )
+
+
+LATEX_ESCAPES = str.maketrans(
+    {
+        **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "…": r"\ldots{}",
+        "\n": " ",
+    }
+)
+
+
+def _latex_cell(cell: str, is_label: bool) -> str:
+    escaped = cell.translate(LATEX_ESCAPES)
+    is_negative = not is_label and cell.startswith("-") and cell != MISSING
+    return escaped.replace("-", "$-$", 1) if is_negative else escaped
+
+
+RENDERERS: dict[str, Callable[[Table], str]] = {"text": text, "markdown": markdown, "latex": latex}
