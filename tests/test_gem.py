@@ -107,7 +107,7 @@ def test_a_step_in_conflict_moves_the_heads_of_the_past(monkeypatch):
 
     def noting(gradient, memories, strength):
         step = project(gradient, memories, strength)
-        steps.append((step is not gradient, float((memories @ step.double()).min())))
+        steps.append((step is not gradient, float((memories.double() @ step.double()).min())))
         return step
 
     monkeypatch.setattr(gem, "project", noting)

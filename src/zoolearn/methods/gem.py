@@ -36,10 +36,9 @@ class Gem(Remembering):
     first task is plain training. Memories pass through the net in training mode, so that batch-norm statistics follow
     them too, as in the authors' code. `stored_samples` is the memory; nothing else is kept.
 
-    Where we differ: the dual is solved by coordinate descent, and all products of gradients are in float64; the memory
-    of a task is drawn uniformly when the task ends, from its raw training data, in place of a ring of its last examples.
-    A step in conflict also moves the heads of past tasks; they have no gradient in the other steps, so neither momentum
-    nor weight decay moves them then. The guarantee is about the gradient: with momentum the step may still oppose a
+    Where we differ: the dual is solved by coordinate descent; the memory of a task is drawn uniformly when the task ends,
+    from its raw training data, in place of a ring of its last examples. A step in conflict also moves the heads of past
+    tasks; they have no gradient in the other steps, so neither momentum nor weight decay moves them then. The guarantee is about the gradient: with momentum the step may still oppose a
     memory (the paper has none). Memory gradients are computed in float32 throughout.
     """
 
@@ -62,11 +61,11 @@ class Gem(Remembering):
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
         refuse_single_rows(net, min((len(past.y) for past in memories), default=0))
-        gradients = torch.empty(len(memories), len(flat), dtype=torch.float64, device=device)
+        gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:
             for past, row in zip(memories, gradients, strict=True):
-                row.copy_(flat.gradient_of(cross_entropy(net, past)))
+                flat.gradient_of(cross_entropy(net, past), out=row)
             gradient = flat.gradient()
             spared = project(gradient, gradients, self.memory_strength)
             if spared is not gradient:
@@ -86,14 +85,17 @@ class Gem(Remembering):
 
 
 def project(gradient: Tensor, memories: Tensor, strength: float, ridge: float = RIDGE) -> Tensor:
-    """The step for `gradient` that opposes no row of `memories` (float64); the gradient itself if it opposes none."""
-    exact = gradient.double()
-    products = memories @ exact
+    """The step for `gradient` that opposes no row of `memories`; the gradient itself if it opposes none.
+
+    Vectors are multiplied in the precision of `memories`; the dual, a few numbers, is solved in float64.
+    """
+    gradient_there = gradient.to(memories.dtype)
+    products = memories @ gradient_there
     if not bool((products < 0).any() and torch.isfinite(products).all()):
         return gradient
-    gram = (memories @ memories.T).cpu().numpy() + ridge * np.eye(len(memories))
-    weights = solve_dual(gram, products.cpu().numpy(), strength)
-    return (exact + torch.from_numpy(weights).to(exact.device) @ memories).to(gradient.dtype)
+    gram = (memories @ memories.T).double().cpu().numpy() + ridge * np.eye(len(memories))
+    weights = torch.from_numpy(solve_dual(gram, products.double().cpu().numpy(), strength))
+    return (weights.to(memories) @ memories).add_(gradient_there).to(gradient.dtype)
 
 
 def solve_dual(gram: Vector, products: Vector, least: float, tolerance: float = 1e-12) -> Vector:

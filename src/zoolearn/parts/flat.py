@@ -33,9 +33,9 @@ class Flat:
         """A copy of the gradients."""
         return self._joined([parameter.grad for parameter in self.parameters])
 
-    def gradient_of(self, loss: Tensor) -> Tensor:
-        """The gradient of a loss; the parameters' own gradients stay as they are."""
-        return self._joined(torch.autograd.grad(loss, self.parameters, allow_unused=True))
+    def gradient_of(self, loss: Tensor, out: Tensor | None = None) -> Tensor:
+        """The gradient of a loss, written to `out` if given; the parameters' own gradients stay as they are."""
+        return self._joined(torch.autograd.grad(loss, self.parameters, allow_unused=True), out)
 
     @torch.no_grad()
     def write_data(self, vector: Tensor) -> None:
@@ -51,10 +51,10 @@ class Flat:
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         torch._foreach_copy_(gradients, self._shaped(vector))
 
-    def _joined(self, gradients: Iterable[Tensor | None]) -> Tensor:
+    def _joined(self, gradients: Iterable[Tensor | None], out: Tensor | None = None) -> Tensor:
         pairs = zip(self.parameters, gradients, strict=True)
         present = [torch.zeros_like(parameter) if gradient is None else gradient for parameter, gradient in pairs]
-        return torch.cat([gradient.reshape(-1) for gradient in present])
+        return torch.cat([gradient.reshape(-1) for gradient in present], out=out)
 
     def _shaped(self, vector: Tensor) -> list[Tensor]:
         parts = zip(torch.split(vector, self.sizes), self.parameters, strict=True)
