@@ -1,20 +1,19 @@
 """APD: additive parameter decomposition (Yoon et al., 2020)."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from zoolearn.files import load_state
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
+from zoolearn.learner import Episode
+from zoolearn.methods.task_net import TaskNet
+from zoolearn.nets import Net
 from zoolearn.parts.additive import AdditiveLayer, additive, check_strengths, fitted
-from zoolearn.parts.taskweight import Layer, begin_task, rebuilt, refuse_shared_head
+from zoolearn.parts.taskweight import Layer, end_task
 from zoolearn.task import Task
 from zoolearn.train import Progress
 
 
 @dataclass(kw_only=True, eq=False)
-class Apd(SingleNet):
+class Apd(TaskNet):
     """Gives each task the shared weights, scaled unit by unit, plus a sparse correction that absorbs later changes.
 
     "Scalable and Order-robust Continual Learning with Additive Parameter Decomposition" (Yoon et al., 2020), equation 3.
@@ -43,7 +42,7 @@ class Apd(SingleNet):
     retention: float = field(default=100.0, metadata={"help": "weight of past tasks' changes (lambda 2)"})
 
     def __post_init__(self) -> None:
-        refuse_shared_head("apd", self.shared_head)
+        super().__post_init__()
         check_strengths(sparsity=self.sparsity, retention=self.retention)
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
@@ -58,29 +57,14 @@ class Apd(SingleNet):
             seed=self.episode_seed(),
             checkpoints=self.checkpoints,
         )
+        end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """A net with additive layers."""
-        return self.decomposed(super().new_net(tasks, seed))
-
-    def grown(self, task: Task) -> Net:
-        """A copy of the net with a head, masks and corrections for the task."""
-        net = super().grown(task)
-        begin_task(net, task.name)
-        return net
-
-    def decomposed(self, net: Net) -> Net:
+    def converted(self, net: Net) -> Net:
         """The net with additive layers."""
         return additive(net, self.decomposed_layer)
 
     def decomposed_layer(self, layer: Layer) -> AdditiveLayer:
         """A layer whose corrections start as copies of the shared weight and move on after their task."""
         return AdditiveLayer(layer, threshold=self.sparsity, start=1.0, retroactive=True)
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net with what every task owns."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = rebuilt(part.info["net"], backbones, self.seed, self.decomposed)
-        load_state(self.net, part.tensors, name)

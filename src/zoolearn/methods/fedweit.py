@@ -1,27 +1,21 @@
 """FedWeIT with a single client: additive weights and attention over what past tasks published (Yoon et al., 2021)."""
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from zoolearn.files import load_state
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.additive import AdditiveLayer, additive, check_strengths, fitted
-from zoolearn.parts.taskweight import Layer, begin_task, end_task, parts, rebuilt, refuse_shared_head
-from zoolearn.task import Task
-from zoolearn.train import Progress
+from zoolearn.methods.apd import Apd
+from zoolearn.parts.additive import AdditiveLayer
+from zoolearn.parts.taskweight import Layer, parts
 
 Base = Literal["all", "last"]
 
 
 @dataclass(kw_only=True, eq=False)
-class FedWeit(SingleNet):
+class FedWeit(Apd):
     """Additive weights as in APD, plus a learned mixture of the sparse corrections that past tasks published.
 
     "Federated Continual Learning with Weighted Inter-client Transfer" (Yoon et al., 2021), equations 1 and 2, for one
@@ -52,43 +46,8 @@ class FedWeit(SingleNet):
     """
 
     sparsity: float = field(default=1e-3, metadata={"help": "weight of the size of corrections (lambda 1)"})
-    retention: float = field(default=100.0, metadata={"help": "weight of past tasks' changes (lambda 2)"})
     knowledge_base: Base = field(default="all", metadata={"help": "past tasks whose corrections a new one may mix in"})
     retroactive: bool = field(default=False, metadata={"help": "let past tasks' corrections move, as in APD"})
-
-    def __post_init__(self) -> None:
-        refuse_shared_head("fedweit", self.shared_head)
-        check_strengths(sparsity=self.sparsity, retention=self.retention)
-
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains the shared weights and the new task's own, then publishes its corrections."""
-        net = self.grown(task)
-        loss = yield from fitted(
-            net,
-            task,
-            self.recipe,
-            sparsity=self.sparsity,
-            retention=self.retention,
-            seed=self.episode_seed(),
-            checkpoints=self.checkpoints,
-        )
-        end_task(net)
-        self.net = net
-        return Episode((task.name,), None, loss)
-
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """A net with layers that know what past tasks published."""
-        return self.decomposed(super().new_net(tasks, seed))
-
-    def grown(self, task: Task) -> Net:
-        """A copy of the net with a head, masks, corrections and attentions for the task."""
-        net = super().grown(task)
-        begin_task(net, task.name)
-        return net
-
-    def decomposed(self, net: Net) -> Net:
-        """The net with layers that know what past tasks published."""
-        return additive(net, self.decomposed_layer)
 
     def decomposed_layer(self, layer: Layer) -> "KnowingLayer":
         """A layer whose corrections start at a third of the shared weight."""
@@ -99,12 +58,6 @@ class FedWeit(SingleNet):
             retroactive=self.retroactive,
             reach=1 if self.knowledge_base == "last" else None,
         )
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net with what every task owns and published."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = rebuilt(part.info["net"], backbones, self.seed, self.decomposed)
-        load_state(self.net, part.tensors, name)
 
     @property
     def weights(self) -> int:

@@ -1,7 +1,7 @@
 """HAT: hard attention to the task (Serra et al., 2018)."""
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from zoolearn.batches import Batch, steps_per_epoch
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net, backbone_name
+from zoolearn.learner import Episode
+from zoolearn.methods.task_net import TaskNet
+from zoolearn.nets import Net, backbone_name
 from zoolearn.parts.protect import Guard, undecayed
 from zoolearn.parts.taskweight import (
     LAYERS,
@@ -20,12 +19,9 @@ from zoolearn.parts.taskweight import (
     Norm,
     PerTask,
     TaskNorm,
-    begin_task,
     end_task,
     follow,
     parts,
-    rebuilt,
-    refuse_shared_head,
     replace_modules,
     sequence,
 )
@@ -38,7 +34,7 @@ LARGEST_EXPONENT = 50.0  # of the cosine in the compensation, as in the authors'
 
 
 @dataclass(kw_only=True, eq=False)
-class Hat(SingleNet):
+class Hat(TaskNet):
     """Learns with the weights an almost binary gate per unit and task; weights between units in use are not moved again.
 
     "Overcoming Catastrophic Forgetting with Hard Attention to the Task" (Serra et al., 2018). The output of every layer
@@ -70,7 +66,7 @@ class Hat(SingleNet):
     largest_gradient: float = field(default=10000.0, metadata={"help": "longer gradients are shortened to this length"})
 
     def __post_init__(self) -> None:
-        refuse_shared_head("hat", self.shared_head)
+        super().__post_init__()
         if not 1 <= self.s_max < math.inf:
             raise SettingsError(f"s_max is {self.s_max}; the scale grows from 1 / s_max, so it must be 1 or more")
         if not 0 <= self.sparsity < math.inf:
@@ -97,28 +93,12 @@ class Hat(SingleNet):
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """A net with gates."""
-        return self.gated(super().new_net(tasks, seed))
-
-    def grown(self, task: Task) -> Net:
-        """A copy of the net with a head and gates for the task."""
-        net = super().grown(task)
-        begin_task(net, task.name)
-        return net
-
-    def gated(self, net: Net) -> Net:
+    def converted(self, net: Net) -> Net:
         """The net with a gate after each of its layers."""
         net.body = with_gates(net.body, backbone_name(net.backbone), self.s_max, self.binary)
         replace_modules(net.body, Norm, TaskNorm)
         follow(net)
         return net
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net with the gates of all tasks."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = rebuilt(part.info["net"], backbones, self.seed, self.gated)
-        load_state(self.net, part.tensors, name)
 
     @property
     def used(self) -> float:

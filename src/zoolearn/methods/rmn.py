@@ -1,7 +1,7 @@
 """RMN: relevance mapping networks (Kaushik et al., 2021)."""
 
 import math
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from zoolearn.batches import Batch, steps_per_epoch
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.learner import Episode, Snapshot, check_share
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
+from zoolearn.learner import Episode, check_share
+from zoolearn.methods.task_net import TaskNet
+from zoolearn.nets import Net
 from zoolearn.parts.adam import Adam
 from zoolearn.parts.protect import Guard, undecayed
 from zoolearn.parts.taskweight import (
@@ -22,12 +21,9 @@ from zoolearn.parts.taskweight import (
     Norm,
     TaskLayer,
     TaskNorm,
-    begin_task,
     end_task,
     follow,
     parts,
-    rebuilt,
-    refuse_shared_head,
     replace_modules,
     sequence,
 )
@@ -40,7 +36,7 @@ BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its
 
 
 @dataclass(kw_only=True, eq=False)
-class Rmn(SingleNet):
+class Rmn(TaskNet):
     """Learns for every task which weights are relevant to it; those are frozen, and later tasks may still use them.
 
     "Understanding Catastrophic Forgetting and Remembering in Continual Learning with Optimal Relevance Mapping" (Kaushik
@@ -72,7 +68,7 @@ class Rmn(SingleNet):
     optimizer: Literal["sgd", "adam"] = field(default="sgd", metadata={"help": "whose steps are taken"})
 
     def __post_init__(self) -> None:
-        refuse_shared_head("rmn", self.shared_head)
+        super().__post_init__()
         check_share("prune_share", self.prune_share)
         if not 0 < self.steepness < math.inf:
             raise SettingsError(f"steepness is {self.steepness}; it must be above 0")
@@ -110,17 +106,7 @@ class Rmn(SingleNet):
         recipe = undecayed(self.recipe)
         return recipe if self.optimizer == "sgd" else replace(recipe, momentum=0.0, nesterov=False)
 
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """A net with maps."""
-        return self.mapped(super().new_net(tasks, seed))
-
-    def grown(self, task: Task) -> Net:
-        """A copy of the net with a head, norms and an undecided map for the task."""
-        net = super().grown(task)
-        begin_task(net, task.name)
-        return net
-
-    def mapped(self, net: Net) -> Net:
+    def converted(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
         net.body = with_norms(net.body)
         replace_modules(net.body, Norm, TaskNorm)
@@ -132,12 +118,6 @@ class Rmn(SingleNet):
     def mapped_layer(self, layer: Layer) -> "MappedLayer":
         """A layer with maps."""
         return MappedLayer(layer, self.steepness, relevance_at(self.least_relevance, self.steepness), self.least_weight)
-
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net with the maps of all tasks."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = rebuilt(part.info["net"], backbones, self.seed, self.mapped)
-        load_state(self.net, part.tensors, name)
 
     @property
     def frozen(self) -> float:

@@ -154,9 +154,3 @@ def sequence(body: nn.Module) -> list[nn.Module]:
     if not isinstance(body, nn.Sequential):
         return [body]
     return [inner for module in body for inner in sequence(module)]
-
-
-def refuse_shared_head(method: str, shared_head: bool) -> None:
-    """Refuses one head for all tasks where a method keeps each task's own."""
-    if shared_head:
-        raise SettingsError(f"shared_head is True, but {method} keeps a head for every task; leave it False")
