@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
+from toys import TINY, benchmark, learner_of, same, show, state
 from zoolearn.methods import a_gem
 from zoolearn.methods.a_gem import AGem, project
 from zoolearn.methods.single_net import FineTune
@@ -70,17 +70,6 @@ def test_a_step_in_conflict_creates_the_gradients_of_old_heads(monkeypatch):
     learner.learn(TASKS[1])
     assert any(conflicts)
     assert not learner.net.head("stripes").weight.equal(before)
-
-
-def test_the_memory_batch_is_of_past_tasks_and_moves_the_batch_norm_statistics(monkeypatch):
-    learner = show(learner_of(AGem, backbone=with_norm, memory_size=3, memory_batch=4), TASKS[:2])
-    past = row_set(learner.memory.x)
-    with embedded(monkeypatch) as passes:
-        learner.learn(TASKS[2])
-    from_memory = [(training, x) for _, training, x in passes if row_set(x) <= past]
-    assert len(from_memory) == len(passes) / 2
-    assert all(training and len(x) == 4 for training, x in from_memory)
-    assert len({x.numpy().tobytes() for _, x in from_memory}) > 1
 
 
 def test_one_head_for_all_tasks():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from toys import TINY, benchmark, learner_of, same, show, state, with_norm
+from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn import batches, train
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.a_gem import AGem
@@ -103,3 +103,15 @@ def test_what_is_kept_is_plain_finite_tensors_of_their_own(make):
     assert all(torch.isfinite(tensor).all() for tensor in tensors.values() if tensor.is_floating_point())
     places = [tensor.untyped_storage().data_ptr() for tensor in tensors.values() if tensor.numel()]
     assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("method", [AGem, MegaII])
+def test_the_memory_batch_is_of_past_tasks_and_moves_the_batch_norm_statistics(method, monkeypatch):
+    learner = show(learner_of(method, backbone=with_norm, memory_size=3, memory_batch=4), TASKS[:2])
+    past = row_set(learner.memory.x)
+    with embedded(monkeypatch) as passes:
+        learner.learn(TASKS[2])
+    from_memory = [(training, x) for _, training, x in passes if row_set(x) <= past]
+    assert len(from_memory) == len(passes) / 2
+    assert all(training and len(x) == 4 for training, x in from_memory)
+    assert len({x.numpy().tobytes() for _, x in from_memory}) > 1

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from toys import benchmark, embedded, learner_of, row_set, same, show, state, with_norm
+from toys import benchmark, learner_of, same, show, state
 from zoolearn.methods import mega_ii
 from zoolearn.methods.mega_ii import MegaII, best_angle, mix
 from zoolearn.methods.single_net import FineTune
@@ -116,13 +116,3 @@ def test_it_weighs_the_loss_of_the_batch_against_that_of_the_memory(monkeypatch)
     assert first[0] > math.log(3) / 2 > first[1]  # the new task is not learned yet, the old one is
     assert last[0] < first[0]
     assert not learner.net.head("stripes").weight.equal(before)
-
-
-def test_the_memory_batch_is_of_past_tasks_and_moves_the_batch_norm_statistics(monkeypatch):
-    learner = show(learner_of(MegaII, backbone=with_norm, memory_size=3, memory_batch=4), TASKS[:2])
-    past = row_set(learner.memory.x)
-    with embedded(monkeypatch) as passes:
-        learner.learn(TASKS[2])
-    from_memory = [(training, x) for _, training, x in passes if row_set(x) <= past]
-    assert len(from_memory) == len(passes) / 2
-    assert all(training and len(x) == 4 for training, x in from_memory)

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from test_pergrad import with_idle
-from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
+from toys import TINY, benchmark, blobs, show, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.si import Path, Si
-from zoolearn.methods.single_net import FineTune
 from zoolearn.nets import mlp_100
 from zoolearn.parts.flat import Flat
 from zoolearn.recipe import Recipe
@@ -18,12 +17,6 @@ from zoolearn.recipe import Recipe
 
 def si(**settings: Any) -> Si:
     return Si(**{"backbone": with_norm, "recipe": TINY, **settings})
-
-
-def test_without_strength_it_is_fine_tuning_bit_for_bit() -> None:
-    recipe = replace(TINY, weight_decay=0.1, dropout=0.3)
-    plain = show(FineTune(backbone=with_norm, recipe=recipe), benchmark(3))
-    assert same(state(show(si(strength=0.0, recipe=recipe), benchmark(3)).net), state(plain.net))
 
 
 def test_on_a_quadratic_each_share_is_that_weight_s_part_of_the_fall() -> None:
@@ -99,38 +92,6 @@ def test_a_weight_that_does_not_move_is_not_important() -> None:
     names = [name for name, _ in learner.net.body.named_parameters()]
     assert names[0] == "idle"
     assert torch.equal(learner.spring.importance[:3], torch.zeros(3))
-
-
-def test_weights_that_matter_move_less() -> None:
-    first, second = blobs("one"), blobs("two")
-    moved = []
-    for strength in (0.0, 100.0):
-        learner = si(backbone=mlp_100, recipe=replace(TINY, epochs=4, weight_decay=0.0), strength=strength)
-        learner.learn(first)
-        spring = learner.spring
-        learner.learn(second)
-        moved.append(float(spring.value(Flat(learner.shared(learner.net)).data())))
-    assert moved[1] < 0.2 * moved[0]
-
-
-def test_a_limited_spring_does_not_diverge_however_strong() -> None:
-    learner = show(si(strength=1e12), benchmark(3))
-    assert all(torch.isfinite(parameter).all() for parameter in learner.net.parameters())
-
-
-def test_heads_of_past_tasks_do_not_move() -> None:
-    first, second = benchmark(2)
-    learner = si(recipe=replace(TINY, weight_decay=0.1))
-    learner.learn(first)
-    before = learner.net.head(first.name).weight.clone()
-    learner.learn(second)
-    assert torch.equal(learner.net.head(first.name).weight, before)
-
-
-def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:
-    learner = show(si(), [pictures("one"), pictures("two")])
-    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
-    assert (learner.weights, learner.stored_samples) == (learner.net.weights + 2 * body, 0)
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"damping": 0.0}])

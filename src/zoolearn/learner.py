@@ -159,11 +159,16 @@ class Learner(ABC):
         """The seed of the episode under way, for this purpose."""
         return derive(self.seed, "episode", self.episode, *place)
 
+    @property
+    def next_backbone(self) -> Backbone:
+        """What the next net is built of."""
+        return self.backbone
+
     def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
         """An untrained net with a head for each of these tasks."""
         tasks = list(tasks)
         net = Net(
-            self.backbone,
+            self.next_backbone,
             tasks[0].shape,
             dropout=self.recipe.dropout,
             pixel_mean=self.recipe.pixel_mean,

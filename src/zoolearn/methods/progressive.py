@@ -125,20 +125,10 @@ class Progressive(Learner):
         self.columns.append(net.freeze())
         return Episode((task.name,), None, loss)
 
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """An untrained column after those that are there."""
-        tasks = list(tasks)
-        net = Net(
-            self._after(self.columns),
-            tasks[0].shape,
-            dropout=self.recipe.dropout,
-            pixel_mean=self.recipe.pixel_mean,
-            pixel_std=self.recipe.pixel_std,
-            seed=seed,
-        )
-        for task in tasks:
-            net.add_head(task.name, len(task.classes))
-        return net
+    @property
+    def next_backbone(self) -> Backbone:
+        """A column after those that are there."""
+        return self._after(self.columns)
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
         """The backbone of a column that hears these."""
