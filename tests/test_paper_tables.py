@@ -1,5 +1,7 @@
 """The paper's tables: every row can be made, finds its runs, and is written down from them alone."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,14 @@ class TestReproduction:
         assert "4 of 5 rows not run yet" in text
         assert "`table-a4-weighing`" in text.partition("## Not run yet")[2]
         assert reproduction(zoo_runs()) == text
+
+    @pytest.mark.parametrize(("base", "holds"), [(0.3, "yes"), (0.9, "no")])
+    def test_the_finding_is_read_from_the_runs(self, base: float, holds: str):
+        assert "The paper's finding" not in reproduction(zoo_runs())
+        row = next(row for row in TABLES["published-rows"].rows if row.name == "er tag-2022")
+        rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.trial(0).settings())
+        finding = reproduction([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
+        assert re.search(rf"split-cifar100 \|\s+64.60 \|\s+[\d.]+ \(er tag-2022\) \|\s+1 \|\s+{holds} \|", finding)
 
     def test_collecting_copies_results_alone_and_the_page_is_made_of_them(self, tmp_path: Path, capsys):
         for seed, run in enumerate(zoo_runs()):

@@ -13,6 +13,7 @@ from zoolearn.results import Results
 from zoolearn.studies.study import Study
 from zoolearn.tables import Table, markdown
 
+ONE_NET = ("fine-tune", "stable-sgd", "er", "ewc", "si", "gem", "a-gem", "mega-ii", "ogd", "tag", "mc-sgd")
 DIFFERENCES = (
     "Accuracy is always that of the test set, after all tasks; forgetting and forward are defined as in the paper.",
     "Every member of a zoo starts from a seed of its own; the authors' code starts all from one.",
@@ -46,6 +47,7 @@ def reproduction(runs: Sequence[Results], studies: Sequence[Study] = ()) -> str:
             parts += section
         else:
             empty.append(f"`{table.name}` ({table.where}: {table.title})")
+    parts += _finding(runs)
     if studies:
         parts += ["## Studies", "", *(_study(study) for study in studies), ""]
     parts += ["## Known differences", "", *(f"- {difference}" for difference in DIFFERENCES), ""]
@@ -53,6 +55,34 @@ def reproduction(runs: Sequence[Results], studies: Sequence[Study] = ()) -> str:
         parts += ["## Not run yet", "", *(f"- {line}" for line in empty), ""]
     parts += ["## Figures of the paper", "", *(f"- {what}: `{command}`" for what, command in FIGURES.items()), ""]
     return "\n".join(parts)
+
+
+def _finding(runs: Sequence[Results]) -> list[str]:
+    """Whether nets that share nothing beat one net that learns on, where both see the data once."""
+    rows = [row for table in TABLES.values() for row in table.rows if row.recipe.get("epochs") == 1]
+    lines = []
+    for benchmark in dict.fromkeys(row.benchmark for row in rows):
+        here = {row.name: (row, runs_of(row, runs)) for row in rows if row.benchmark == benchmark}
+        isolated = here.get("isolated-small", (None, []))[1]
+        rivals = {name: _mean(found) for name, (row, found) in here.items() if found and row.method in ONE_NET}
+        if isolated and rivals:
+            best = max(rivals, key=lambda name: rivals[name])
+            holds = "yes" if _mean(isolated) > rivals[best] else "no"
+            numbers = (f"{_mean(isolated):.2f}", f"{rivals[best]:.2f} ({best})", str(len(rivals)), holds)
+            lines.append((benchmark, *numbers))
+    if not lines:
+        return []
+    header = ("benchmark", "isolated-small", "best with one net", "methods with one net", "isolated is better")
+    return [
+        "## The paper's finding: Isolated beats one net that learns on, one epoch",
+        "",
+        markdown(Table(header, tuple(lines), labels=1)),
+        "",
+    ]
+
+
+def _mean(runs: Sequence[Results]) -> float:
+    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in runs)
 
 
 def _section(table: PaperTable, runs: Sequence[Results]) -> list[str]:
