@@ -1,6 +1,7 @@
 """`zoo tune`: judged by training data that was set aside, weak trials stopped, continued by the same command."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from toys import pictures
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.files import load_json
+from zoolearn.files import load_json, save_json
 from zoolearn.presets import Preset, find_preset, save_preset
 from zoolearn.results import Results
 from zoolearn.tune.space import PAPER, Choice, Range, part_of_space
@@ -178,3 +179,30 @@ def test_a_preset_file_is_checked_like_flags(
 def test_a_missing_preset_file_is_named() -> None:
     with pytest.raises(SettingsError, match=r"nowhere\.json is no preset"):
         find_preset("nowhere.json", "er", "split-digits")
+
+
+def test_a_method_that_answers_only_at_the_end_is_compared_there(tmp_path: Path) -> None:
+    main([str(word) for word in ("tune", "multi-head", "split-digits", *BRIEF, "--trials", "2", "--out", tmp_path)])
+    assert [(trial["state"], len(trial["values"])) for trial in trials(tmp_path)] == [("done", 1)] * 2  # type: ignore[arg-type]
+
+
+def test_a_trial_that_failed_with_its_machine_is_tried_again(tmp_path: Path) -> None:
+    tune("--trials", "1", "--out", tmp_path)
+    record = load_json(tmp_path / "trial-0001.json")
+    save_json(tmp_path / "trial-0001.json", {**record, "state": "failed", "values": []})
+    shutil.rmtree(tmp_path / "trial-0001")
+    tune("--trials", "1", "--out", tmp_path)
+    assert trials(tmp_path) == [record]
+
+
+def test_what_is_judged_are_the_other_tasks_in_the_same_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune("--trials", "1", "--first-tasks", "2", "--order-seed", "7", "--out", tmp_path)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--order-seed 7" in said
+    assert "--after-tasks 2" in said
+    assert find_preset(str(tmp_path / "best.json"), "fine-tune", "split-digits").tasks == {
+        "order_seed": 7,
+        "after_tasks": 2,
+    }

@@ -160,6 +160,11 @@ class Learner(ABC):
         return derive(self.seed, "episode", self.episode, *place)
 
     @property
+    def answers_at_once(self) -> bool:
+        """Whether a task can be asked about as soon as it is learned, and not only when all are."""
+        return True
+
+    @property
     def next_backbone(self) -> Backbone:
         """What the next net is built of."""
         return self.backbone

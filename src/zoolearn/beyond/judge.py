@@ -23,10 +23,12 @@ TIMED_ROWS = 64
 
 
 def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> dict[str, Json]:
-    """What `judged.json` in a run's folder says; it is made first if it is not there."""
+    """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
-        return load_json(folder.path / FILE)
+        before = load_json(folder.path / FILE)
+        if before["distilled"]["epochs"] == epochs:
+            return before
     zoo, tasks = _restored(folder, data)
     answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
     record = {

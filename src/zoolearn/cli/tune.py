@@ -11,7 +11,7 @@ import torch
 import tyro
 from rich.console import Console
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark, whole_benchmark
+from zoolearn.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
@@ -22,7 +22,7 @@ from zoolearn.presets import Preset, save_preset
 from zoolearn.provenance import run_command
 from zoolearn.tune.search import Search
 from zoolearn.tune.space import PAPER, described, part_of_space
-from zoolearn.tune.trials import Trial, Tuning
+from zoolearn.tune.trials import Trial, Tuning, rungs
 
 USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
 
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
         "search": form.run.search,
     }
     folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
-    tuning = Tuning(folder, setup, order, tasks)
+    tuning = Tuning(folder, setup, order, rungs(tasks) if base.learner.answers_at_once else [tasks])
     search = Search(space, form.run.search, form.learner.seed, form.run.trials, tuning.known)
     _carry_out(tuning, search, form.run.trials, place)
     _announce(tuning, name, judged_on, form)
@@ -128,13 +128,16 @@ def _announce(tuning: Tuning, method: str, judged_on: str, form: Any) -> None:
     print(f"{len(states)} trials: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
     results = tuning.results(best)
     same, first = form.benchmark == judged_on, form.tasks.first_tasks
-    rest = {"after_tasks": first} if same and first is not None and first < _tasks(form) else {}
+    rest = {"tasks": form.tasks.tasks, "order_seed": form.tasks.order_seed} if same else {}
+    if same and first is not None and first < _tasks(form):
+        rest["after_tasks"] = first
+    rest = options_record(**rest)
     final = replace(results, benchmark=judged_on, settings={**results.settings, "benchmark": rest})
     recipe = results.settings["recipe"]
     learner = {key: value for key, value in results.settings.items() if key not in ("recipe", "benchmark", "seed")}
     source = f"zoo tune on {form.benchmark}, {len(states)} trials"
     target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
-    preset = Preset("tuned", method, form.benchmark, target, source, learner, recipe)
+    preset = Preset("tuned", method, form.benchmark, target, source, learner, recipe, rest)
     file = tuning.folder / "best.json"
     save_preset(preset, file)
     print(f"\nbest settings, to be judged by test data:\n  {run_command([final])}\nor, with the file that they are in:")

@@ -27,6 +27,11 @@ class MultiHead(Learner):
     kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)
     net: Net | None = field(init=False, default=None)
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Only if it trains after every task."""
+        return self.every_episode
+
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Keeps the task's data and, with `every_episode`, trains on everything kept."""
         missing = [name for name in self.classes if name not in self.kept]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from zoolearn.figures import Figure, Map, Panel, Plot, Series
+from zoolearn.figures import Figure, Map, Number, Panel, Plot, Series
 from zoolearn.files import Json
 from zoolearn.results import Results
 from zoolearn.studies.setup import Setup
@@ -45,7 +45,7 @@ class Ablation:
         for colour, (measure, label) in enumerate(
             (("average_accuracy", "at the end"), ("forward_transfer", "just learned"))
         ):
-            cells = [mean_and_error([100 * (run.summary()[measure] or 0.0) for run in seeds]) for seeds in runs]
+            cells = [_percent([run.summary()[measure] for run in seeds]) for seeds in runs]
             means, errors = [mean for mean, _ in cells], [error for _, error in cells]
             x = [variant.label for variant in variants]
             series.append(Series(label, x, means, errors if len(setup.seeds) > 1 else (), "points", colour))
@@ -54,11 +54,7 @@ class Ablation:
 
     def _by_task(self, setup: Setup, variants: Sequence[Variant], runs: Sequence[Sequence[Results]]) -> Figure:
         cells = [
-            [
-                mean_and_error([100 * (run.accuracy[-1][task] or 0.0) for run in seeds])
-                for task in range(len(setup.tasks))
-            ]
-            for seeds in runs
+            [_percent([run.accuracy[-1][task] for run in seeds]) for task in range(len(setup.tasks))] for seeds in runs
         ]
         chart = Map(
             [variant.label for variant in variants],
@@ -81,6 +77,12 @@ class Ablation:
             commands=[setup.command],
             section=f"Studies on {setup.benchmark}",
         )
+
+
+def _percent(fractions: Sequence[float | None]) -> tuple[Number, Number]:
+    """Mean and standard error in percent; nothing where a method has no answer, as Multi-Head before the end."""
+    known = [100 * fraction for fraction in fractions if fraction is not None]
+    return mean_and_error(known) if len(known) == len(fractions) else (None, None)
 
 
 def _trial(setup: Setup, variant: Variant, seed: int) -> Trial:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from zoolearn.errors import SettingsError, one_of
+from zoolearn.methods import METHODS
 from zoolearn.nets import BACKBONES, Net
 from zoolearn.recipe import Recipe
 from zoolearn.studies.trials import Trial
@@ -14,7 +16,7 @@ from zoolearn.task import Examples, Task
 from zoolearn.train import fit
 
 ASKED = 0.35  # what an answer takes, as a share of what a sample takes in training
-PASSES = {"er": 2.0, "a-gem": 2.0, "mega-ii": 3.0, "ewc": 1.3, "ogd": 1.3, "mc-sgd": 3.0}  # of plain SGD's
+PASSES = {"ewc": 1.3, "ogd": 1.3, "mc-sgd": 3.0}  # of plain SGD's
 
 
 class Size(NamedTuple):
@@ -52,16 +54,26 @@ def work(trial: Trial) -> tuple[float, float]:
     if trial.method == "model-zoo":
         return _zoo_work(trial, size, train, epochs)
     nets = int(trial.learner.get("networks", 5)) if trial.method == "isolated-ensemble" else 1
-    passes = PASSES.get(trial.method, 1.0)
-    if trial.method == "gem":  # every step asks the whole memory of every past task
-        batch = Recipe(**trial.recipe).batch_size
-        passes += (size.tasks - 1) / 2 * int(trial.learner.get("memory_size", 256)) / batch
+    passes = PASSES.get(trial.method, 1.0) + _remembered(trial, size) / Recipe(**trial.recipe).batch_size
+    if trial.method == "progressive":  # a column asks all older ones
+        passes += ASKED * (size.tasks - 1) / 2
     asks = (
         sum(range(1, size.tasks + 1))
         if trial.method not in ("isolated", "isolated-ensemble", "multi-head")
         else size.tasks
     )
     return float(size.tasks * train * epochs * nets * passes), float(asks * size.test * nets)
+
+
+def _remembered(trial: Trial, size: Size) -> float:
+    """Rows of the memory beside a batch, on the average over tasks."""
+    if trial.method not in ("er", "a-gem", "mega-ii", "gem"):
+        return 0.0
+    learner = METHODS[trial.method].from_settings(dict(trial.learner)).settings()
+    per = {"class": size.classes, "task": 1}.get(str(learner.get("memory_per", "all")), 0)
+    kept = [past * per * int(learner["memory_size"]) or int(learner["memory_size"]) for past in range(1, size.tasks)]
+    most = float("inf") if trial.method == "gem" else int(learner["memory_batch"])  # GEM asks its whole memory
+    return sum(min(most, rows) for rows in kept) / size.tasks
 
 
 def _zoo_work(trial: Trial, size: Size, train: int, epochs: int) -> tuple[float, float]:
@@ -79,6 +91,8 @@ def _zoo_work(trial: Trial, size: Size, train: int, epochs: int) -> tuple[float,
 @lru_cache
 def pace(backbone: str, shape: tuple[int, int, int], classes: int) -> float:
     """Seconds of a core that a sample takes in training on this machine, in batches of 16, measured."""
+    if backbone not in BACKBONES:
+        raise SettingsError(one_of("backbone", backbone, BACKBONES))
     steps = 400 if backbone.startswith("mlp") else 20 if backbone == "small-conv" else 4  # some tenths of a second
     rows = 16 * steps
     images = Examples(torch.zeros(rows, *shape, dtype=torch.uint8), torch.arange(rows) % classes)

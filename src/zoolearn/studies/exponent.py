@@ -45,3 +45,8 @@ def resolution(risk: float, samples: int) -> float:
     """
     share = min(max(risk, 1 / samples), 1 - 1 / samples)
     return math.sqrt(2 * share * (1 - share) / samples)
+
+
+def resolved(risk: float, samples: int) -> float:
+    """The least excess over `risk` that counts: two standard errors."""
+    return 2 * resolution(risk, samples)

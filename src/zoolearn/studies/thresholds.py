@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from zoolearn.figures import Figure, Panel, Plot, Series
 from zoolearn.seeds import derive
-from zoolearn.studies.exponent import exponent, resolution
+from zoolearn.studies.exponent import exponent, resolved
 
 Floats = NDArray[np.float64]
 
@@ -208,7 +208,7 @@ def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
         for seed in range(seeds):
             rng = np.random.default_rng(derive(seed, "estimator"))
             noisy = [[float(rng.binomial(test_samples, risk)) / test_samples for risk in row] for row in risks]
-            floors = [2 * resolution(min(row), test_samples) for row in noisy]
+            floors = [resolved(min(row), test_samples) for row in noisy]
             if (estimate := exponent(noisy[0], noisy[1], *floors)) is not None:
                 estimates.append(estimate)
         measured.append(round(float(np.mean(estimates)), 4))

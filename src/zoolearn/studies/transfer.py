@@ -21,7 +21,7 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.nets import BACKBONES, Net
 from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
-from zoolearn.studies.exponent import exponent, resolution
+from zoolearn.studies.exponent import exponent, resolved
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import mean_and_error
 from zoolearn.task import Benchmark, Task
@@ -51,9 +51,10 @@ def measure(
         "seed": seed,
         **setup.record(),
     }
+    del described["seeds"]  # of the other parts
     if (folder / FILE).exists():
         content = load_json(folder / FILE)
-        if content["setup"] != described:
+        if {name: value for name, value in content["setup"].items() if name != "seeds"} != described:
             raise StoreError(f"{folder} holds a part with other settings; give another folder (--out)")
         return content
     checkpoints = (
@@ -156,4 +157,4 @@ def _estimate(part: Mapping[str, Json], i: int, j: int) -> float | None:
 
 
 def _floors(part: Mapping[str, Json], *tasks: tuple[int, Sequence[float]]) -> list[float]:
-    return [resolution(min(risks), part["test_samples"][task]) for task, risks in tasks]
+    return [resolved(min(risks), part["test_samples"][task]) for task, risks in tasks]

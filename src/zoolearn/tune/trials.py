@@ -51,9 +51,9 @@ class Tuning:
     """A search under way in a folder; `order(settings)` is the run that tries some settings."""
 
     def __init__(
-        self, folder: Path, setup: Mapping[str, Json], order: Callable[[Mapping[str, Any]], Order], tasks: int
+        self, folder: Path, setup: Mapping[str, Json], order: Callable[[Mapping[str, Any]], Order], rungs: list[int]
     ) -> None:
-        self.folder, self.order, self.rungs = folder.absolute(), order, rungs(tasks)
+        self.folder, self.order, self.rungs = folder.absolute(), order, rungs
         self._begin(setup)
         self.trials: list[Trial] = []
         self.handles: dict[int, Any] = {}  # of trials under way, as the search knows them
@@ -106,6 +106,8 @@ class Tuning:
                 trial = Trial(**content)
             except TypeError as error:
                 raise StoreError(f"{file} is no trial of a search ({error}); remove it") from error
+            if trial.state == "failed":  # for a reason of its machine, which may be mended by now
+                trial.state = "under way"
             self.trials.append(trial)
             handle, _ = search.ask(trial.settings)
             for rung, value in enumerate(trial.values):
