@@ -1,6 +1,7 @@
 """A served zoo: every route says what the folder says, also while somebody changes it."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -303,6 +304,30 @@ class TestChangesUnderneath:
             assert client.rows("stripes", X[:1].tolist()).status == 200
             (own / "away").rename(own / "zoo.json")
             eventually(lambda: client.get("/healthz").json["status"] == "ok")
+
+    def test_a_folder_that_fails_for_a_while_is_said_to_be_stale_and_followed_again(self, own, monkeypatch):
+        def fails(*_: object) -> None:
+            raise OSError(errno.ESTALE, "Stale file handle")
+
+        with serving(own) as client:
+            with monkeypatch.context() as broken:
+                broken.setattr(client.service.following.zoo, "refresh", fails)
+                broken.setattr(client.service.following.zoo, "net", fails)
+                os.utime(own / "zoo.json")
+                eventually(lambda: client.get("/healthz").json["status"] == "stale")
+            eventually(lambda: client.get("/healthz").json["status"] == "ok")
+            zoolearn.open(own).undo()
+            eventually(lambda: client.get("/healthz").json["generation"] == 4)
+
+    def test_a_disk_that_fails_is_no_fault_of_the_client(self, own, monkeypatch):
+        def fails(*_: object) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with serving(own) as client:
+            monkeypatch.setattr(client.service.following.zoo, "votes", fails)
+            said = client.rows("stripes", X[:1].tolist())
+            assert said.status == 503
+            assert said.headers["retry-after"] == "60"
 
     def test_a_damaged_member_is_no_fault_of_the_client(self, own):
         for member in (own / "members").iterdir():

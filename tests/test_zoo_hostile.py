@@ -1,5 +1,6 @@
 """A zoo folder from a stranger: whatever its files say, opening it is safe, and what is wrong is named."""
 
+import errno
 import json
 import os
 import struct
@@ -226,6 +227,17 @@ def test_a_truncated_or_missing_file_is_named(zoo) -> None:
         [zoolearn.open(zoo).task(name) for name in ("stripes", "dots")]
     victim.unlink()
     assert "is missing" in str(drain(zoolearn.open(zoo).verify()))
+
+
+@pytest.mark.parametrize("call", ["checksum", "os.open", "Path.lstat", "Path.exists"])
+def test_a_file_that_cannot_be_read_is_named(zoo, monkeypatch, call) -> None:
+    def fails(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    opened = zoolearn.open(zoo)
+    monkeypatch.setattr(f"zoolearn.zoo.folder.{call}", fails)
+    with pytest.raises(StoreError, match=r"zoo/\S+ cannot be read \(Permission denied\)"):
+        opened.task(TASKS[0].name) if call == "os.open" else opened.refresh() if "Path" in call else opened.net(1)
 
 
 def test_labels_out_of_range_are_refused(zoo) -> None:

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from zoolearn.errors import DataError, StoreError, UnknownTask
+from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets import Shape
 from zoolearn.serve.batching import Batcher
 from zoolearn.serve.counters import Counters
@@ -117,9 +117,9 @@ class Service:
             raise Problem(404, str(error)) from error
         except DataError as error:  # the zoo has changed since the rows were read
             raise Problem(422, str(error)) from error
-        except StoreError as error:
+        except (ZooError, OSError) as error:
             log.error("%s", error)
-            raise busy("the zoo's folder is damaged; whoever runs this server finds in its log where", 60) from error
+            raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
 
     def gauges(self) -> dict[str, float]:
         """Values of the moment."""

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoolearn.answers import average
-from zoolearn.errors import StoreError
+from zoolearn.errors import StoreError, ZooError
 from zoolearn.serve.rows import Rows
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.folder import INDEX
@@ -93,15 +93,17 @@ class Following:
         while True:
             for member in self.index.members:  # one at a time: questions come in between
                 await loop.run_in_executor(self.thread, self._prepare, member)
-            while (mark := self._mark()) == self.seen:
+            prepared = self.zoo.generation
+            while self.zoo.generation == prepared:
                 await asyncio.sleep(LOOK_EVERY)
-            await loop.run_in_executor(self.thread, self._refresh)
-            self.seen = mark
+                if (mark := self._mark()) != self.seen or self.problem is not None:
+                    await loop.run_in_executor(self.thread, self._refresh)
+                    self.seen = mark
 
     def _prepare(self, member: MemberEntry) -> None:
         """Reads a member's net before anybody asks for it."""
         if member in self.index.members:
-            with suppress(StoreError):  # who asks will be told
+            with suppress(ZooError, OSError):  # who asks will be told
                 self.zoo.net(member.number)
 
     def _refresh(self) -> None:
@@ -109,9 +111,10 @@ class Following:
             if self.zoo.refresh():
                 self.told(f"generation {self.zoo.generation}: {len(self.zoo.tasks)} tasks")
             self.problem = None
-        except StoreError as error:
+        except (ZooError, OSError) as error:
+            if self.problem != str(error):
+                self.told(f"the folder cannot be read, the last state is served: {error}")
             self.problem = str(error)
-            self.told(f"the folder cannot be read, the last state is served: {error}")
 
     def _mark(self) -> tuple[int, int, int] | None:
         """Differs whenever the index was replaced."""

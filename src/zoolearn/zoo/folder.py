@@ -50,7 +50,8 @@ class ZooFolder:
     @property
     def exists(self) -> bool:
         """Whether there is a zoo here."""
-        return (self.path / INDEX).is_file()
+        with _reading(self.path / INDEX):
+            return (self.path / INDEX).is_file()
 
     def begin(self, index: Index) -> None:
         """Makes a new zoo."""
@@ -66,7 +67,9 @@ class ZooFolder:
     def read(self) -> Index:
         """The index as it is now; needs no lock, since it is only ever replaced whole."""
         path = self.path / INDEX
-        if not path.exists() and not path.is_symlink():
+        with _reading(path):
+            found = path.exists() or path.is_symlink()
+        if not found:
             raise StoreError(f"{self.path} holds no zoo ({INDEX} is missing); make one with `zoo new {self.path}`")
         if self._size(path) > LARGEST_INDEX:
             raise StoreError(f"{path} has {self._size(path):,} bytes, more than any zoo's index")
@@ -155,10 +158,8 @@ class ZooFolder:
         return path
 
     def _size(self, path: Path) -> int:
-        try:
+        with _reading(path):
             facts = path.lstat()
-        except OSError as error:
-            raise StoreError(f"{path} is missing; restore it from a copy") from error
         if not stat.S_ISREG(facts.st_mode):
             raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
         return facts.st_size
@@ -223,8 +224,10 @@ class ZooFolder:
             raise StoreError(
                 f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
             )
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as file:
+        with (
+            _reading(path),
+            os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file,
+        ):
             return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
 
     def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
@@ -233,7 +236,9 @@ class ZooFolder:
         The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
         """
         path = self.file(place, digest)
-        if checksum(path) != digest:
+        with _reading(path):
+            is_whole = checksum(path) == digest
+        if not is_whole:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
             with safe_open(path, framework="pt") as file:
@@ -278,6 +283,16 @@ class RowsWriter:
     def stored(self) -> Stored:
         """What was written so far."""
         return Stored(self.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing; restore it from a copy") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
 
 
 def _refuse_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
