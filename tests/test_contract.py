@@ -1,7 +1,7 @@
 """What every learner promises, asked of every method by itself: a new line in METHODS is covered without a change here."""
 
 import random
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from itertools import islice
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
+from zoolearn import train
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
@@ -165,6 +166,18 @@ def test_a_task_learned_twice_or_of_another_shape_is_refused_and_nothing_is_lost
 def test_inputs_of_another_kind_are_refused_with_what_is_taken(name, x):
     with pytest.raises(DataError, match=r"this learner takes \(count, 1, 8, 8\) torch.uint8"):
         learned(name).predict_proba(x, "stripes")
+
+
+def test_a_step_that_loss_scaling_skips_leaves_nothing_behind_that_is_not_finite(name, monkeypatch):
+    def overflows_at_first(device, enabled):
+        return torch.amp.GradScaler(device, init_scale=2.0**40, backoff_factor=2.0**-30)
+
+    monkeypatch.setattr(train, "GradScaler", overflows_at_first)
+    learner = learner_of(SUBJECTS[name], replace(LEARNING, epochs=1, lr=0.001, precision="float16"))
+    for task in TOYS[:2]:
+        learner.learn(task)
+        for part in learner.save().parts.values():
+            assert all(bool(tensor.isfinite().all()) for tensor in part.tensors.values())
 
 
 def test_settings_are_plain_data_that_give_the_learner_back(name):

@@ -165,13 +165,6 @@ def test_directions_and_second_moments_count_as_weights():
     assert learner.stored_samples == 0
 
 
-def test_an_overflow_in_half_precision_does_not_reach_the_moments():
-    learner = tag_of(replace(PLAIN, precision="float16"))
-    assert learner._overflowed(torch.tensor([1.0, math.inf]))
-    assert not learner._overflowed(torch.tensor([1.0, 2.0]))
-    assert not tag_of()._overflowed(torch.tensor([math.nan]))
-
-
 @pytest.mark.parametrize(("name", "value"), [("contrast", -1.0), ("first_decay", 1.0), ("second_decay", -0.1)])
 def test_impossible_settings_are_refused_by_name(name, value):
     with pytest.raises(SettingsError, match=f"{name} is {value}"):

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 
 from zoolearn.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
@@ -167,7 +168,7 @@ class _Training:
         self.autocast = recipe.autocast_dtype
         self.optimizer = Sgd(parameters, recipe)
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
-        self.scaler = torch.amp.GradScaler(self.device.type, enabled=scaled)
+        self.scaler = GradScaler(self.device.type, enabled=scaled)
         self.mean_loss = math.nan
 
     def step(self, batch: Batch, lr: float) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode
 from zoolearn.methods.springs import Sprung
-from zoolearn.parts.flat import Flat
+from zoolearn.parts.flat import Flat, is_skipped
 from zoolearn.parts.importance import Spring
 from zoolearn.task import Task
 from zoolearn.train import Progress, fitting
@@ -54,6 +54,8 @@ class Si(Sprung):
 
         def watch_and_hold(*_: object) -> None:
             weights, gradient = flat.data(), flat.gradient()
+            if is_skipped(gradient, self.recipe):
+                return
             path.step(weights, gradient)
             if spring is not None:
                 flat.write_gradient(gradient.add_(spring.gradient(weights)))

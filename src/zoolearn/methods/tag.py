@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
-from zoolearn.parts.flat import Flat
+from zoolearn.parts.flat import Flat, is_skipped
 from zoolearn.task import Task
 from zoolearn.train import Progress, fitting
 
@@ -68,7 +68,7 @@ class Tag(SingleNet):
 
         def divide(_: Net, __: Batch) -> None:
             gradient = flat.gradient()
-            if self._overflowed(gradient):
+            if is_skipped(gradient, self.recipe):
                 return
             first.lerp_(gradient, 1 - self.first_decay)
             second.mul_(self.second_decay).addcmul_(gradient, gradient, value=1 - self.second_decay)
@@ -110,10 +110,6 @@ class Tag(SingleNet):
             return total.sqrt_().add_(EPSILON)
 
         return weighed
-
-    def _overflowed(self, gradient: Tensor) -> bool:
-        """Whether a half-precision step will be skipped by the loss scaling; it must not reach the moments."""
-        return self.recipe.autocast_dtype is torch.float16 and not bool(torch.isfinite(gradient).all())
 
     def knowledge(self) -> Snapshot:
         """The net and the moments of all tasks."""

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from zoolearn.recipe import Recipe
+
 
 class Flat:
     """Parameters as one vector, each in its logical order whatever its memory layout.
@@ -59,3 +61,8 @@ class Flat:
     def _shaped(self, vector: Tensor) -> list[Tensor]:
         parts = zip(torch.split(vector, self.sizes), self.parameters, strict=True)
         return [part.view(parameter.shape) for part, parameter in parts]
+
+
+def is_skipped(gradient: Tensor, recipe: Recipe) -> bool:
+    """Whether loss scaling skips the step of a gradient, one that overflowed in float16: it must not be remembered."""
+    return recipe.autocast_dtype is torch.float16 and not bool(torch.isfinite(gradient).all())
