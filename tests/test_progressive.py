@@ -160,3 +160,19 @@ def test_a_body_that_is_no_sequence_is_refused():
     with pytest.raises(SettingsError, match="cannot feed the Whole"):
         learner.learn(pictures())
     assert learner.episode == 0
+
+
+def test_old_columns_come_to_the_cpu_while_a_new_one_is_built_there(monkeypatch):
+    first, second = benchmark(2)
+    learner = show(Progressive(backbone=mlp_100, recipe=TINY), [first])
+    learner.columns[0].device = torch.device("meta")  # stands in for a GPU
+    places = []
+    new_net = Progressive.new_net
+
+    def noting(self, tasks, seed):
+        places.extend(column.device.type for column in self.columns)
+        return new_net(self, tasks, seed)
+
+    monkeypatch.setattr(Progressive, "new_net", noting)
+    learner.learn(second)
+    assert places == ["cpu"]

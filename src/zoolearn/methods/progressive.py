@@ -119,8 +119,9 @@ class Progressive(Learner):
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains a new column."""
         seed = self.episode_seed()
+        self._bring(torch.device("cpu"))  # where a new column, which hears them, is built
         net = self.new_net([task], seed)
-        self._bring()
+        self._bring(self.recipe.torch_device)
         loss = yield from fitting(net, [task], self.recipe, seed=seed, checkpoints=self.checkpoints)
         self.columns.append(net.freeze())
         return Episode((task.name,), None, loss)
@@ -139,14 +140,15 @@ class Progressive(Learner):
 
         return backbone
 
-    def _bring(self) -> None:
-        """Brings all columns to where nets are trained; a column moves with none but its own weights."""
+    def _bring(self, device: torch.device) -> None:
+        """Brings all columns to a device; a column moves with none but its own weights."""
         for net in self.columns:
-            net.to(self.recipe.torch_device)
+            if net.device != device:
+                net.to(device)
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The answer of the task's column."""
-        self._bring()
+        self._bring(self.recipe.torch_device)
         return probabilities(self.columns[list(self.classes).index(task)], x, task, self.recipe)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
