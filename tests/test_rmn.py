@@ -202,3 +202,12 @@ def test_one_epoch_is_enough_to_learn_something():
     recipe = Recipe(epochs=1, batch_size=8, lr=0.05, device="cpu", augment="no")
     learner = show(Rmn(backbone=mlp_100, recipe=recipe), [task])
     assert learner.evaluate([task])[task.name] > 0.9
+
+
+def test_adam_trains_in_float32_whatever_the_precision():
+    tasks = benchmark(2)
+    nets = [
+        show(Rmn(backbone=mlp_100, recipe=replace(TINY, precision=precision), optimizer="adam"), tasks).net
+        for precision in ("float32", "bfloat16")
+    ]
+    assert same(*(net.state_dict() for net in nets))

@@ -54,7 +54,7 @@ class Rmn(TaskNet):
 
     Where we differ: (1) the authors' training script was not at hand: optimiser, learning rate and schedule are the
     recipe's, `optimizer=adam` takes Adam's steps (with the recipe's momentum as the decay of its first moment) at the
-    recipe's rate; (2) a map is pruned before each of its last epochs (a share `prune_share` of all, 30 of 50 in a port of
+    recipe's rate, in float32; (2) a map is pruned before each of its last epochs (a share `prune_share` of all, 30 of 50 in a port of
     the authors' code) and once more at the end, so that a single epoch trains with a pruned map too; (3) what is dropped
     stays dropped, and what answers is what is frozen; (4) the steepness is not learned; (5) inferring which task an input
     is of is left out, since we are told.
@@ -102,9 +102,11 @@ class Rmn(TaskNet):
         return Episode((task.name,), None, loss)
 
     def plain_recipe(self) -> Recipe:
-        """The recipe as the loop sees it: decay is the guard's, and momentum Adam's where it takes the steps."""
+        """The recipe as the loop sees it: decay is the guard's, and momentum Adam's, which works in float32."""
         recipe = undecayed(self.recipe)
-        return recipe if self.optimizer == "sgd" else replace(recipe, momentum=0.0, nesterov=False)
+        if self.optimizer == "sgd":
+            return recipe
+        return replace(recipe, momentum=0.0, nesterov=False, precision="float32")
 
     def converted(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
