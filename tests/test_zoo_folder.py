@@ -171,6 +171,18 @@ def test_mistakes_are_named(tmp_path) -> None:
         zoo.learn(replace(TASKS[1], name="\x1b[31mred"))
 
 
+@pytest.mark.parametrize("mask", [0o002, 0o027])
+def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
+    before = os.umask(mask)
+    try:
+        zoo = small_zoo(tmp_path / "zoo", TASKS[:2], adoption=True)
+    finally:
+        os.umask(before)
+    files = [zoo.path / name for name in (*zoo.index.files(), "zoo.json")]
+    assert {file.parent.name for file in files} == {"zoo", "members", "heads", "votes", "data"}
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o666 & ~mask}
+
+
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
     before, files = answers(zoo), contents(zoo.path)

@@ -30,10 +30,12 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.touch(exist_ok=False)
+        mode = part.stat().st_mode
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
     try:
         yield part
+        part.chmod(mode)  # some writers make files that nobody else may read
         _flush(part)
         os.replace(part, path)
         _flush(path.parent)

@@ -14,12 +14,12 @@ Killed in between, a program leaves the old zoo or the new one, and files that t
 import os
 import shutil
 import stat
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -200,13 +200,12 @@ class ZooFolder:
     @contextmanager
     def _receiving(self, place: str) -> Iterator[Path]:
         folder = self.path / place
+        part = folder / f".new.{token_hex(8)}.part"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=folder, prefix=".new.", suffix=".part")
+            part.touch(exist_ok=False)
         except OSError as error:
             raise StoreError(f"cannot write into {folder}: {error.strerror}; nothing was changed") from error
-        os.close(descriptor)
-        part = Path(name)
         try:
             yield part
         except OSError as error:
