@@ -4,7 +4,8 @@ The processes of a `Crew` are connected by torch.distributed. The one of rank 0 
 and calls the others only to train. Every process gathers and augments the same batches and works on its own rows; losses
 and gradients are added up, so all take the step that one process would take, up to the rounding of sums and, in backbones
 with batch-norm, its statistics: each part is normalised by itself, and the running ones are the leader's. Dropout
-masks are those of the whole batch.
+masks are those of the whole batch. Where one process would train in float16, a crew trains in bfloat16: it needs no loss
+scaling, in which each process would judge by its own gradients whether to skip a step.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -84,6 +85,8 @@ class Crew:
         balanced: bool,
         checkpoints: Checkpoints | None,
     ) -> Generator[Progress, None, float]:
+        if recipe.autocast_dtype is torch.float16:
+            recipe = replace(recipe, precision="bfloat16")
         movable = net.trainable([task.name for task in tasks])
         with _dropout_of_whole_batches(net) as place:
 

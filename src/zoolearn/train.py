@@ -221,7 +221,8 @@ class _Training:
             moment.copy_(tensors[f"momentum.{place}"])
         for name, tensor in self.carried.items():
             tensor.copy_(tensors[f"carried.{name}"])
-        self.scaler.load_state_dict(info["scaler"])
+        if info["scaler"]:  # empty where a crew, which scales no losses, trained so far
+            self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
         return int(info["epochs"])
 

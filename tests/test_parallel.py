@@ -1,0 +1,49 @@
+"""Crews, here of one process: the training that a process does alone, and what differs."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from toys import TINY, benchmark, net_for, same, state
+from zoolearn import parallel, train
+from zoolearn.nets import Net
+from zoolearn.parallel import Crew
+from zoolearn.train import Checkpoints, drain, fit
+
+TASKS = benchmark(2).tasks
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    store = parallel._store("127.0.0.1", 0, 1, is_master=True)
+    with parallel._group(store, 0, 1):
+        yield Crew(0, 1)
+
+
+def trained(crew: Crew, precision: Any, **settings: Any) -> Net:
+    net = net_for(TASKS)
+    drain(crew.fitting(net, TASKS, replace(TINY, precision=precision), seed=0, **settings))
+    return net
+
+
+def test_a_crew_of_one_trains_as_a_process_alone(crew: Crew) -> None:
+    alone = net_for(TASKS)
+    fit(alone, TASKS, TINY, seed=0)
+    assert same(state(trained(crew, "float32")), state(alone))
+
+
+def test_a_crew_trains_in_bfloat16_where_one_process_would_in_float16(crew: Crew) -> None:
+    assert same(state(trained(crew, "float16")), state(trained(crew, "bfloat16")))
+
+
+def test_what_a_crew_began_in_half_precision_one_process_goes_on_with(
+    crew: Crew, tmp_path: Any, monkeypatch: Any
+) -> None:
+    checkpoints = Checkpoints(tmp_path, every=1)
+    trained(crew, "float16", checkpoints=checkpoints)
+    monkeypatch.setattr(train, "GradScaler", lambda device, enabled: torch.amp.GradScaler(device))
+    recipe = replace(TINY, epochs=TINY.epochs + 1, precision="float16")
+    assert fit(net_for(TASKS), TASKS, recipe, seed=0, checkpoints=checkpoints) > 0
