@@ -235,6 +235,26 @@ def test_a_table_that_cannot_be_used_is_refused_with_its_line(tmp_path, text, me
         source_of(tmp_path / "table.csv")
 
 
+def test_a_feature_that_is_named_like_a_label_is_asked_with(tmp_path) -> None:
+    (tmp_path / "bare.csv").write_text("y,z\n1,2\n3,4\n")
+    (tmp_path / "labelled.csv").write_text("x,label,z\n1,cat,2\n3,dog,4\n")
+    for name in ("bare.csv", "labelled.csv"):
+        ((_, block),) = streamed([tmp_path / name], (2,))
+        assert block.x.tolist() == [[1, 2], [3, 4]]
+    (tmp_path / "both.csv").write_text("y,kind,z\n1,cat,2\n3,dog,4\n")
+    ((_, block),) = streamed([tmp_path / "both.csv"], (2,), Columns("kind"))
+    assert block.x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_feature_of_a_saved_data_set_that_is_named_like_a_label_is_asked_with(tmp_path) -> None:
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict({"x": [[1.0, 2.0], [3.0, 4.0]], "y": [5, 6]})
+    data.save_to_disk(str(tmp_path / "saved"))
+    for width, expected in ((2, [[1, 2], [3, 4]]), (3, [[1, 2, 5], [3, 4, 6]])):
+        ((_, block),) = streamed([tmp_path / "saved"], (width,))
+        assert block.x.tolist() == expected
+
+
 def test_a_parquet_table_reads_like_its_csv(tmp_path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

@@ -55,6 +55,16 @@ def test_arrays_are_answered_row_by_row(zoo, tmp_path, capsys) -> None:
     assert said(capsys, "predict", "zoo", "stripes", "rows.npy").count("rows.npy[") == 4
 
 
+def test_a_table_is_asked_without_its_label(tmp_path, capsys) -> None:
+    zoolearn.new(tmp_path / "zoo", epochs=1)
+    rows = "".join(f"{row % 2},{row},{row % 2}\n" for row in range(20))
+    (tmp_path / "table.csv").write_text("y,x,kind\n" + rows)
+    place, table = str(tmp_path / "zoo"), str(tmp_path / "table.csv")
+    said(capsys, "learn", place, "rows", table, "--label", "kind")
+    asked = said(capsys, "predict", place, "rows", table, "--label", "kind", "--csv")
+    assert asked == said(capsys, "predict", place, "rows", table, "--ignore", "kind", "--csv")
+
+
 def test_show_draws_the_zoo_and_log_tells_its_story(zoo, capsys) -> None:
     shown = said(capsys, "show", "zoo")
     assert "●○" in shown

@@ -39,6 +39,10 @@ class PredictOptions:
     json: Annotated[bool, tyro.conf.arg(help="print one JSON object a line, with all probabilities")] = False
     at: Annotated[int | None, optional("K", "answer as of episode K", "now")] = None
     skip_broken: Annotated[bool, tyro.conf.arg(help="inputs that cannot be read are no error")] = False
+    label: Annotated[
+        str | None,
+        optional("COLUMN", "column of a table that holds the label", "label, class, target, if it is one too many"),
+    ] = None
     ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
 
 
@@ -91,7 +95,7 @@ def _answers(zoo: Zoo, options: PredictOptions) -> Iterator[Answer | str]:
     classes = zoo.index.task(options.name).classes
     shape = zoo.settings.shape
     assert shape is not None
-    for names, block in streamed(options.inputs, shape, Columns(None, options.ignore)):
+    for names, block in streamed(options.inputs, shape, Columns(options.label, options.ignore)):
         yield from (f"{row.name}: {row.reason}" for row in block.broken)
         if len(block.x):
             yield from _block_answers(zoo, options, names, torch.from_numpy(block.x), classes)

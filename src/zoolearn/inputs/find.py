@@ -1,6 +1,7 @@
 """Which kind of data a path holds."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -65,6 +66,7 @@ def _test_split(path: Path) -> str | None:
 
 def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:
     """Everything that these paths hold, in blocks with the names of their rows; folders are walked as they are read."""
+    columns = replace(columns or Columns(), features=shape[0] if len(shape) == 1 else None)
     pictures: list[Path] = []
     for path in paths:
         if path.suffix.lower() in SUFFIXES and not path.is_dir():

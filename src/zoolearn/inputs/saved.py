@@ -35,7 +35,9 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
     pictures = [name for name, feature in data.features.items() if type(feature).__name__ == "Image"]
     if pictures:
         return _pictures(folder, data, pictures[0], labels, classes)
-    return _numbers(folder, data, label, columns, labels, classes)
+    widths = {name: int(np.size(value)) for name, value in data.with_format(None)[0].items()} if len(data) else {}
+    kept = columns.without_label(widths, label, labelled=labelled)
+    return _numbers(folder, data, kept, labels, classes)
 
 
 def splits_of(folder: Path) -> tuple[str, ...]:
@@ -85,21 +87,17 @@ def _pictures(
 def _numbers(
     folder: Path,
     data: Any,
-    label: str | None,
-    columns: Columns,
+    columns: Sequence[str],
     labels: Sequence[str] | None,
     classes: tuple[str, ...] | None,
 ) -> Numbers:
     parts = []
-    for name in data.column_names:
-        if name != label and name not in columns.ignore:
-            try:
-                values = np.asarray(data.with_format(None)[name][:], np.float32)
-            except (TypeError, ValueError) as error:
-                raise DataError(
-                    f"{folder}, column {name!r} holds no numbers; leave it out with --ignore {name}"
-                ) from error
-            parts.append(values.reshape(len(values), -1))
+    for name in columns:
+        try:
+            values = np.asarray(data.with_format(None)[name][:], np.float32)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{folder}, column {name!r} holds no numbers; leave it out with --ignore {name}") from error
+        parts.append(values.reshape(len(values), -1))
     if not parts:
         raise DataError(f"{folder} has no column beside the label; there is nothing to learn from")
     return Numbers(str(folder), np.concatenate(parts, axis=1), labels, classes)

@@ -21,10 +21,25 @@ PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what, where the names do not tell: the label, and columns to leave out."""
+    """Which column is what, where the names do not tell: the label, and columns to leave out.
+
+    `features`, if known, is how many are wanted: what is a label by its name alone is one of them if the others are too few.
+    """
 
     label: str | None = None
     ignore: tuple[str, ...] = ()
+    features: int | None = None
+
+    def without_label(self, widths: Mapping[str, int], guess: str | None, *, labelled: bool) -> list[str]:
+        """The names of the columns of features, out of all columns with their widths.
+
+        >>> Columns(features=2).without_label({"x": 1, "y": 1}, "y", labelled=False)
+        ['x', 'y']
+        """
+        kept = [name for name in widths if name not in (self.label, *self.ignore)]
+        others = [name for name in kept if name != guess]
+        is_short = self.features is not None and sum(widths[name] for name in others) < self.features
+        return kept if is_short and not labelled else others
 
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
@@ -58,7 +73,8 @@ def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
     labels = texts(_whole(path, table[label], label), f"{path}, column {label!r}") if labelled and label else None
-    rest = {name: values for name, values in table.items() if name != label and name not in columns.ignore}
+    kept = columns.without_label(dict.fromkeys(table, 1), label, labelled=labelled)
+    rest = {name: table[name] for name in kept}
     paths = _named(rest, PATH_NAMES, _holds_images)
     if paths is not None:
         names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
