@@ -80,22 +80,76 @@ def test_an_estimate_is_of_this_machine_and_grows_with_the_work():
     assert two > 80 * one
 
 
+def command(runs: list[Results]) -> str:
+    """The command of some runs, the digest in its folder's name as D."""
+    return re.sub("-[0-9a-f]{6}/", "-D/", run_command(runs))
+
+
+def test_a_row_wants_its_own_data_and_order_too():
+    run = zoo_runs(1)[0]
+    assert runs_of(SMALL, [run])
+    run.settings["benchmark"] = {"order_seed": 7}
+    assert not runs_of(SMALL, [run])
+    few = next(row for row in ROWS if row.samples_per_class == 100 and row.name == "isolated-small-20")
+    for seed, samples_seed, fits in ((0, 0, True), (1, 1, True), (1, 0, False)):
+        settings = {**few.trial(seed).settings()}
+        settings["benchmark"] = {**settings["benchmark"], "samples_seed": samples_seed}
+        run = replace(finished_run("isolated", seed, few.benchmark), settings=settings)
+        assert bool(runs_of(few, [run])) == fits
+
+
+def test_runs_with_a_part_of_the_data_say_so_and_are_not_mixed_with_others():
+    parts = [replace(run, train_samples=[400] * len(run.tasks)) for run in zoo_runs(2)]
+    assert runs_of(SMALL, parts) == parts
+    assert "400 training rows a task, the paper's 2,500" in reproduction(parts)
+    wholes = [replace(run, train_samples=[2500] * len(run.tasks)) for run in zoo_runs(1)]
+    assert runs_of(SMALL, [*parts, *wholes]) == wholes
+    assert "training rows a task" not in reproduction([*parts, *wholes])
+
+
+def test_no_folder_has_a_name_that_file_systems_refuse():
+    assert all(len(row.trial(10).name.encode()) <= 200 for row in ROWS)
+
+
 class TestProvenance:
     def test_seeds_in_a_row_are_one_command_and_others_a_loop(self):
         assert run_command(zoo_runs(3)) == "zoo run isolated split-cifar100 --epochs 1 --seeds 3"
         first, _, third = zoo_runs(3)
-        assert run_command([first, third]) == (
-            "for seed in 0 2; do zoo run isolated split-cifar100 --epochs 1 --seed $seed; done"
+        assert command([first, third]) == (
+            "for seed in 0 2; do zoo run isolated split-cifar100 --epochs 1 --seed $seed "
+            "--out runs/isolated-split-cifar100-D/$seed; done"
         )
 
     def test_bootstraps_pass_their_seed_to_the_data(self):
         runs = zoo_runs()
         for run in runs:
             run.settings["benchmark"] = {"samples_per_class": 100, "samples_seed": run.settings["seed"]}
-        assert run_command(runs) == (
+        assert command(runs) == (
             "for seed in 0 1; do zoo run isolated split-cifar100 --epochs 1 --samples-per-class 100 "
-            "--seed $seed --samples-seed $seed; done"
+            "--seed $seed --samples-seed $seed --out runs/isolated-split-cifar100-D/$seed; done"
         )
+
+    def test_every_pair_of_seeds_is_named_where_they_are_not_the_same(self):
+        runs = zoo_runs(2)
+        for place, run in enumerate(runs):
+            run.settings |= {"seed": 0, "benchmark": {"order_seed": place + 1}}
+        assert command(runs) == "; ".join(
+            f"zoo run isolated split-cifar100 --epochs 1 --seed 0 --order-seed {place + 1} "
+            f"--out runs/isolated-split-cifar100-D/{place}"
+            for place in range(2)
+        )
+
+    def test_runs_with_other_settings_have_a_folder_of_their_own(self):
+        folders = {
+            re.search("--out (.*)", run_command([finished_run("model-zoo", 0, "split-cifar100", replay=replay)]))[1]
+            for replay in (0.1, 0.2)
+        }
+        assert len(folders) == 2
+
+    def test_a_trial_of_a_search_names_the_search(self):
+        run = zoo_runs(1)[0]
+        run.settings["benchmark"] = {"validation": 20}
+        assert run_command([run]) == "zoo tune isolated split-cifar100"
 
     def test_a_name_says_what_is_not_default(self):
         run = finished_run("model-zoo", 2, "split-cifar100", replay=0.1)

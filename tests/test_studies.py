@@ -73,7 +73,7 @@ class TestTrials:
     def test_one_failure_does_not_stop_the_others_and_is_named(self, tmp_path):
         bad = Trial(method="isolated", benchmark="split-digits", recipe={"epochs": 1, "batch_size": 1})
         trials = [bad, SETUP.trial("isolated", 0)]
-        with pytest.raises(ZooError, match="1 of 2 failed, first isolated-split-digits"):
+        with pytest.raises(ZooError, match="1 of 2 failed: isolated-split-digits"):
             list(attempts(trials, tmp_path, place=Local(1)))
         assert Results.load(tmp_path / trials[1].name).finished
 

@@ -1,6 +1,5 @@
 """A run as plain data, to be carried out here, in a worker process or on a cluster."""
 
-import platform
 from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.benchmarks import cut_down, options_record, whole_benchmark
-from zoolearn.errors import StoreError
+from zoolearn.files import refuse_unseen
 from zoolearn.jobs import Job, Shared
 from zoolearn.learner import Learner, name_of
 from zoolearn.methods import METHODS
@@ -57,10 +56,8 @@ class Order:
 
 def carry_out(order: Order, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
     """The run itself: reports as `progress` does, and returns the results."""
-    if order.out is not None and not order.out.parent.is_dir():
-        raise StoreError(
-            f"{platform.node()} sees no folder {order.out.parent}; run folders must be on storage that all machines share"
-        )
+    if order.out is not None:
+        refuse_unseen(order.out.parent)
     order.learner.crew = crew_of_this_process()
     chosen = cut_down(whole, **{name: value for name, value in order.options.items() if name != "tasks"})
     results = None

@@ -11,7 +11,7 @@ import numpy as np
 
 from zoolearn.errors import SettingsError
 from zoolearn.figures import Figure, Map, Plot, Series
-from zoolearn.files import replacing
+from zoolearn.files import replacing, short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def _files(figure: Figure, folder: Path, kind: str) -> Iterator[tuple[Path, Plot
         suffix = "-" + "".join(letter if letter.isalnum() else "-" for letter in name) if len(figure.frames) > 1 else ""
         while "--" in suffix:
             suffix = suffix.replace("--", "-")
-        yield folder / f"{figure.name}{suffix.rstrip('-')}.{kind}", chart
+        yield folder / f"{short_name(figure.name + suffix.rstrip('-'))}.{kind}", chart
 
 
 def draw_plot(chart: Plot) -> Drawing:

@@ -1,12 +1,16 @@
 """The command that makes a run, read back from its settings, so that every figure can say how to repeat it."""
 
+import hashlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zoolearn.files import Json
+from zoolearn.files import Json, short_name
 from zoolearn.methods import METHODS
 from zoolearn.results import Results
+
+DATA_SEEDS = ("samples_seed", "order_seed")
 
 
 def run_command(runs: Sequence[Results]) -> str:
@@ -15,31 +19,54 @@ def run_command(runs: Sequence[Results]) -> str:
     >>> record = {"method": "isolated", "benchmark": "split-mnist", "tasks": ["0-1"]}
     >>> settings = {"backbone": "small-conv", "recipe": {"epochs": 1}, "benchmark": {"samples_per_class": 100}}
     >>> run_command([Results(**record, settings={**settings, "seed": seed}) for seed in (0, 1)])
-    'zoo run isolated split-mnist --epochs 1 --samples-per-class 100 --seeds 2'
+    'zoo run isolated split-mnist --epochs 1 --samples-per-class 100 --seeds 2 --out runs/isolated-split-mnist-e8b311'
     """
     first = runs[0]
     options = first.settings.get("benchmark") or {}
-    data_seeds = [name for name in options if name.endswith("_seed")]
+    if "validation" in options:
+        return f"zoo tune {first.method} {first.benchmark}"
     words = ["zoo", "run", first.method, first.benchmark, *_flags(changes(first))]
-    words += _flags({name: value for name, value in options.items() if name not in data_seeds})
+    words += _flags({name: value for name, value in options.items() if name not in DATA_SEEDS})
+    moving = [name for name in DATA_SEEDS if len({_option(run, name) for run in runs}) > 1]
+    words += _flags({name: options[name] for name in DATA_SEEDS if name not in moving and options.get(name)})
+    out = _folder(first)
     seeds = sorted(int(run.settings.get("seed", 0)) for run in runs)
-    moving = [name for name in data_seeds if len({run.settings["benchmark"].get(name) for run in runs}) > 1]
-    words += _flags({name: options[name] for name in data_seeds if name not in moving and options[name] != 0})
-    if moving:  # each run has data or an order of its own: a loop over seeds
+    if moving and all(_option(run, name) == run.settings.get("seed") for run in runs for name in moving):
         flags = " ".join(f"--{name.replace('_', '-')} $seed" for name in moving)
-        return f"for seed in {' '.join(map(str, seeds))}; do {shlex.join(words)} --seed $seed {flags}; done"
+        return _loop(seeds, f"{shlex.join(words)} --seed $seed {flags}", out)
+    if moving:  # seeds of data or order that are not those of the learners
+        each = ({"seed": run.settings.get("seed", 0), **{name: _option(run, name) for name in moving}} for run in runs)
+        return "; ".join(shlex.join([*words, *_flags(own), "--out", f"{out}/{n}"]) for n, own in enumerate(each))
     if seeds != list(range(seeds[0], seeds[0] + len(seeds))):
-        return f"for seed in {' '.join(map(str, seeds))}; do {shlex.join(words)} --seed $seed; done"
+        return _loop(seeds, f"{shlex.join(words)} --seed $seed", out)
     words += ["--seed", str(seeds[0])] if seeds[0] else []
     words += ["--seeds", str(len(seeds))] if len(seeds) > 1 else []
-    return shlex.join(words)
+    return shlex.join([*words, *(["--out", out] if changes(first).keys() - {"epochs"} or options else [])])
+
+
+def _option(run: Results, name: str) -> Json:
+    return (run.settings.get("benchmark") or {}).get(name)
+
+
+def _loop(seeds: Sequence[int], command: str, out: str) -> str:
+    return f"for seed in {' '.join(map(str, seeds))}; do {command} --out {out}/$seed; done"
+
+
+def _folder(run: Results) -> str:
+    """A folder of its own for runs with these settings, so that one command does not come in another's way."""
+    settings = {**run.settings, "benchmark": {**(run.settings.get("benchmark") or {})}}
+    for name in DATA_SEEDS:
+        settings["benchmark"].pop(name, None)
+    settings.pop("seed", None)
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
+    return f"runs/{run.method}-{run.benchmark}-{digest}"
 
 
 def run_name(run: Results) -> str:
     """A name for a run's folder that says what it is: what is not default, in words."""
     options = run.settings.get("benchmark") or {}
     words = [f"{name.replace('_', '')}{value}" for name, value in {**changes(run), **options}.items()]
-    return "-".join([run.method, run.benchmark, *words, f"s{run.settings.get('seed', 0)}"])
+    return short_name("-".join([run.method, run.benchmark, *words, f"s{run.settings.get('seed', 0)}"]))
 
 
 def changes(run: Results) -> dict[str, Json]:

@@ -76,7 +76,7 @@ def grouped(results: Sequence[Results]) -> list[Group]:
 
 def labels(groups: Sequence[Group]) -> list[str]:
     """A name for each group that no other of its benchmark has: the method, and the settings it takes to tell them apart."""
-    settings = _differing_settings(groups)
+    settings = _differing_settings(groups, within_method=True)
     methods = [(group.first.benchmark, group.first.method) for group in groups]
     names = [
         f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
@@ -158,11 +158,11 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _differing_settings(groups: Sequence[Group]) -> list[str]:
-    """For each group, its values of the settings in which the groups of its benchmark differ."""
+def _differing_settings(groups: Sequence[Group], within_method: bool = False) -> list[str]:
+    """For each group, its values of the settings in which the groups of its benchmark (and method) differ."""
     flat = [_flatten(group.first.settings) for group in groups]
     shown = [
-        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat)]
+        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat, within_method)]
         for group, mine in zip(groups, flat, strict=True)
     ]
     names = _short_names({path for paths in shown for path in paths})
@@ -172,13 +172,15 @@ def _differing_settings(groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]]) -> bool:
+def _differs(
+    path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]], within_method: bool
+) -> bool:
     """Whether groups of this benchmark have other values; only the same method can differ by lacking the setting."""
     values = {
         settings.get(path)
         for other, settings in zip(groups, flat, strict=True)
         if other.first.benchmark == group.first.benchmark
-        and (path in settings or other.first.method == group.first.method)
+        and (other.first.method == group.first.method or (path in settings and not within_method))
     }
     return len(values) > 1
 

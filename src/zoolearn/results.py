@@ -73,6 +73,7 @@ class Results:
     stored_samples: int = 0
     weights: int = 0
     ms_per_sample: float | None = None
+    train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
@@ -114,6 +115,7 @@ class Results:
             "method": self.method,
             "benchmark": self.benchmark,
             "tasks": self.tasks,
+            "train_samples": self.train_samples,
             "settings": self.settings,
             "accuracy": self.accuracy,
             "episodes": [asdict(episode) for episode in self.episodes],
@@ -254,6 +256,7 @@ def _from_json(content: Mapping[str, Json]) -> Results:
         stored_samples=_entry(summary, "stored_samples", int),
         weights=_entry(summary, "weights", int),
         ms_per_sample=_entry(summary, "ms_per_sample", float, int, type(None)),
+        train_samples=_all(content.get("train_samples") or [], "train_samples", int),
     )
     if content.get("finished") is not results.finished:
         raise DataError(

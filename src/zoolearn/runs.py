@@ -88,6 +88,7 @@ def _episodes(
         tasks=header["tasks"],
         settings=header["settings"],
         environment=environment(),
+        train_samples=[len(task.train) for task in benchmark],
     )
     if folder is not None:
         folder.begin(header)

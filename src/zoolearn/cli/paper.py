@@ -15,7 +15,7 @@ from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import save_text
 from zoolearn.methods import METHODS
-from zoolearn.paper.compare import all_runs, comparison, runs_of
+from zoolearn.paper.compare import all_runs, comparison, missing_data, runs_of
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
 from zoolearn.results import Results
 from zoolearn.studies.estimate import seconds
@@ -89,14 +89,24 @@ def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) ->
     trials = _missing(rows, runs, options)
     if trials and not options.estimate:
         done: list[Results] = []
-        for trial, results in attempts(trials, options.out, data=options.data, place=options.place.place()):
-            done.append(results)
-            print(f"{len(done)} of {len(trials)}: {trial.name}", file=sys.stderr)
-        runs += done
+        try:
+            for trial, results in attempts(trials, options.out, data=options.data, place=options.place.place()):
+                done.append(results)
+                print(f"{len(done)} of {len(trials)}: {trial.name}", file=sys.stderr)
+        finally:
+            _show(table, rows, [*runs, *done])
+    else:
+        _show(table, rows, runs)
+
+
+def _show(table: PaperTable, rows: Sequence[Row], runs: Sequence[Results]) -> None:
     console = Console()
     print(text(comparison(table, runs, rows), console.width if console.is_terminal else None))
     for note in dict.fromkeys(f"{row.name}: {row.differs}" for row in rows if row.differs and runs_of(row, runs)):
         print(note)
+    for row in rows:
+        if note := missing_data(row, runs_of(row, runs)):
+            print(note)
 
 
 def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:

@@ -1,6 +1,7 @@
 """What there is to show below some folders: runs, and the studies made of runs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from zoolearn.errors import StoreError
@@ -21,9 +22,23 @@ def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
     if not results and not studies:
         raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
     drawn = run_figures(results) if results else []
-    for folder in studies:
-        drawn += Study.load(folder).figures
-    return results, drawn
+    seen: list[Figure] = []
+    for figure in [*drawn, *(figure for folder in studies for figure in Study.load(folder).figures)]:
+        if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
+            seen.append(figure)
+    return results, _named_apart(seen)
+
+
+def _named_apart(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures, with a number behind a name that an earlier one has."""
+    apart: dict[str, Figure] = {}
+    for figure in figures:
+        name, number = figure.name, 1
+        while name in apart:
+            number += 1
+            name = f"{figure.name}-{number}"
+        apart[name] = replace(figure, name=name)
+    return list(apart.values())
 
 
 def _runs(folders: Sequence[Path]) -> list[Path]:

@@ -9,9 +9,9 @@ from statistics import fmean, stdev
 
 from zoolearn.files import Json
 from zoolearn.methods import METHODS
-from zoolearn.paper.tables import PaperTable, Row
-from zoolearn.report import SEEDS
+from zoolearn.paper.tables import TABLES, PaperTable, Row
 from zoolearn.results import Results
+from zoolearn.studies.estimate import SIZES
 from zoolearn.tables import Table
 
 MEASURES = {"average_accuracy": "accuracy", "forgetting": "forgetting", "forward_transfer": "forward"}
@@ -50,23 +50,44 @@ class Cell:
 
 
 def all_runs(folders: Iterable[Path]) -> list[Results]:
-    """The finished runs below the folders; one for each seed, if a run is there twice."""
+    """The finished runs below the folders, each once."""
     found: dict[str, Results] = {}
     for folder in folders:
         for file in sorted(folder.rglob(Results.FILE)):
             results = Results.load(file)
             if results.finished:
-                found.setdefault(json.dumps([_identity(results), results.settings.get("seed")]), results)
+                identity = _identity(results.method, results.benchmark, results.settings)
+                found.setdefault(json.dumps([identity, results.train_samples]), results)
     return list(found.values())
 
 
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
-    """The runs that are this row, by seed."""
+    """The runs that are this row, by seed: the data and the order of tasks are those of the row too."""
     if row.method not in METHODS:
         return []
-    trial = row.trial(0)
-    wanted = _without_seeds(row.method, row.benchmark, trial.settings())
-    return sorted((run for run in runs if _identity(run) == wanted), key=lambda run: int(run.settings.get("seed", 0)))
+    mine = [
+        run
+        for run in runs
+        if (run.method, run.benchmark) == (row.method, row.benchmark)
+        and _identity(run.method, run.benchmark, run.settings) == _wanted(row, int(run.settings.get("seed", 0)))
+    ]
+    most = max((sum(run.train_samples) for run in mine), default=0)
+    whole = [run for run in mine if sum(run.train_samples) in (0, most)]  # others saw a part of the data only
+    return sorted(whole, key=lambda run: int(run.settings.get("seed", 0)))
+
+
+def missing_data(row: Row, runs: Sequence[Results]) -> str:
+    """A sentence where runs were made with a part of the paper's training data; nothing where they were not."""
+    counts = [fmean(run.train_samples) for run in runs if run.train_samples]
+    paper = SIZES[row.benchmark].train if row.benchmark in SIZES else 0
+    if row.trial(0).samples_per_class is not None or not counts or min(counts) > 0.9 * paper:
+        return ""
+    return f"{row.name} on {row.benchmark}: {fmean(counts):,.0f} training rows a task, the paper's {paper:,}"
+
+
+def is_row(run: Results) -> bool:
+    """Whether a run is of a row of any table."""
+    return any(runs_of(row, [run]) for table in TABLES.values() for row in table.rows)
 
 
 def cells(row: Row, runs: Sequence[Results]) -> list[Cell]:
@@ -98,21 +119,17 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
     return Table(header, tuple(lines), labels=3)
 
 
-def _identity(results: Results) -> str:
-    return _without_seeds(results.method, results.benchmark, results.settings)
+def _wanted(row: Row, seed: int) -> str:
+    return _identity(row.method, row.benchmark, row.trial(seed).settings())
 
 
-def _without_seeds(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
-    """What a run is beside its seeds. Settings that came later have their defaults in older records."""
+def _identity(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
+    """What a run is. Settings that came later have their defaults in older records."""
     defaults = _defaults(method)
     recipe = {**defaults.get("recipe", {}), **settings.get("recipe", {})}
-    options = {
-        name: value for name, value in (settings.get("benchmark") or {}).items() if f"benchmark.{name}" not in SEEDS
-    }
+    options = settings.get("benchmark") or {}
     whole = {**defaults, **settings, "recipe": recipe, "benchmark": options}
-    return json.dumps(
-        [method, benchmark, {name: value for name, value in whole.items() if name != "seed"}], sort_keys=True
-    )
+    return json.dumps([method, benchmark, whole], sort_keys=True)
 
 
 @cache

@@ -6,7 +6,8 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.beyond.judge import FILE as JUDGED
-from zoolearn.paper.compare import MEASURES, cells, runs_of
+from zoolearn.files import short_name
+from zoolearn.paper.compare import MEASURES, cells, is_row, missing_data, runs_of
 from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
 from zoolearn.provenance import run_command
 from zoolearn.results import Results
@@ -93,6 +94,7 @@ def _section(table: PaperTable, runs: Sequence[Results]) -> list[str]:
     header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds", "minutes", "commit")
     missing = len(table.rows) - len(answered)
     notes = sorted({f"{row.name} on {row.benchmark}: {row.differs}" for row, _ in answered if row.differs})
+    notes += [sentence for row, found in answered if (sentence := missing_data(row, found))]
     commands = list(dict.fromkeys(run_command(found) for _, found in answered))
     return [
         f"## {table.where}: {table.title}",
@@ -142,7 +144,10 @@ def _study(study: Study) -> str:
 
 
 def collect(folders: Sequence[Path], to: Path) -> list[Path]:
-    """Copies what is small and says all: `results.json` of finished runs, what judged them, `study.json` of studies."""
+    """Copies what is small and says all: `results.json` of finished runs, what judged them, `study.json` of studies.
+
+    Of the runs that a study consists of, only those are copied that are also rows of a table.
+    """
     from zoolearn.provenance import run_name
     from zoolearn.studies.study import find_studies
 
@@ -150,17 +155,16 @@ def collect(folders: Sequence[Path], to: Path) -> list[Path]:
     studies = find_studies(folders)
     for folder in folders:
         for file in sorted(folder.rglob(Results.FILE)):
-            if any(study in file.parents for study in studies):
-                continue
             results = Results.load(file)
-            if results.finished:
+            if results.finished and (is_row(results) or not any(study in file.parents for study in studies)):
                 results.save(to / run_name(results))
                 if (file.parent / JUDGED).exists():
                     shutil.copyfile(file.parent / JUDGED, to / run_name(results) / JUDGED)
                 written.append(to / run_name(results) / Results.FILE)
     for study_folder in studies:
         study = Study.load(study_folder)
-        target = to / f"study-{study.name}-{study.benchmark}"
+        words = [f"{name.replace('_', '')}{value}" for name, value in study.settings.items() if name != "seeds"]
+        target = to / short_name("-".join(["study", study.name, study.benchmark, *words]))
         study.save(target)
         written.append(target / Study.FILE)
     return written

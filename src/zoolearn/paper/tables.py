@@ -38,6 +38,7 @@ class Row:
             recipe=self.recipe,
             seed=seed,
             samples_per_class=self.samples_per_class or self.tasks.get("samples_per_class"),
+            samples_seed=0 if "samples_per_class" in self.tasks else None,
             length=self.tasks.get("tasks"),
             after_tasks=self.tasks.get("after_tasks"),
         )

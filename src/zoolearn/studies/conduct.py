@@ -7,7 +7,6 @@ from pathlib import Path
 from time import perf_counter
 
 from zoolearn.benchmarks import whole_benchmark
-from zoolearn.errors import ZooError
 from zoolearn.figures import Figure
 from zoolearn.files import Json
 from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
@@ -16,7 +15,7 @@ from zoolearn.studies import ablations, competition, together, transfer
 from zoolearn.studies.setup import Setup
 from zoolearn.studies.study import Study
 from zoolearn.studies.thresholds import competition_figure, estimator_figure
-from zoolearn.studies.trials import Trial, attempts
+from zoolearn.studies.trials import Trial, attempts, refuse_failures
 
 
 @dataclass(frozen=True)
@@ -88,13 +87,16 @@ def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, li
         Job(name, transfer.measure, (setup, source, seed, folder.absolute() / name, whole, every))
         for name, (seed, source) in zip(transfer.part_names(setup), sources, strict=True)
     ]
+    folder.mkdir(parents=True, exist_ok=True)
     parts: dict[str, Mapping[str, Json]] = {}
+    failures: list[Failed] = []
     with closing(map_jobs(jobs, place)) as events:
         for event in events:
             if isinstance(event, Failed):
-                raise ZooError(f"{event.job.name} failed: {event.error}") from event.error
+                failures.append(event)
             if isinstance(event, Done):
                 parts[event.job.name] = event.result
                 yield Step(event.job.name, len(parts), len(jobs))
+    refuse_failures(failures, len(jobs))
     simulated = [replace(figure, commands=[setup.command]) for figure in (competition_figure(), estimator_figure())]
     return [*transfer.figures(setup, parts), *simulated]

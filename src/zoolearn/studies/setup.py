@@ -73,8 +73,7 @@ class Setup:
         ]
         if self.seeds[0]:
             words += ["--seed", str(self.seeds[0])]
-        if self.samples_per_class is not None:
-            words += ["--samples-per-class", str(self.samples_per_class)]
+        words += ["--samples-per-class", str(self.samples_per_class or 0)]
         if self.first_tasks is not None:
             words += ["--first-tasks", str(self.first_tasks)]
         if self.backbone != "small-conv":

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from zoolearn.errors import StoreError
 from zoolearn.figures import Figure, Map, Number
-from zoolearn.files import Json, load_json, save_json
+from zoolearn.files import Json, load_json, refuse_unseen, save_json
 from zoolearn.nets import BACKBONES, Net
 from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
@@ -44,6 +44,7 @@ def measure(
     setup: Setup, place: int, seed: int, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
 ) -> Generator[Progress, None, dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
+    refuse_unseen(folder.parent)
     described = {
         "benchmark": setup.benchmark,
         "tasks": list(setup.tasks),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zoolearn.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
-from zoolearn.files import Json
+from zoolearn.files import Json, refuse_unseen, short_name
 from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
@@ -25,7 +25,7 @@ class Trial:
     """A method with settings that are not its defaults, on a benchmark, or on a few of its tasks, with one seed.
 
     `length` is for streams that can have any number of tasks; `after_tasks` leaves out the first ones.
-    With `samples_per_class`, the seed picks the samples too: seeds are then bootstraps. A trial that does not `keep` its
+    With `samples_per_class`, the seed picks the samples too, unless `samples_seed` does. A trial that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each.
     """
 
@@ -35,6 +35,7 @@ class Trial:
     recipe: Mapping[str, Json] = field(default_factory=dict)
     seed: int = 0
     samples_per_class: int | None = None
+    samples_seed: int | None = None  # None: the trial's seed, which makes seeds bootstraps
     length: int | None = None
     first_tasks: int | None = None
     after_tasks: int | None = None
@@ -51,11 +52,12 @@ class Trial:
         words = [self.method, self.benchmark]
         words += [f"{name.replace('_', '')}{value}" for name, value in {**self.learner, **self.recipe}.items()]
         words += [f"samples{self.samples_per_class}"] if self.samples_per_class else []
+        words += [f"samplesseed{self.samples_seed}"] if self.samples_seed is not None else []
         words += [f"of{self.length}"] if self.length else []
         words += [f"first{self.first_tasks}"] if self.first_tasks else []
         words += [f"after{self.after_tasks}"] if self.after_tasks else []
         words += [f"tasks{'+'.join(map(str, self.only))}"] if self.only else []
-        return "-".join([*words, f"s{self.seed}"])
+        return short_name("-".join([*words, f"s{self.seed}"]))
 
     def new_learner(self) -> Learner:
         """An untrained learner with these settings."""
@@ -71,13 +73,17 @@ class Trial:
         if self.only:
             options = {**whole.options, **_only_options(self.only)}
             whole = Benchmark(whole.name, tuple(whole[place] for place in self.only), options)
-        return whole if self.samples_per_class is None else whole.sample(self.samples_per_class, self.seed)
+        return whole if self.samples_per_class is None else whole.sample(self.samples_per_class, self._samples_seed)
+
+    @property
+    def _samples_seed(self) -> int:
+        return self.seed if self.samples_seed is None else self.samples_seed
 
     def settings(self) -> dict[str, Json]:
         """What the results of this trial record as their settings."""
         options = options_record(
             samples_per_class=self.samples_per_class,
-            samples_seed=self.seed,
+            samples_seed=self._samples_seed,
             tasks=self.length,
             first_tasks=self.first_tasks,
             after_tasks=self.after_tasks,
@@ -113,6 +119,7 @@ def attempt(
     trial: Trial, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
 ) -> Generator[Progress | Results, None, Results]:
     """Carries out one trial in its folder, or reads what it left there before."""
+    refuse_unseen(folder.parent)
     if (folder / Results.FILE).exists():
         before = Results.load(folder)
         if before.finished and _identity(before.method, before.benchmark, before.settings) == trial.identity():
@@ -152,8 +159,10 @@ def attempts(
             yield trial, Results.load(found)
         else:
             missing.append(trial)
+    if missing:
+        folder.mkdir(parents=True, exist_ok=True)
     by_name = {trial.name: trial for trial in missing}
-    failures: list[tuple[str, Exception]] = []
+    failures: list[Failed] = []
     every = 1 if isinstance(place, Ray) else None
     jobs = []
     for trial in by_name.values():
@@ -164,7 +173,12 @@ def attempts(
             if isinstance(event, Done):
                 yield by_name[event.job.name], event.result
             elif isinstance(event, Failed):
-                failures.append((event.job.name, event.error))
+                failures.append(event)
+    refuse_failures(failures, len(trials))
+
+
+def refuse_failures(failures: Sequence[Failed], count: int) -> None:
+    """Names every job that failed, with its error."""
     if failures:
-        name, error = failures[0]
-        raise ZooError(f"{len(failures)} of {len(trials)} failed, first {name}: {error}") from error
+        errors = "; ".join(f"{failed.job.name}: {failed.error}" for failed in failures)
+        raise ZooError(f"{len(failures)} of {count} failed: {errors}") from failures[0].error
