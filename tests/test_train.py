@@ -9,7 +9,7 @@ import torch
 
 from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn import batches
-from zoolearn.answers import probabilities
+from zoolearn.answers import feature_rows, probabilities
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.nets import mlp_100
 from zoolearn.recipe import Recipe
@@ -380,6 +380,18 @@ def test_probabilities_are_asked_in_evaluation_mode_whatever_the_number_of_rows(
     assert torch.allclose(probabilities(net, task.train.x[:7], task.name, TINY), whole[:7], atol=1e-6)
     assert torch.allclose(whole, torch.softmax(net.eval()(task.train.x, task.name), 1), atol=1e-6)
     assert same(state(net), before)
+
+
+def test_a_net_that_moved_to_say_its_features_can_still_be_trained(monkeypatch):
+    task = pictures()
+    net = net_for([task])
+    net.device = torch.device("meta")  # stands in for a GPU: the net must move to answer
+    monkeypatch.setattr(net, "to", lambda device: net._apply(torch.clone))
+    feature_rows(net, task.train.x, TINY)
+    assert net.device == torch.device("cpu")
+    assert not any(tensor.is_inference() for tensor in net.state_dict().values())
+    monkeypatch.undo()
+    assert fit(net, [task], recipe(epochs=1), seed=0) > 0
 
 
 def test_mixed_precision_trains_float32_weights():

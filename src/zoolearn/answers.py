@@ -76,13 +76,13 @@ def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> 
     return torch.softmax(logits.float(), dim=1).cpu()
 
 
-@torch.inference_mode()
 def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
     """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
-    _make_ready(net, device)
+    _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
-    for rows in torch.split(x, _rows_at_once(net, device)):
-        with torch.autocast(device.type, dtype, enabled=dtype is not None):
-            parts.append(net.embed(to_device(rows, device)).float().cpu())
-    return torch.cat(parts)
+    with torch.inference_mode():
+        for rows in torch.split(x, _rows_at_once(net, device)):
+            with torch.autocast(device.type, dtype, enabled=dtype is not None):
+                parts.append(net.embed(to_device(rows, device)).float().cpu())
+        return torch.cat(parts)
