@@ -49,6 +49,13 @@ def test_a_member_is_what_training_makes_of_its_parents_backbone_and_fresh_heads
     assert not same(state(first.body), state(second.body))
 
 
+def test_parents_may_be_on_different_devices():
+    net, *parents = (learner_of(ModelZoo).new_net([TOYS[0]], seed) for seed in range(3))
+    begin_from(net.to("meta"), [parents[0], parents[1].to("meta")], 0.9, 0.1)
+    assert {parent.device.type for parent in parents} == {"cpu", "meta"}
+    assert {tensor.device.type for tensor in net.state_dict().values()} == {"meta"}
+
+
 def seed_of(zoo, episode):
     fresh = learner_of(ModelZoo, seed=zoo.seed)
     fresh.classes = {str(number): () for number in range(episode)}

@@ -55,7 +55,8 @@ def begin_from(net: Net, parents: Sequence[Net], shrink: float, perturb: float) 
         if not own.is_floating_point():
             own.copy_(states[-1][name])
             continue
-        inherited = states[0][name] if len(states) == 1 else torch.stack([state[name] for state in states]).mean(dim=0)
+        theirs = [state[name].to(own.device) for state in states]
+        inherited = theirs[0] if len(theirs) == 1 else torch.stack(theirs).mean(dim=0)
         if name in weights and (shrink, perturb) != (1.0, 0.0):
-            inherited = shrink * inherited.to(own.device) + perturb * own
+            inherited = shrink * inherited + perturb * own
         own.copy_(inherited)
