@@ -1,6 +1,7 @@
 """Exported files give the zoo's answers, take any number of rows, and hold no row of the data."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,6 +49,11 @@ def test_torch_loads_what_was_exported_without_zoolearn_and_without_a_stored_row
     assert torch.allclose(program(task.test.x[:1]), zoo.predict_proba(task.test.x[:1], "blobs"), atol=1e-5)
     raw = made.path.read_bytes()
     assert not any(row.numpy().tobytes() in raw for row in [*task.train.x, *task.test.x])
+
+
+def test_a_zoo_that_is_asked_in_another_precision_can_be_exported(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", [FIRST], recipe=replace(RECIPE, precision="bfloat16"))
+    assert zoo.export("first", tmp_path / "first.pt2", "torch").difference < 1e-5
 
 
 def test_a_file_that_answers_differently_never_gets_its_name(zoo, tmp_path, monkeypatch) -> None:

@@ -286,7 +286,7 @@ class Zoo:
         speakers = self.index.speakers(task)
         nets = [(self.net(member.number), member.share[task]) for member in speakers]
         mirror = bool(self.settings.beyond.get("mirror"))
-        return export(nets, self.task(task), Path(path), to, self.predict_proba, mirror=mirror)
+        return export(nets, self.task(task), Path(path), to, self.recipe, mirror=mirror)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
