@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from zoolearn.errors import DataError, StoreError
 from zoolearn.evidence import average_over_episodes, figures
 from zoolearn.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.pages import NOTICE, page
+from zoolearn.pages.sources import gathered
 from zoolearn.report import grouped, labels
 from zoolearn.studies.study import Study
 
@@ -36,6 +38,21 @@ def a_study() -> Study:
     slider = {str(m): Plot([Panel("", [Series("risk", [1, 2], [m, 2 * m])], "k")], "risk") for m in range(5)}
     charts = [Figure("gains", "Gains", "", {"": gains}), Figure("risk", "Risk", "", slider, "m")]
     return Study("competition", "toys", {}, charts, environment={})
+
+
+class TestGathered:
+    def test_a_study_that_is_there_twice_is_shown_once_and_others_get_names_of_their_own(self, tmp_path: Path):
+        study = a_study()
+        other = replace(study, figures=[replace(figure, caption="with more samples") for figure in study.figures])
+        for name, saved in (("one", study), ("copy", study), ("other", other)):
+            saved.save(tmp_path / name)
+        _, figures = gathered([tmp_path])
+        assert [(figure.name, figure.caption) for figure in figures] == [
+            ("gains", ""),
+            ("risk", ""),
+            ("gains-2", "with more samples"),
+            ("risk-2", "with more samples"),
+        ]
 
 
 class TestFigures:

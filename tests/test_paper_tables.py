@@ -146,6 +146,11 @@ class TestProvenance:
         }
         assert len(folders) == 2
 
+    def test_members_trained_by_several_processes_are_no_row_and_say_so(self):
+        run = replace(zoo_runs(1)[0], environment={"workers_per_member": 2})
+        assert "--on ray --workers-per-member 2" in run_command([run])
+        assert not runs_of(SMALL, [run])
+
     def test_a_trial_of_a_search_names_the_search(self):
         run = zoo_runs(1)[0]
         run.settings["benchmark"] = {"validation": 20}

@@ -29,6 +29,8 @@ def run_command(runs: Sequence[Results]) -> str:
     words += _flags({name: value for name, value in options.items() if name not in DATA_SEEDS})
     moving = [name for name in DATA_SEEDS if len({_option(run, name) for run in runs}) > 1]
     words += _flags({name: options[name] for name in DATA_SEEDS if name not in moving and options.get(name)})
+    if crew := first.environment.get("workers_per_member"):
+        words += ["--on", "ray", "--workers-per-member", str(crew)]
     out = _folder(first)
     seeds = sorted(int(run.settings.get("seed", 0)) for run in runs)
     if moving and all(_option(run, name) == run.settings.get("seed") for run in runs for name in moving):

@@ -87,7 +87,7 @@ def _episodes(
         benchmark=header["benchmark"],
         tasks=header["tasks"],
         settings=header["settings"],
-        environment=environment(),
+        environment={**environment(), **({"workers_per_member": learner.crew.size} if learner.crew else {})},
         train_samples=[len(task.train) for task in benchmark],
     )
     if folder is not None:
