@@ -30,6 +30,25 @@ from zoolearn.train import Progress, cross_entropy, fitting
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
+CHANNEL_WISE = (  # what is known to keep units apart
+    Norm,
+    nn.modules.dropout._DropoutNd,
+    nn.modules.pooling._MaxPoolNd,
+    nn.modules.pooling._AvgPoolNd,
+    nn.modules.pooling._AdaptiveMaxPoolNd,
+    nn.modules.pooling._AdaptiveAvgPoolNd,
+    nn.ZeroPad2d,
+    nn.Identity,
+    nn.ReLU,
+    nn.Hardtanh,
+    nn.LeakyReLU,
+    nn.ELU,
+    nn.GELU,
+    nn.SiLU,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.Tanh,
+)
 LARGEST_EXPONENT = 50.0  # of the cosine in the compensation, as in the authors' code
 
 
@@ -48,7 +67,8 @@ class Hat(TaskNet):
     bit for bit, and so do their answers. Without it protection is as published, as good as gates are binary.
 
     Backbones: plain sequences of linear and convolutional layers (mlp, mlp-100, mlp-2000, tabular, small-conv,
-    alexnet-hat, lenet-apd); others are refused. Batch-norm, which the paper does not have, is each task's own.
+    alexnet-hat, lenet-apd); others are refused. Batch-norm, which the paper does not have, is each task's own. A norm
+    across channels, as in lenet-apd, comes after the gates.
 
     `weights` counts the net, an embedding per unit and task, and the largest gate per unit. Nothing is replayed.
 
@@ -239,11 +259,14 @@ def freedom(body: nn.Module) -> list[tuple[Tensor, Tensor]]:
 
 
 def with_gates(body: nn.Module, backbone: str, s_max: float, binary: bool) -> nn.Sequential:
-    """A plain sequence of layers with a gate after each one's activation, pooling and dropout."""
+    """A plain sequence of layers with a gate after each one's activation, pooling and dropout.
+
+    What may mix units, as a norm across channels does, comes after the gate: units in use then see none that is closed.
+    """
     gated: list[nn.Module] = []
     units = 0  # of the layer whose gate is still to come
     for module in _plain(body, backbone):
-        if units and isinstance(module, (*LAYERS, nn.Flatten)):
+        if units and not isinstance(module, CHANNEL_WISE):
             gated.append(Gate(units, s_max, binary))
             units = 0
         gated.append(module)
