@@ -47,6 +47,12 @@ def test_features_are_learned_with_settings_that_suit_them(tmp_path) -> None:
     assert zoo.predict(blobs("blobs", classes=3).test.x[:2], "blobs") == ["0", "1"]
 
 
+def test_a_zoo_made_for_a_gpu_learns_and_answers_where_there_is_none(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], recipe=replace(TINY, device="cuda"))
+    assert zoo.predict_proba(TASKS[0].test.x, TASKS[0].name).shape == (20, 2)
+    assert zoo.settings.recipe["device"] == "cuda"
+
+
 def test_the_past_is_exact(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
     states = [answers(zoo)]

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from math import prod
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
+import torch
+
 from zoolearn.errors import SettingsError, StoreError, one_of
 from zoolearn.files import Json
 from zoolearn.inputs.look import Look
@@ -123,10 +125,11 @@ class ZooSettings:
         return replace(self, backbone=backbone, shape=shape, recipe={**self.recipe, "epochs": epochs})
 
     def learner(self, names: Names | None = None) -> ModelZoo:
-        """The learner that these settings describe."""
+        """The learner that these settings describe; one of a machine with a GPU works on machines without, too."""
+        device = "auto" if self.recipe["device"] == "cuda" and not torch.cuda.is_available() else self.recipe["device"]
         plain = {
             "backbone": self.backbone,
-            "recipe": {**self.recipe, "epochs": self.recipe["epochs"] or 1},
+            "recipe": {**self.recipe, "epochs": self.recipe["epochs"] or 1, "device": device},
             "seed": self.seed,
             "tasks_per_episode": self.tasks_per_episode,
             "replay": self.replay,
