@@ -5,7 +5,7 @@ import torch
 
 import zoolearn
 from toys import contents
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.train import drain
 from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
 from zoos import TASKS, alike, answers, small_zoo, stray_files
@@ -63,6 +63,18 @@ def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path)
     assert [member.number for member in zoo.members] == [2]
     with pytest.raises(DataError, match="pruned for good"):
         zoo.undo()
+
+
+def test_a_past_whose_members_are_all_gone_is_told(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    zoo.prune(budget=zoo.members[0].bytes * 1.5 / 1e6)
+    zoo.commit_pruning()
+    task = TASKS[0]
+    with pytest.raises(
+        UnknownTask, match="nobody who answered for task 'stripes' as of episode 1 is left; ask as of 2"
+    ):
+        zoo.predict_proba(task.test.x, task.name, at=1)
+    assert alike(answers(zoo, TASKS[:1], at=2), answers(zoo, TASKS[:1]))
 
 
 def test_limits_are_kept_or_refused_with_what_is_possible(zoo) -> None:

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.inputs:
         raise SettingsError("there is nothing to predict; give images, folders, arrays or tables")
     zoo = Zoo(options.folder)
-    zoo.index.speakers(options.name, options.at)  # an unknown task is told before anything is read
+    zoo.index.answering(options.name, options.at)  # an unknown task is told before anything is read
     printer = _json if options.json else _csv(options.votes) if options.csv else _line
     broken = 0
     for item in _answers(zoo, options):

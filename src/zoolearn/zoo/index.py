@@ -280,6 +280,16 @@ class Index:
             )
         return [member for member in self.members if task in member.share and member.since(task) <= at]
 
+    def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
+        """`speakers`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
+        speakers = self.speakers(task, at)
+        if not any(member.share[task] for member in speakers):
+            first = min(member.since(task) for member in self.speakers(task))
+            raise UnknownTask(
+                f"nobody who answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
+            )
+        return speakers
+
     def heads(self, member: MemberEntry) -> dict[str, int]:
         """The number of classes of each task that a member was trained on."""
         return {name: len(self.tasks[name].classes) for name in member.tasks}

@@ -179,7 +179,7 @@ class Zoo:
 
     def _votes(self, x: Array, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
-        speakers = index.speakers(task, at)
+        speakers = index.answering(task, at)
         inputs = self._inputs(x)
         net_of = self._net_in(index)
         mirror = bool(self.settings.beyond.get("mirror"))
