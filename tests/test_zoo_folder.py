@@ -115,6 +115,14 @@ def test_a_reader_follows_a_growing_zoo_and_survives_a_shrinking_one(tmp_path) -
     assert alike(answers(stale, TASKS[1:2]), answers(writer, TASKS[1:2])), "files that are gone make it look again"
 
 
+def test_a_class_is_named_as_in_the_state_that_answered(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    reader = zoolearn.open(zoo.path)
+    zoo.forget(TASKS[1].name)
+    zoo.learn(replace(TASKS[1], classes=("a", "b", "c")))
+    assert set(reader.predict(TASKS[1].test.x, TASKS[1].name)) <= {"a", "b", "c"}
+
+
 def test_a_second_writer_is_told_who_holds_the_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("zoolearn.zoo.folder.PATIENCE", 0.0)
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])

@@ -77,6 +77,15 @@ def test_a_past_whose_members_are_all_gone_is_told(tmp_path) -> None:
     assert alike(answers(zoo, TASKS[:1], at=2), answers(zoo, TASKS[:1]))
 
 
+def test_a_zoo_that_has_grown_meanwhile_is_pruned_as_it_is_now(tmp_path) -> None:
+    early = small_zoo(tmp_path / "zoo", [])
+    for task in TASKS[:2]:
+        zoolearn.open(early.path).learn(task)
+    report = early.prune()
+    assert report.members_before == 2
+    assert report.milliseconds_per_member > 0
+
+
 def test_limits_are_kept_or_refused_with_what_is_possible(zoo) -> None:
     sizes = [member.bytes for member in zoo.members]
     report = zoo.prune(budget=sum(sizes[:3]) / 1e6 * 1.05)

@@ -92,19 +92,17 @@ def main(arguments: Sequence[str]) -> None:
 
 def _answers(zoo: Zoo, options: PredictOptions) -> Iterator[Answer | str]:
     """The answers, and a message for every input that cannot be read."""
-    classes = zoo.index.task(options.name).classes
     shape = zoo.settings.shape
     assert shape is not None
     for names, block in streamed(options.inputs, shape, Columns(options.label, options.ignore)):
         yield from (f"{row.name}: {row.reason}" for row in block.broken)
         if len(block.x):
-            yield from _block_answers(zoo, options, names, torch.from_numpy(block.x), classes)
+            yield from _block_answers(zoo, options, names, torch.from_numpy(block.x))
 
 
-def _block_answers(
-    zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor, classes: Sequence[str]
-) -> Iterator[Answer]:
+def _block_answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
     votes = zoo.votes(x, options.name, options.at)
+    classes = zoo.index.task(options.name).classes
     shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
     total = Votes(torch.zeros(()))
     for number, answer in votes.items():

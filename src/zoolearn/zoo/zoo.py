@@ -165,8 +165,9 @@ class Zoo:
 
     def predict(self, x: Array, task: str, at: int | None = None) -> list[str]:
         """The name of the most probable class of each input."""
-        classes = self.index.task(task).classes
-        return [classes[place] for place in self.predict_proba(x, task, at).argmax(dim=1).tolist()]
+        places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
+        classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
+        return [classes[place] for place in places]
 
     def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
         """What each member that knows a task says, by the member's number."""
@@ -259,7 +260,7 @@ class Zoo:
         ((kind, value),) = chosen.items()
         with self.folder.writing() as index:
             open_index = pruning.all_speaking(self.folder, index)
-            cost = self.milliseconds_per_member() if open_index.tasks else 0.0
+            cost = self._milliseconds(open_index) if open_index.tasks else 0.0
             pruned, report = pruning.pruned(self.folder, open_index, kind, value, cost)
             self._commit(pruned.after("pruned", now(), detail=f"by {kind} {value:g}; reversible"))
         return report
@@ -279,7 +280,11 @@ class Zoo:
 
     def milliseconds_per_member(self, rows: int = 64) -> float:
         """How long one member takes to answer for one row, over batches of `rows`."""
-        return pruning.milliseconds(self.folder, self.index, self._net_in(self.index), self.recipe, rows)
+        return self._milliseconds(self.index, rows)
+
+    def _milliseconds(self, index: Index, rows: int = 64) -> float:
+        recipe = index.settings.learner(self.names).recipe
+        return pruning.milliseconds(self.folder, index, self._net_in(index), recipe, rows)
 
     def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
