@@ -10,6 +10,7 @@ from toys import TINY, contents, pictures
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.weighing import uniform
 from zoolearn.train import drain, fit
+from zoolearn.zoo.pruning import committed
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 
@@ -102,6 +103,28 @@ def test_the_last_task_can_be_forgotten_and_the_zoo_begins_anew(tmp_path) -> Non
     zoo.learn(pictures("fresh"))
     assert list(zoo.tasks) == ["fresh"]
     assert zoo.undo() == "fresh"
+
+
+def test_a_member_that_is_asked_for_adopted_tasks_alone_is_retrained(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], adoption=True, tasks_per_episode=2)
+    second = zoo.members[1]
+    assert second.tasks == ("dots", "stripes")
+    with zoo.folder.writing() as index:
+        members = [replace(member, silent=tuple(member.share)) for member in index.members]
+        members[0] = replace(members[0], silent=("rings",))
+        members[1] = replace(members[1], silent=("dots", "stripes"))
+        pruned = committed(replace(index, members=tuple(members)))
+        zoo.folder.commit(replace(pruned, generation=pruned.generation + 1))
+    zoo = zoolearn.open(zoo.path)
+    assert [(member.number, set(member.share)) for member in zoo.members] == [(1, {"stripes", "dots"}), (2, {"rings"})]
+    assert zoo.cost_of_forgetting("dots").retrained == (2,)
+    with pytest.raises(SettingsError, match="nobody answers for task 'rings'; leave out --drop"):
+        zoo.cost_of_forgetting("dots", drop=True)
+    with pytest.raises(SettingsError, match="nobody answers for task 'dots'; forget 'dots' first"):
+        zoo.forget("stripes")
+    zoo.forget("dots")
+    assert [(member.number, set(member.share)) for member in zoo.members] == [(1, {"stripes"}), (2, {"rings"})]
+    assert drain(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_undo_after_forgetting_takes_back_the_newest_task_that_is_left(tmp_path) -> None:

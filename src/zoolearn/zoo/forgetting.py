@@ -64,12 +64,11 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """What forgetting would do; refused if it left a task without an answer."""
     entry = index.task(task)
     touched = [member for member in index.members if member.touched_by(task)]
-    alone = tuple(member.number for member in touched if not _speaks_beside(member, task))
-    others = [member for member in touched if _speaks_beside(member, task)]
-    if drop:
-        _refuse_silence(index, task, {member.number for member in touched})
-    else:
+    alone = tuple(member.number for member in touched if not _left(index, member, task))
+    others = [member for member in touched if _left(index, member, task)]
+    if not drop:
         _refuse_without_rows(index, task, others)
+    _refuse_silence(index, task, drop=drop)
     shared = {
         rows.x for other in index.tasks.values() if other.name != task for rows in (other.train, other.test) if rows
     }
@@ -84,17 +83,25 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     )
 
 
-def _speaks_beside(member: MemberEntry, task: str) -> bool:
-    """Whether a member answers for another task that it was trained on."""
-    return bool((member.share.keys() & set(member.tasks)) - {task})
+def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
+    """The tasks that a member can answer for without another; none if that was the only one that it was trained on."""
+    if not member.touched_by(task):
+        return member.share.keys() - {task}
+    trained = set(member.tasks) - {task}
+    refitted = {head.task for head in member.adopted if index.tasks[head.task].train is not None}
+    return ((trained | refitted) & member.share.keys()) - {task} if trained else set()
 
 
-def _refuse_silence(index: Index, task: str, gone: set[int]) -> None:
+def _refuse_silence(index: Index, task: str, *, drop: bool) -> None:
+    stay = [member for member in index.members if not (drop and member.touched_by(task))]
+    left = {member.number: _left(index, member, task) for member in stay}
     for name in index.tasks:
-        if name != task and all(member.number in gone for member in index.speakers(name)):
+        able = [member for member in stay if name in left[member.number]]
+        if name != task and all(name in member.silent for member in able):
+            way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
                 f"without the members that {task!r} has shaped, nobody answers for task {name!r}; "
-                "leave out --drop, and they are retrained"
+                + ("let those speak that were pruned (`zoo prune FOLDER --restore`)" if able else way)
             )
 
 
@@ -133,7 +140,7 @@ def removing(
             continue
         for name in member.share:
             changed.setdefault(name, member.episode)
-        if drop or not _speaks_beside(member, task):
+        if drop or not _left(index, member, task):
             gone[member.number] = member.parents
             continue
         parents = living(member.parents, gone)
