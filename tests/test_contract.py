@@ -4,6 +4,7 @@ import random
 from dataclasses import fields, replace
 from functools import cache
 from itertools import islice
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
 from zoolearn import train
-from zoolearn.errors import DataError, UnknownTask
+from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.learner import accuracy
 from zoolearn.methods import METHODS
 from zoolearn.recipe import Recipe
@@ -185,6 +186,24 @@ def test_settings_are_plain_data_that_give_the_learner_back(name):
     again = kind(name).from_settings(settings)
     assert again.settings() == settings
     assert (again.seed, again.recipe, settings["backbone"]) == (3, LEARNING, "mlp-100")
+
+
+def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
+    for setting in fields(kind(name)):
+        if setting.init and get_origin(setting.type) is Literal:
+            with pytest.raises(
+                SettingsError, match=f"unknown {setting.name} 'Nonesuch'; .*{get_args(setting.type)[0]}"
+            ):
+                kind(name)(**{setting.name: "Nonesuch"})
+
+
+def test_a_setting_that_is_none_is_refused_and_not_dropped(name):
+    settings = learner_of(SUBJECTS[name]).settings()
+    kind(name).from_settings({**settings, "benchmark": {}})  # as a run records it
+    with pytest.raises(SettingsError, match=r"'sed'; did you mean 'seed'\?"):
+        kind(name).from_settings({**settings, "sed": 1})
+    with pytest.raises(SettingsError, match=r"setting of Recipe 'epoch'; did you mean 'epochs'\?"):
+        kind(name).from_settings({**settings, "recipe": {"epoch": 1}})
 
 
 def test_every_setting_says_what_it_is_for(name):

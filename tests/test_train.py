@@ -49,6 +49,14 @@ def test_an_impossible_setting_is_named_with_its_value(name, value):
         Recipe(**{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "word"), [("schedule", "linear"), ("augment", "maybe"), ("precision", "float64"), ("device", "tpu")]
+)
+def test_a_word_that_is_no_choice_is_refused(name, word):
+    with pytest.raises(SettingsError, match=f"unknown {name} '{word}'"):
+        Recipe(**{name: word})
+
+
 def test_the_defaults_are_the_papers():
     paper = Recipe()
     assert (paper.epochs, paper.batch_size, paper.lr, paper.momentum) == (200, 16, 0.01, 0.9)

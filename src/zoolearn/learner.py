@@ -16,7 +16,7 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
 from zoolearn.files import Json
 from zoolearn.nets import BACKBONES, Backbone, Net, Shape, small_conv
 from zoolearn.parallel import Crew
-from zoolearn.recipe import Recipe
+from zoolearn.recipe import Recipe, check_words
 from zoolearn.seeds import derive
 from zoolearn.task import Array, Task
 from zoolearn.train import Checkpoints, Progress, drain
@@ -68,6 +68,11 @@ class Learner(ABC):
     crew: Crew | None = field(
         init=False, default=None, repr=False
     )  # processes that train a member together with this one
+
+    def __new__(cls, **settings: Any) -> Self:
+        """Refuses words that are no choice, before any method checks the rest of its settings."""
+        check_words(cls, settings)
+        return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
         """Learns one new task."""
@@ -248,11 +253,13 @@ def _plain_settings(settings: Any) -> dict[str, Json]:
 
 
 def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    _refuse_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
     read: dict[str, Any] = {}
     for setting in fields(cls):
         if setting.init and setting.name in settings:
             value = settings[setting.name]
             if setting.name == "recipe":
+                _refuse_unknown(Recipe, value)
                 value = Recipe(**value)
             elif "choices" in setting.metadata:
                 known = {**setting.metadata["choices"], **names}
@@ -263,6 +270,13 @@ def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, 
                 value = known[value]
             read[setting.name] = value
     return read
+
+
+def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
+    known = [setting.name for setting in fields(cls) if setting.init]
+    for name in names:
+        if name not in known:
+            raise SettingsError(one_of(f"setting of {cls.__name__}", name, known))
 
 
 def name_of(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> str:

@@ -1,13 +1,14 @@
 """How a net is trained: the settings of every training."""
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
-from typing import Literal
+from typing import Any, Literal, get_args, get_origin
 
 import torch
 
-from zoolearn.errors import SettingsError
+from zoolearn.errors import SettingsError, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class Recipe:
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
 
     def __post_init__(self) -> None:
+        check_words(Recipe, vars(self))
         _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
@@ -76,6 +78,21 @@ class Recipe:
 @cache
 def _sees_gpu() -> bool:
     return torch.cuda.is_available()
+
+
+def check_words(cls: type, settings: Mapping[str, Any]) -> None:
+    """Refuses words that are no choice of a dataclass's `Literal` fields.
+
+    >>> check_words(Recipe, {"schedule": "cosin"})
+    Traceback (most recent call last):
+    ...
+    zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine)
+    """
+    for setting in fields(cls):
+        if get_origin(setting.type) is Literal and setting.name in settings:
+            choices, word = get_args(setting.type), settings[setting.name]
+            if word not in choices:
+                raise SettingsError(one_of(setting.name, str(word), choices))
 
 
 def _require(name: str, value: object, holds: bool, wanted: str) -> None:
