@@ -65,6 +65,15 @@ def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path)
         zoo.undo()
 
 
+def test_an_episode_whose_elders_are_silent_can_be_undone_once_they_speak_again(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    zoo.prune(budget=zoo.members[0].bytes * 1.5 / 1e6)
+    with pytest.raises(DataError, match=r"zoo prune .*zoo --restore"):
+        zoo.undo()
+    zoo.unprune()
+    assert zoo.undo() == TASKS[1].name
+
+
 def test_a_past_whose_members_are_all_gone_is_told(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
     zoo.prune(budget=zoo.members[0].bytes * 1.5 / 1e6)
