@@ -1,9 +1,14 @@
 """The table over runs: who is averaged with whom, what is written in each cell, and how it looks."""
 
+from dataclasses import replace
+
 import pytest
 
+from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
-from zoolearn.report import find_runs, per_task, report, single_run
+from zoolearn.methods.single_net import FineTune
+from zoolearn.presets import find_preset
+from zoolearn.report import find_runs, grouped, labels, per_task, report, single_run
 from zoolearn.results import EpisodeRecord, Results
 from zoolearn.tables import RENDERERS, Table, human, latex, markdown, percent, text
 
@@ -330,3 +335,13 @@ def test_bootstraps_of_the_data_are_averaged_like_seeds_of_the_learner():
 def test_the_number_of_samples_is_no_seed():
     runs = [sampled(samples_per_class=100), sampled(samples_per_class=500)]
     assert column(report(runs), "settings") == ["samples_per_class=100", "samples_per_class=500"]
+
+
+def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_of_their_preset():
+    preset = find_preset("tag-2022", "fine-tune", "split-cifar100")
+    settings = {**FineTune.from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
+    usual = finished_run("fine-tune", 0, "split-cifar100")
+    published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=settings)
+    zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
+    groups = grouped([usual, published, *zoos])
+    assert labels(groups) == ["fine-tune", "fine-tune (tag-2022)", "model-zoo", "model-zoo (replay=0.1)"]

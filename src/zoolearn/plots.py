@@ -23,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B0508A", "#8F6400", "#2C8FBF", "#3
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (6, 2, 1, 2)))
 MARKERS = "osD^vp*h"
 WIDTH = 6.5  # inches: the text of a page
+LEGEND_LETTERS = 110  # that fit side by side below a figure
 STYLE = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -107,7 +108,8 @@ def draw_plot(chart: Plot) -> Drawing:
         if place % columns == 0 and (rows < 3 or place // columns == (rows - 1) // 2):
             ax.set_ylabel(chart.y_label)
     if len(handles) > 1 or count > 1:
-        drawing.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=3, frameon=False)
+        ncols = max(1, min(3, LEGEND_LETTERS // (max(map(len, handles)) + 6)))
+        drawing.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=ncols, frameon=False)
     return drawing
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from zoolearn.files import Json, short_name
 from zoolearn.methods import METHODS
+from zoolearn.presets import PRESETS
 from zoolearn.results import Results
 
 DATA_SEEDS = ("samples_seed", "order_seed")
@@ -71,9 +72,36 @@ def run_name(run: Results) -> str:
     return short_name("-".join([run.method, run.benchmark, *words, f"s{run.settings.get('seed', 0)}"]))
 
 
+def preset_of(run: Results) -> str:
+    """The name of the preset that a run was made with; nothing if it has settings of its own.
+
+    >>> settings = {"recipe": {"epochs": 1}, "benchmark": {}}
+    >>> preset_of(Results(method="isolated", benchmark="split-cifar100", tasks=["0-1"], settings=settings))
+    'zoo-2022'
+    """
+    usual = defaults(run.method)
+    usual = {**usual, **usual.get("recipe", {})}
+    options = {name: value for name, value in (run.settings.get("benchmark") or {}).items() if name not in DATA_SEEDS}
+    for preset in PRESETS:
+        named = {**preset.learner, **preset.recipe}
+        wanted = {name: value for name, value in named.items() if value != usual.get(name)}
+        own = {name: value for name, value in changes(run).items() if name != "epochs" or name in named}
+        if (preset.method, preset.benchmark) == (run.method, run.benchmark) and (own, options) == (
+            wanted,
+            preset.tasks,
+        ):
+            return preset.name
+    return ""
+
+
+def defaults(method: str) -> dict[str, Json]:
+    """The settings of a method that nobody has touched."""
+    return METHODS[method]().settings() if method in METHODS else {}
+
+
 def changes(run: Results) -> dict[str, Json]:
     """The settings of learner and recipe that are not the method's defaults, under their own names."""
-    return _different(run.settings, METHODS[run.method]().settings() if run.method in METHODS else {})
+    return _different(run.settings, defaults(run.method))
 
 
 def _different(settings: Mapping[str, Json], defaults: Mapping[str, Json]) -> dict[str, Json]:

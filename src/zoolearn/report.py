@@ -8,12 +8,14 @@ from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.files import Json
+from zoolearn.provenance import defaults, preset_of
 from zoolearn.results import Results
 from zoolearn.tables import MISSING, Table, human, percent, seconds, text
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
 LONGEST_VALUE = 24
+LONGEST_LABEL = 48
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,14 @@ def grouped(results: Sequence[Results]) -> list[Group]:
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
-    """A name for each group that no other of its benchmark has: the method, and the settings it takes to tell them apart."""
-    settings = _differing_settings(groups, within_method=True)
+    """A name for each group that no other of its benchmark has: the method, and what tells it from others of the method.
+
+    That are the settings that are not the default, or the name of the preset that has them if they are many.
+    """
+    settings = [
+        shown if len(shown) <= LONGEST_LABEL else preset_of(group.first) or shown
+        for group, shown in zip(groups, _differing_settings(groups, within_method=True), strict=True)
+    ]
     methods = [(group.first.benchmark, group.first.method) for group in groups]
     names = [
         f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
@@ -159,12 +167,21 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
 
 
 def _differing_settings(groups: Sequence[Group], within_method: bool = False) -> list[str]:
-    """For each group, its values of the settings in which the groups of its benchmark (and method) differ."""
+    """For each group, its values of the settings in which the groups of its benchmark differ.
+
+    Within a method, groups of other methods do not count, and a value that is the default is not worth a word.
+    """
     flat = [_flatten(group.first.settings) for group in groups]
     shown = [
         [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat, within_method)]
         for group, mine in zip(groups, flat, strict=True)
     ]
+    if within_method:
+        usual = [_flatten(defaults(group.first.method)) for group in groups]
+        shown = [
+            [path for path in paths if mine[path] not in (default.get(path), "{}")]
+            for paths, mine, default in zip(shown, flat, usual, strict=True)
+        ]
     names = _short_names({path for paths in shown for path in paths})
     return [
         ", ".join(f"{names[path]}={_short(mine[path])}" for path in paths)
