@@ -1,6 +1,7 @@
 """Training: every row once, the optimiser of the paper, and nothing that depends on anything but the seed."""
 
 import math
+import pickle
 from dataclasses import replace
 from itertools import islice
 
@@ -9,6 +10,7 @@ import torch
 
 from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn import batches
+from zoolearn import recipe as recipes
 from zoolearn.answers import feature_rows, probabilities
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.nets import mlp_100
@@ -68,6 +70,18 @@ def test_a_gpu_that_is_not_there_is_said_to_be_missing():
     with pytest.raises(SettingsError, match="no GPU"):
         _ = Recipe(device="cuda").torch_device
     assert Recipe().torch_device.type == "cpu"
+
+
+def test_a_gpu_is_named_with_its_number_and_by_each_process_for_itself(monkeypatch):
+    monkeypatch.setattr(recipes, "_sees_gpu", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    ours = Recipe()
+    assert ours.torch_device == torch.device("cuda", 1)
+    assert Recipe(device="cpu").torch_device == torch.device("cpu")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    theirs = pickle.loads(pickle.dumps(ours))
+    assert theirs == ours
+    assert (ours.torch_device.index, theirs.torch_device.index) == (1, 0)
 
 
 def test_the_learning_rate_falls_along_a_cosine_from_the_first_step():

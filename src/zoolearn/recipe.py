@@ -59,7 +59,13 @@ class Recipe:
         """Where nets are trained."""
         if self.device == "cuda" and not _sees_gpu():
             raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
-        return torch.device("cuda" if self.device != "cpu" and _sees_gpu() else "cpu")
+        if self.device == "cpu" or not _sees_gpu():
+            return torch.device("cpu")
+        return torch.device("cuda", torch.cuda.current_device())  # with its number, as tensors there report it
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The settings alone: another process may have another device."""
+        return {setting.name: getattr(self, setting.name) for setting in fields(self)}
 
     @cached_property
     def autocast_dtype(self) -> torch.dtype | None:
