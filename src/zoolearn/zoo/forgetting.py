@@ -38,15 +38,11 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     )
     left = next((name for name in earlier.tasks if not earlier.speakers(name)), None)
     if left is not None:
-        silenced = any(left in member.share for member in earlier.members)
-        raise DataError(
-            f"before that episode nobody answers for task {left!r}: its members were pruned"
-            + (
-                f"; let them speak again first: zoo prune {folder.path} --restore"
-                if silenced
-                else f" for good; forget {last.name!r} instead"
-            )
-        )
+        if any(left in member.share for member in earlier.members):
+            how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
+        else:
+            how = f"pruned for good; forget {last.name!r} instead"
+        raise DataError(f"before that episode nobody answers for task {left!r}: its members were {how}")
     earlier = replace(earlier, measures=measure(folder, earlier, list(earlier.tasks)))
     return last.name, earlier.after("undone", now(), last.name, f"episode {last.episode}")
 
