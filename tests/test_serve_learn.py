@@ -241,6 +241,17 @@ class TestLearning:
             said = client.ask("PUT", "/tasks/new")
             assert (said.status, said.headers["allow"]) == (405, "GET, POST")
 
+    def test_a_full_disk_does_not_hold_the_place(self, folder, monkeypatch):
+        def full(**_: object) -> str:
+            raise OSError(28, "No space left on device")
+
+        with serving(folder, learns=True) as client:
+            monkeypatch.setattr("zoolearn.serve.training.tempfile.mkdtemp", full)
+            said = client.post("/tasks/new", b"nothing", "application/zip")
+            assert (said.status, said.headers["retry-after"]) == (503, "60")
+            monkeypatch.undo()
+            assert client.post("/tasks/new", b"nothing", "application/zip").status == 415
+
     def test_a_slow_sender_holds_the_place_only_so_long(self, folder):
         with serving(folder, learns=True, archive_seconds=1.0) as client:
             head = b"POST /tasks/new HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"

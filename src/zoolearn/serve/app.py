@@ -263,16 +263,16 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
             shape = service.index.settings.shape
             assert shape is not None
             raise Problem(422, f"this zoo takes {taken(shape)}, no images; teach it with `zoo learn`")
-        with training.reserved(name) as order:
-            async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:
-                try:
+        try:
+            with training.reserved(name) as order:
+                async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
                     counts = await order.begin(skip_broken=skip_broken)
-                except OSError as error:
-                    log.error("%s", error)
-                    raise busy("the server has no room for the archive now", 60) from error
+        except OSError as error:
+            log.error("%s", error)
+            raise busy("the server has no room for the archive now", 60) from error
         return Accepted(task=name, images=counts)
 
     @app.get(

@@ -41,8 +41,8 @@ class Training:
         """A place for one archive; it is kept while the training goes on that was begun inside."""
         if self.taken:
             raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
-        self.taken = True
         order = Order(self, name, Path(tempfile.mkdtemp(prefix="zoo-serve-")))
+        self.taken = True
         try:
             yield order
         finally:
