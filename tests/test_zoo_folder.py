@@ -153,9 +153,10 @@ def test_a_training_that_was_cut_is_taken_up_where_it_was(tmp_path, monkeypatch)
     assert not stray_files(zoolearn.open(cut.path))
 
 
-def test_a_checkpoint_is_never_taken_up_by_other_data(tmp_path) -> None:
+@pytest.mark.parametrize("other", [{"seed": 9}, {"augment": ("flip",)}])
+def test_a_checkpoint_is_never_taken_up_by_other_data_or_another_augmentation(tmp_path, other) -> None:
     recipe = replace(TINY, epochs=6)
-    other = pictures("dots", classes=3, seed=9)
+    other = pictures("dots", classes=3, **other)
     expected = small_zoo(tmp_path / "expected", [TASKS[0], other], recipe=recipe)
     cut = small_zoo(tmp_path / "cut", TASKS[:1], recipe=recipe)
     for progress in cut.learning(pictures("dots", classes=3)):

@@ -40,7 +40,8 @@ def learning(
 ) -> Generator[Progress, None, tuple[Index, Learned]]:
     """Trains the episode's member and writes it; gives the index that makes it part of the zoo."""
     learner = learner_of(folder, index, net_of, names)
-    learner.checkpoints = checkpoints(folder, learner.recipe, index, "learn", *(part.digest for part in task.stored))
+    digests = (part.digest for part in task.stored)
+    learner.checkpoints = checkpoints(folder, learner.recipe, index, "learn", *digests, *task.augment)
     seed = learner.episode_seed()
     started = perf_counter()
     yield from learner.learning(stored_task(folder, task))
