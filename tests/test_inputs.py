@@ -91,6 +91,14 @@ def test_an_image_that_claims_to_be_enormous_is_not_decoded() -> None:
         decode(io.BytesIO(header), (3, 4, 4))
 
 
+def test_an_icon_is_refused_since_it_is_decoded_before_its_size_is_known(monkeypatch) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(file, "ICO")
+    monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", lambda *_: pytest.fail("it was decoded"))
+    with pytest.raises(Undecodable):
+        picture_size(io.BytesIO(file.getvalue()))
+
+
 def test_a_folder_gives_its_subfolders_as_classes(tmp_path) -> None:
     folder = image_folder(tmp_path / "data")
     (folder / "dark" / "deeper").mkdir()
@@ -168,6 +176,13 @@ def test_arrays_of_images_are_brought_to_the_zoos_size(tmp_path) -> None:
     assert source_of(tmp_path).labels == source.labels, "a folder with x.npy and y.npy is a pair too"
     with pytest.raises(DataError, match="holds images, but the zoo takes features"):
         everything(source, (5,))
+
+
+def test_arrays_with_as_many_channels_as_no_image_has_are_refused(tmp_path) -> None:
+    for shape in ((2, 2, 8, 8), (2, 8, 8, 2), (2, 5, 6, 7)):
+        np.savez(tmp_path / "x.npz", x=np.zeros(shape, np.uint8), y=[0, 1])
+        with pytest.raises(DataError, match="channels"):
+            source_of(tmp_path / "x.npz")
 
 
 def test_rows_that_are_not_finite_are_broken_rows(tmp_path) -> None:

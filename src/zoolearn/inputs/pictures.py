@@ -19,9 +19,18 @@ from zoolearn.nets import Shape
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("BMP", "GIF", "ICO", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none that starts a program
+FORMATS = (
+    "BMP",
+    "GIF",
+    "JPEG",
+    "JPEG2000",
+    "PNG",
+    "PPM",
+    "TIFF",
+    "WEBP",
+)  # none that starts a program or decodes early
 SUFFIXES = frozenset(
-    {".bmp", ".gif", ".ico", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+    {".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
 MOST_PIXELS = 80_000_000  # a file of a few bytes can claim to be an image of any size
 

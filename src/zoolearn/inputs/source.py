@@ -18,6 +18,7 @@ from zoolearn.inputs.pictures import Size, Undecodable, decode, fitted, picture_
 from zoolearn.nets import Shape
 
 PICTURES_AT_ONCE = 256
+CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
 LOOKED_AT = 2000  # pictures whose size is asked before all are read
 
 
@@ -133,6 +134,8 @@ class Numbers(Source):
             raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
         if x.ndim > 2 and x.dtype != np.uint8:
             raise DataError(f"{where} holds images of dtype {x.dtype}; give uint8, 0 to 255")
+        if x.ndim == 4 and not {x.shape[1], x.shape[3]} & CHANNELS:
+            raise DataError(f"{where} has shape {x.shape}; images have 1, 3 or 4 channels, first or last")
         if x.dtype.kind not in "uifb":
             raise DataError(f"{where} has dtype {x.dtype}; give numbers")
         if labels is not None and len(labels) != len(x):
@@ -147,7 +150,7 @@ class Numbers(Source):
 
     @property
     def _channels_last(self) -> bool:
-        return self.x.ndim == 4 and self.x.shape[1] not in (1, 3, 4) and self.x.shape[3] in (1, 3, 4)
+        return self.x.ndim == 4 and self.x.shape[1] not in CHANNELS
 
     def look(self) -> Look:
         """The array's own shape."""
