@@ -112,6 +112,13 @@ def test_shares_are_cut_only_when_there_are_too_many() -> None:
     assert equal_shares(torch.tensor([0, 0, 1]), 3).all()
 
 
+def test_a_basis_smaller_than_the_number_of_tasks_is_full_and_not_empty() -> None:
+    learner = show(ogd(basis_size=2), benchmark(3))
+    assert learner.basis is not None
+    assert learner.owners is not None
+    assert (len(learner.basis), learner.owners.tolist()) == (2, [0, 1])
+
+
 def test_it_says_what_it_will_need_before_it_starts() -> None:
     learner = ogd(memory_limit=0.01)
     with pytest.raises(SettingsError, match=r"ogd will need up to 0\.1 GB for 1000 directions of 16,600 weights"):

@@ -52,9 +52,10 @@ class Ogd(SingleNet):
     tasks share one; a new head is free. No sample is kept, only directions.
 
     Where we differ: (1) the basis has at most `basis_size` directions; where more come together, every task keeps an
-    equal number of its strongest; (2) new gradients are made orthogonal to the basis twice and then replaced by their
-    singular vectors, which span the same; those that add nothing are dropped; (3) the recipe's weight decay is part of
-    what is stripped, and its momentum sums stripped gradients, so the whole step is orthogonal to the basis.
+    equal number of its strongest (with more tasks than that, the first ones one each); (2) new gradients are made
+    orthogonal to the basis twice and then replaced by their singular vectors, which span the same; those that add nothing
+    are dropped; (3) the recipe's weight decay is part of what is stripped, and its momentum sums stripped gradients, so
+    the whole step is orthogonal to the basis.
 
     Gradients are taken with no units dropped and batch-norm's running statistics, which drift with later tasks: with
     batch-norm past logits do change.
@@ -178,10 +179,18 @@ def orthonormal(vectors: Tensor, basis: Tensor) -> Tensor:
 def equal_shares(owners: Tensor, size: int) -> Tensor:
     """Which of the directions to keep so that there are at most `size`, as many of each task; all, if they fit.
 
+    Where there are more tasks than that, the first ones keep one each.
+
     >>> equal_shares(torch.tensor([0, 0, 0, 1, 1]), 4).tolist()
     [True, True, False, True, True]
+    >>> equal_shares(torch.tensor([0, 1, 2, 2]), 2).tolist()
+    [True, True, False, False]
     """
     if len(owners) <= size:
         return torch.ones(len(owners), dtype=torch.bool)
     before = (owners[:, None] == owners[None, :]).tril(-1).sum(dim=1)  # directions of the same task that come earlier
-    return before < size // (int(owners.max()) + 1)
+    share = size // (int(owners.max()) + 1)
+    if share:
+        return before < share
+    strongest = before == 0
+    return strongest & (strongest.cumsum(0) <= size)
