@@ -120,10 +120,17 @@ def test_stopping_a_training_leaves_the_zoo_and_says_how_to_go_on(zoo, tmp_path,
     assert alike(answers(zoolearn.open(zoo.path)), before)
 
 
+@pytest.mark.parametrize(("flags", "grey"), [(["--grey"], True), (["--no-grey"], False), ([], None)])
+def test_colours_are_chosen_by_a_flag(tmp_path, flags, grey) -> None:
+    cli.main(["new", str(tmp_path / "zoo"), "--side", "64", *flags])
+    assert zoolearn.open(tmp_path / "zoo").settings.grey is grey
+
+
 def test_new_refuses_what_cannot_be(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert "did you mean 'small-conv'" in said(capsys, "new", "zoo", "--backbone", "small-con", code=1)
     assert "epochs is 0" in said(capsys, "new", "zoo", "--epochs", "0", code=1)
     assert "replay is 2" in said(capsys, "new", "zoo", "--replay", "2", code=1)
+    assert "both --grey and --no-grey" in said(capsys, "new", "zoo", "--grey", "--no-grey", code=1)
     assert "side is 1;" in said(capsys, "new", "zoo", "--side", "1", code=1)
     assert not (tmp_path / "zoo").exists()

@@ -36,7 +36,12 @@ class NewOptions:
         int | None,
         optional("N", "images are brought to NxN pixels", "their own size up to 96 if square, else 84 or 32"),
     ] = None
-    grey: Annotated[bool | None, optional("", "take images in grey, or in colour", "as the first data is")] = None
+    grey: Annotated[
+        bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help="take images in grey, whatever the first data is")
+    ] = False
+    no_grey: Annotated[
+        bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help="take images in colour, whatever the first data is")
+    ] = False
     backbone: Annotated[
         str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
     ] = None
@@ -81,6 +86,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     if options.backbone is not None and options.backbone not in BACKBONES:
         raise SettingsError(one_of("backbone", options.backbone, BACKBONES))
+    if options.grey and options.no_grey:
+        raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
     recipe = Recipe(
         epochs=1 if options.epochs is None else options.epochs,
         batch_size=options.batch_size,
@@ -97,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
         weigh=WEIGH[options.weigh],
         beyond=chosen(ModelZoo, options.beyond),
         side=options.side,
-        grey=options.grey,
+        grey=True if options.grey else False if options.no_grey else None,
     )
     if options.epochs is None:
         settings = replace(settings, recipe={**settings.recipe, "epochs": None})
