@@ -19,16 +19,7 @@ from zoolearn.nets import Shape
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = (
-    "BMP",
-    "GIF",
-    "JPEG",
-    "JPEG2000",
-    "PNG",
-    "PPM",
-    "TIFF",
-    "WEBP",
-)  # none that starts a program or decodes early
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none starts a program, or decodes early
 SUFFIXES = frozenset(
     {".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 )
