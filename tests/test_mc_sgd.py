@@ -193,3 +193,9 @@ def test_one_head_for_all_tasks():
 def test_impossible_settings_are_refused_by_name(name, value):
     with pytest.raises(SettingsError, match=f"{name} is {value}"):
         McSgd(**{name: value})
+
+
+def test_lines_of_single_rows_are_refused_before_the_first_task_for_batch_norm_only():
+    with pytest.raises(SettingsError, match="line_batch is 1 but the net has batch-norm"):
+        learner_of(McSgd, backbone=with_norm, line_batch=1).learn(TASKS[0])
+    show(learner_of(McSgd, line_batch=1, line_samples=4), TASKS[:2])

@@ -211,3 +211,8 @@ def test_adam_trains_in_float32_whatever_the_precision():
         for precision in ("float32", "bfloat16")
     ]
     assert same(*(net.state_dict() for net in nets))
+
+
+def test_single_rows_are_refused_since_every_backbone_gets_batch_norm():
+    with pytest.raises(SettingsError, match=r"batch_size is 1 but the net has batch-norm.*; use more rows$"):
+        Rmn(backbone=mlp_100, recipe=replace(TINY, batch_size=1)).learn(pictures())

@@ -183,7 +183,7 @@ def test_a_rest_of_one_row_joins_the_batch_before_it_because_of_batch_norm():
 
 def test_batches_of_one_row_are_refused_for_batch_norm_only():
     task = blobs(per_class=2)
-    with pytest.raises(SettingsError, match="batch_size is 1 but the backbone has batch-norm"):
+    with pytest.raises(SettingsError, match=r"batch_size is 1 but the net has batch-norm.*; use more rows"):
         fit(net_for([task]), [task], recipe(batch_size=1), seed=0)
     spy = Spy()
     fit(net_for([task], mlp_100), [task], recipe(batch_size=1, epochs=1), seed=0, loss=spy)

@@ -116,7 +116,7 @@ def fitting(
     """
     device = recipe.torch_device
     net.to(device)
-    _refuse_single_rows(net, recipe)
+    refuse_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
     training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
     first_epoch = training.resume(checkpoints) if checkpoints else 0
@@ -274,8 +274,7 @@ def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
     )
 
 
-def _refuse_single_rows(net: Net, recipe: Recipe) -> None:
-    if recipe.batch_size == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
-        raise SettingsError(
-            "batch_size is 1 but the backbone has batch-norm, which needs 2 rows or more; use mlp or more rows"
-        )
+def refuse_single_rows(net: Net, setting: str, rows: int) -> None:
+    """Refuses a setting by which a net with batch-norm, its backbone's or its method's, would see single rows."""
+    if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
+        raise SettingsError(f"{setting} is 1 but the net has batch-norm, which needs 2 rows or more; use more rows")

@@ -20,7 +20,7 @@ from zoolearn.parts.memory import Memory, Per, check_sizes
 from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive, generator
 from zoolearn.task import Task
-from zoolearn.train import Loss, Progress, cross_entropy, fitting
+from zoolearn.train import Loss, Progress, cross_entropy, fitting, refuse_single_rows
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
 
@@ -85,6 +85,8 @@ class McSgd(SingleNet):
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, then seeks the solution of all."""
         bar = self.grown(task)
+        if self.line_lr:
+            refuse_single_rows(bar, "line_batch", self.line_batch)
         hat = deepcopy(bar) if self.hat is None else self._with_head(self.hat, task)
         seed = self.episode_seed()
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
