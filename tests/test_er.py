@@ -113,9 +113,15 @@ def test_a_failed_episode_leaves_the_memory_as_it_was() -> None:
     assert all(torch.equal(tensor, before.tensors()[name]) for name, tensor in learner.memory.tensors().items())
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"memory_size": -1}, {"memory_batch": -1}, {"memory_loss": "added", "memory_size": 1}]
-)
+@pytest.mark.parametrize("wrong", [{"memory_size": -1}, {"memory_batch": -1}])
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=r"memory"):
         er(**wrong)
+
+
+@pytest.mark.parametrize("settings", [{"memory_size": 1}, {"memory_batch": 1}])
+def test_one_replayed_row_apart_from_the_new_ones_is_refused_for_batch_norm_only(settings: dict[str, int]) -> None:
+    with pytest.raises(SettingsError, match="a memory batch has 1 row but the backbone has batch-norm"):
+        show(er(memory_loss="added", **settings), benchmark(1))
+    show(er(memory_loss="pooled", **settings), benchmark(2))
+    show(er(memory_loss="added", backbone=mlp_100, **settings), benchmark(2))

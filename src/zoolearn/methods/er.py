@@ -12,6 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.learner import Episode, Part, Snapshot
 from zoolearn.methods.single_net import SingleNet, part_of
 from zoolearn.nets import Backbone, Net
+from zoolearn.parts.memory import refuse_single_rows
 from zoolearn.parts.reservoir import Reservoir
 from zoolearn.task import Task
 from zoolearn.train import Progress, cross_entropy, fitting
@@ -48,14 +49,12 @@ class Er(SingleNet):
             raise SettingsError(f"memory_size is {self.memory_size}; it counts samples, so 0 or more")
         if self.memory_batch < 0:
             raise SettingsError(f"memory_batch is {self.memory_batch}; it counts rows, 0 for as many as are new")
-        if self.memory_loss == "added" and 1 in (self.memory_size, self.memory_batch):
-            raise SettingsError(
-                "memory_loss 'added' with one replayed row: batch-norm cannot take it; replay 2 or more"
-            )
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
         net = self.grown(task)
+        if self.memory_loss == "added":
+            refuse_single_rows(net, min(self.memory_size, self.memory_batch or self.memory_size))
         memory = self.reserved(task)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
         rehearsal = Rehearsal(self, memory, net.tasks, task, self.episode_seed("memory"))
