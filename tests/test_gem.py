@@ -51,15 +51,17 @@ def test_equal_memories_do_not_stop_the_solver():
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5])
-def test_the_step_never_opposes_a_memory(strength):
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.float64, 1e-11), (torch.float32, 1e-3)])
+def test_the_step_never_opposes_a_memory(strength, dtype, rounding):
     for gradient, memories, _ in problems(related=1.0):
-        rows = torch.from_numpy(memories)
-        vector = torch.from_numpy(gradient)
+        rows = torch.from_numpy(memories).to(dtype)
+        vector = torch.from_numpy(gradient).to(dtype)
         step = project(vector, rows, strength)
         if (rows @ vector).min() < 0:
             gram = memories @ memories.T + RIDGE * np.eye(len(memories))
             weights = solve_dual(gram, memories @ gradient, strength)
-            assert ((rows @ step).numpy() >= -RIDGE * weights - 1e-11).all()
+            assert step.dtype == dtype
+            assert ((rows @ step).numpy() >= -RIDGE * weights - rounding).all()
         else:
             assert step is vector
 

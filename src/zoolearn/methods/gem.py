@@ -38,8 +38,9 @@ class Gem(Remembering):
 
     Where we differ: the dual is solved by coordinate descent; the memory of a task is drawn uniformly when the task ends,
     from its raw training data, in place of a ring of its last examples. A step in conflict also moves the heads of past
-    tasks; they have no gradient in the other steps, so neither momentum nor weight decay moves them then. The guarantee is about the gradient: with momentum the step may still oppose a
-    memory (the paper has none). Memory gradients are computed in float32 throughout.
+    tasks; they have no gradient in the other steps, so neither momentum nor weight decay moves them then. The guarantee
+    is about the gradient: with momentum the step may still oppose a memory (the paper has none). Memory gradients and
+    the products of gradients are computed in float32 throughout, the dual in float64.
     """
 
     memory_size: int = field(default=256, metadata={"help": "examples kept of each task or class"})
