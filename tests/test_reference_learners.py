@@ -1,11 +1,13 @@
 """The learners that a zoo is compared with: joint training, isolated ensembles and plain fine-tuning."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn import batches, train
 from zoolearn.answers import probabilities
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
@@ -37,6 +39,26 @@ def test_multi_head_trains_once_when_all_tasks_are_met(monkeypatch):
         drain(learner.finishing())
     assert trained_rows(passes) == TINY.epochs * sum(len(task.train) for task in TOYS)
     assert len({id(net) for net, _, _ in passes}) == 1
+
+
+def test_the_order_of_the_tasks_does_not_change_the_losses_of_multi_head(monkeypatch):
+    monkeypatch.setattr(batches, "CHUNK_BYTES", 1)  # word after every batch
+    seen = [losses_of_the_same_rows(tasks, monkeypatch) for tasks in (TOYS, TOYS[::-1])]
+    assert len(seen[0]) == TINY.epochs * 11
+    assert seen[0] == pytest.approx(seen[1], rel=1e-5)
+
+
+def losses_of_the_same_rows(tasks, monkeypatch):
+    """The losses of Multi-Head that meets the tasks in this order and sees their rows in that of the toys."""
+    places = torch.split(torch.arange(sum(len(task.train) for task in tasks)), [len(task.train) for task in tasks])
+    numbers = {task.name: place for task, place in zip(tasks, places, strict=True)}
+    rows = torch.cat([numbers[task.name] for task in TOYS])
+    learner = learner_of(MultiHead, replace(TINY, dropout=0.3), backbone=with_norm)
+    for task in tasks:
+        learner.learn(task)
+    with monkeypatch.context() as patch:
+        patch.setattr(train, "shuffled_order", lambda _, seed: rows[batches.shuffled_order(TOYS, seed)])
+        return [event.loss for event in learner.finishing()]
 
 
 def test_the_rows_before_multi_head_trains_are_empty():
