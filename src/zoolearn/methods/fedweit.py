@@ -39,8 +39,8 @@ class FedWeit(Apd):
     `weights` counts the shared weights, a dense mask, correction, bias, norm and head per task, the attentions, and the
     published corrections. Nothing is replayed.
 
-    Where we differ: (1) a task may attend to all past tasks (`knowledge=all`); the released code, with one client, keeps
-    the last one only (`last`); (2) corrections start at a third of the shared weights as they are, the authors' at a
+    Where we differ: (1) a task may attend to all past tasks (`knowledge_base=all`); the released code, with one client,
+    keeps the last one only (`last`); (2) corrections start at a third of the shared weights as they are, the authors' at a
     third of what they were before any training; (3) no validation set: the last epoch is taken; (4) batches are shuffled,
     theirs are not; (5) biases start at 0.
     """
