@@ -13,13 +13,20 @@ from torch import nn
 
 import zoolearn
 from toys import TINY, blobs, contents, learner_of, pictures
+from zoolearn import cli
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import uniform
 from zoolearn.recipe import Recipe
 from zoolearn.task import Task
 from zoolearn.train import drain
+from zoolearn.zoo.adoption import adopting
+from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, alike, answers, small_zoo, stray_files
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
@@ -182,8 +189,54 @@ def test_mistakes_are_named(tmp_path) -> None:
     (tmp_path / "full" / "thesis.tex").touch()
     with pytest.raises(StoreError, match=r"thesis\.tex"):
         zoolearn.new(tmp_path / "full")
+    (tmp_path / "mine" / "data").mkdir(parents=True)
+    (tmp_path / "mine" / "data" / "cat.png").touch()
+    with pytest.raises(StoreError, match="holds 'data' but no zoo"):
+        zoolearn.new(tmp_path / "mine")
     with pytest.raises(DataError, match="printable"):
         zoo.learn(replace(TASKS[1], name="\x1b[31mred"))
+
+
+def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, monkeypatch) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
+    stopped = distilled(zoo, tmp_path / "small")
+    next(stopped)
+    stopped.close()
+    monkeypatch.setattr("zoolearn.zoo.distilling.measure", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        drain(distilled(zoo, tmp_path / "small"))
+    monkeypatch.undo()
+    assert contents(tmp_path / "small")
+    with pytest.raises(StoreError, match="holds no zoo"):
+        zoolearn.open(tmp_path / "small")
+    small = drain(distilled(zoo, tmp_path / "small", epochs=1))
+    assert drain(small.verify()) == []
+    assert not stray_files(small)
+    with pytest.raises(StoreError, match="holds a zoo already"):
+        next(distilled(zoo, tmp_path / "small"))
+
+
+def test_a_full_disk_ends_a_distillation_by_name(tmp_path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    monkeypatch.setattr("zoolearn.zoo.folder.shutil.copyfileobj", full)
+    monkeypatch.setattr("zoolearn.zoo.folder.shutil.copyfile", full)
+    with pytest.raises(StoreError, match="small/data: No space left on device"):
+        drain(distilled(zoo, tmp_path / "small"))
+
+
+def test_a_run_whose_adoption_was_stopped_is_adopted_by_the_same_command(tmp_path) -> None:
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
+    cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
+    stopped = adopting(tmp_path / "zoo", tmp_path / "run")
+    assert [next(stopped).done, next(stopped).done] == [0, 1]
+    stopped.close()
+    zoo = drain(adopting(tmp_path / "zoo", tmp_path / "run"))
+    assert len(zoo.tasks) == 2
+    assert drain(zoo.verify()) == []
+    assert not stray_files(zoo)
 
 
 @pytest.mark.parametrize("mask", [0o002, 0o027])

@@ -23,7 +23,8 @@ from zoolearn.zoo.zoo import Zoo
 
 def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
     """Makes a zoo of a run, episode by episode: members are taken over, their votes asked again, rows stored."""
-    source = RunFolder(Path(run))
+    source, zoo = RunFolder(Path(run)), ZooFolder(Path(folder))
+    zoo.refuse_used()
     header = source.header()
     if header["method"] != "model-zoo":
         raise SettingsError(f"{run} is a run of {header['method']}; only a run of model-zoo is a zoo")
@@ -31,11 +32,9 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     assert isinstance(learner, ModelZoo)
     tasks = _benchmark(header, data, str(run))
     records = source.episodes()
-    zoo = ZooFolder(Path(folder))
     settings = _settings(learner)
-    zoo.begin(Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}"))
-    with zoo.writing() as start:
-        index = start
+    index = Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}")
+    with zoo.beginning():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, entry = taken_in(zoo, index, task)

@@ -1,6 +1,5 @@
 """A smaller zoo made of a zoo: one member that answers for every task as all of them do."""
 
-import shutil
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +18,14 @@ from zoolearn.zoo.zoo import Zoo
 
 def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[Progress, None, Zoo]:
     """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
-    index = zoo.index
+    index, target = zoo.index, ZooFolder(Path(to))
+    target.refuse_used()
     bare = [name for name, entry in index.tasks.items() if entry.train is None]
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")
     learner = learner_of(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
     recipe = learner.recipe if epochs is None else replace(learner.recipe, epochs=epochs)
     tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
-    target = ZooFolder(Path(to))
-    target.begin(Index(index.chosen, index.settings).after("made", now(), detail=f"distilled from {zoo.path.name}"))
     started = perf_counter()
     net, loss = yield from distilling(learner, tasks, recipe)
     entry = MemberEntry(
@@ -43,11 +41,10 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
         loss=loss,
         seconds=perf_counter() - started,
     )
-    with target.writing() as made:
-        (target.path / "data").mkdir(exist_ok=True)
-        for name in index.files():
-            if name.startswith("data/"):
-                shutil.copyfile(zoo.path / name, target.path / name)
+    made = Index(index.chosen, index.settings).after("made", now(), detail=f"distilled from {zoo.path.name}")
+    with target.beginning():
+        for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
+            target.store_copy(zoo.folder, "data", digest)
         small = replace(made, tasks=index.tasks, episodes=tuple(replace(e, measures={}) for e in index.episodes))
         small = replace(small, members=(written(target, small, entry, net, learner, {}),))
         small = replace(small, measures=measure(target, small, list(index.tasks)))

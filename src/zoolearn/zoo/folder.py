@@ -55,14 +55,29 @@ class ZooFolder:
 
     def begin(self, index: Index) -> None:
         """Makes a new zoo."""
+        self.refuse_used()
+        save_json(self.path / INDEX, index.to_json())
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Holds a new folder while the files of a zoo are written; there is none before `commit`, whatever happens."""
+        self.refuse_used()
+        with self._locked(PATIENCE):
+            self.refuse_used()
+            yield
+
+    def refuse_used(self) -> None:
+        """Refuses a folder that holds anything but what a zoo that never came to be has left."""
         if self.exists:
             raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
-        if self.path.exists() and not self.path.is_dir():
+        with _reading(self.path):
+            entries = sorted(self.path.iterdir()) if self.path.is_dir() else []
+            strangers = [entry.name for entry in entries if not _is_left_over(entry)]
+            is_file = self.path.exists() and not self.path.is_dir()
+        if is_file:
             raise StoreError(f"{self.path} is a file; give a new or an empty folder")
-        strangers = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
-        if [name for name in strangers if not name.startswith(".")]:
+        if strangers:
             raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
-        save_json(self.path / INDEX, index.to_json())
 
     def read(self) -> Index:
         """The index as it is now; needs no lock, since it is only ever replaced whole."""
@@ -171,6 +186,18 @@ class ZooFolder:
             size = part.stat().st_size
             self._accept(place, part, digest)
         return digest, size
+
+    def store_copy(self, other: "ZooFolder", place: str, digest: str) -> None:
+        """Writes a file that another zoo has, too."""
+        source = other.file(place, digest)
+        with _reading(source):
+            file = source.open("rb")
+        with file, self._receiving(place) as part:
+            with part.open("wb") as copy:
+                shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
+                copy.flush()
+                os.fsync(copy.fileno())
+            self._accept(place, part, digest)
 
     @contextmanager
     def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":
@@ -292,6 +319,16 @@ def _reading(path: Path) -> Iterator[None]:
         raise StoreError(f"{path} is missing; restore it from a copy") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
+
+
+def _is_left_over(entry: Path) -> bool:
+    """Whether something in a folder without a zoo is hidden, or holds nothing but files that are named as a zoo's are."""
+    if entry.name.startswith("."):
+        return True
+    if entry.name not in PLACES or entry.is_symlink() or not entry.is_dir():
+        return False
+    names = [path.name.removesuffix(PLACES[entry.name]) for path in entry.iterdir()]
+    return all(DIGEST.fullmatch(name) or name.endswith(".part") or name.startswith(".tmp") for name in names)
 
 
 def _refuse_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
