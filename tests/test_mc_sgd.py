@@ -12,6 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
 from zoolearn.methods.single_net import FineTune
 from zoolearn.parts.memory import Memory
+from zoolearn.sgd import Sgd
 
 TASKS = benchmark(3).tasks
 
@@ -153,13 +154,13 @@ def test_a_backbone_without_statistics_or_an_empty_memory_is_left_alone():
 
 def test_the_rate_decays_over_tasks_but_not_below_the_least(monkeypatch):
     rates = []
-    original = torch.optim.SGD.step
+    original = Sgd.step
 
     def noting(optimizer, *arguments):
-        rates.append(optimizer.param_groups[0]["lr"])
+        rates.append(optimizer.lr)
         return original(optimizer, *arguments)
 
-    monkeypatch.setattr(torch.optim.SGD, "step", noting)
+    monkeypatch.setattr(Sgd, "step", noting)
     recipe = replace(TINY, schedule="constant")
     show(learner_of(McSgd, recipe, lr_decay=0.5, line_lr=0.0), TASKS)
     assert list(dict.fromkeys(rates)) == [0.05, 0.025, 0.0125]
