@@ -38,6 +38,7 @@ class Preset:
     learner: Mapping[str, Json] = field(default_factory=dict)
     recipe: Mapping[str, Json] = field(default_factory=dict)
     tasks: Mapping[str, Json] = field(default_factory=dict)  # options of the benchmark
+    remark: str = ""  # why our number is another, where we know
 
 
 BY_ADAM: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.9}  # its first decay

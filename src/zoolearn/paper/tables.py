@@ -213,7 +213,7 @@ def _published() -> tuple[Row, ...]:
             _accuracy(float(preset.target.split()[0])),
             preset.learner,
             preset.recipe,
-            differs=f"aims at {preset.target} of {preset.source}",
+            differs=f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else ""),
             tasks=preset.tasks,
         )
         for preset in PRESETS
