@@ -121,7 +121,12 @@ def _identity(run: Results) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
-    settings = _differing_settings(groups)
+    settings = [
+        shown if len(shown) <= LONGEST_LABEL else preset_of(group.first) or brief
+        for group, shown, brief in zip(
+            groups, _differing_settings(groups), _differing_settings(groups, within_method=True), strict=True
+        )
+    ]
     columns = {
         "method": [group.first.method for group in groups],
         "benchmark": [group.first.benchmark for group in groups],
