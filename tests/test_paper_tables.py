@@ -11,7 +11,8 @@ from zoolearn.cli import main
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, runs_of
 from zoolearn.paper.reproduction import collect, reproduction
-from zoolearn.paper.tables import TABLES, PaperTable, Row
+from zoolearn.paper.rows import PaperTable, Row
+from zoolearn.paper.tables import TABLES
 from zoolearn.provenance import run_command, run_name
 from zoolearn.results import Results
 from zoolearn.studies.estimate import SIZES, seconds, work

@@ -16,7 +16,8 @@ from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import save_text
 from zoolearn.methods import METHODS
 from zoolearn.paper.compare import all_runs, comparison, missing_data, runs_of
-from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
+from zoolearn.paper.rows import PaperTable, Row
+from zoolearn.paper.tables import FIGURES, TABLES
 from zoolearn.results import Results
 from zoolearn.studies.estimate import seconds
 from zoolearn.studies.trials import Trial, attempts

@@ -9,7 +9,8 @@ from statistics import fmean, stdev
 
 from zoolearn.files import Json
 from zoolearn.methods import METHODS
-from zoolearn.paper.tables import TABLES, PaperTable, Row
+from zoolearn.paper.rows import PaperTable, Row
+from zoolearn.paper.tables import TABLES
 from zoolearn.results import Results
 from zoolearn.studies.estimate import SIZES
 from zoolearn.tables import Table

@@ -8,7 +8,8 @@ from statistics import fmean
 from zoolearn.beyond.judge import FILE as JUDGED
 from zoolearn.files import short_name
 from zoolearn.paper.compare import MEASURES, cells, is_row, missing_data, runs_of
-from zoolearn.paper.tables import FIGURES, TABLES, PaperTable, Row
+from zoolearn.paper.rows import PaperTable, Row
+from zoolearn.paper.tables import FIGURES, TABLES
 from zoolearn.provenance import run_command
 from zoolearn.results import Results
 from zoolearn.studies.study import Study

@@ -1,70 +1,14 @@
 """The numbers of the paper, in percent, each with the run that is to reproduce it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from zoolearn.files import Json
-from zoolearn.methods import METHODS
-from zoolearn.presets import PRESETS, ZOO_PAPER, find_preset
-from zoolearn.studies.trials import Trial
+from zoolearn.paper.others import every_method, published, smaller
+from zoolearn.paper.rows import Numbers, PaperTable, Row, accuracy_of, paper_b, three
+from zoolearn.presets import PRESETS
 
-Numbers = Mapping[str, float | None]  # measure -> what the paper says, None where it is silent
-
-FIVE_TASKS = ("rotated-mnist", "permuted-mnist", "split-mnist", "split-cifar10")
 WRN: dict[str, Json] = {"backbone": "wrn-16-4"}
 RESNET: dict[str, Json] = {"backbone": "resnet18-s"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: a name to call it by, the run, the paper's numbers, and where the run differs from the paper's."""
-
-    name: str
-    method: str
-    benchmark: str
-    numbers: Numbers
-    learner: Mapping[str, Json] = field(default_factory=dict)
-    recipe: Mapping[str, Json] = field(default_factory=dict)
-    samples_per_class: int | None = None
-    differs: str = ""
-    tasks: Mapping[str, Json] = field(default_factory=dict)  # which of the benchmark's, if not all: as in a preset
-
-    def trial(self, seed: int) -> Trial:
-        """The run with this seed."""
-        return Trial(
-            method=self.method,
-            benchmark=self.benchmark,
-            learner=self.learner,
-            recipe=self.recipe,
-            seed=seed,
-            samples_per_class=self.samples_per_class or self.tasks.get("samples_per_class"),
-            samples_seed=0 if "samples_per_class" in self.tasks else None,
-            length=self.tasks.get("tasks"),
-            after_tasks=self.tasks.get("after_tasks"),
-        )
-
-
-@dataclass(frozen=True)
-class PaperTable:
-    """A table of the paper."""
-
-    name: str
-    where: str
-    title: str
-    rows: tuple[Row, ...]
-
-
-def _three(accuracy: float, forgetting: float, forward: float) -> dict[str, float]:
-    return {"average_accuracy": accuracy, "forgetting": forgetting, "forward_transfer": forward}
-
-
-def _accuracy(value: float | None) -> dict[str, float | None]:
-    return {"average_accuracy": value}
-
-
-def _b(benchmark: str) -> dict[str, Json]:
-    """The paper's b where it is not 5."""
-    return {"tasks_per_episode": 2} if benchmark in FIVE_TASKS else {}
 
 
 ONE: dict[str, Json] = {"epochs": 1}
@@ -97,8 +41,8 @@ def _main_rows() -> tuple[Row, ...]:
             name,
             method,
             benchmark,
-            _accuracy(value),
-            {**learner, **(_b(benchmark) if method == "model-zoo" else {})},
+            accuracy_of(value),
+            {**learner, **(paper_b(benchmark) if method == "model-zoo" else {})},
             MANY,
         )
         for name, (method, learner, values) in table.items()
@@ -149,8 +93,8 @@ def _few_samples() -> tuple[Row, ...]:
             f"{method}{suffix}",
             method,
             benchmark,
-            _accuracy(value),
-            {**backbone, **(_b(benchmark) if method == "model-zoo" else {})},
+            accuracy_of(value),
+            {**backbone, **(paper_b(benchmark) if method == "model-zoo" else {})},
             recipe,
             100,
             differs,
@@ -182,7 +126,7 @@ def _replay_rows() -> tuple[Row, ...]:
             f"replay-{percent}%",
             "model-zoo",
             benchmark,
-            _accuracy(value),
+            accuracy_of(value),
             {"replay": percent / 100} if percent < 100 else {},
             ONE,
         )
@@ -197,74 +141,9 @@ def _tasks_rows() -> tuple[Row, ...]:
         "split-miniimagenet": (65.02, 67.33, 81.05, 88.76, 84.9),
     }
     return tuple(
-        Row(f"b-{b}", "model-zoo", benchmark, _accuracy(value), {"tasks_per_episode": b} if b != 5 else {}, ONE)
+        Row(f"b-{b}", "model-zoo", benchmark, accuracy_of(value), {"tasks_per_episode": b} if b != 5 else {}, ONE)
         for benchmark, values in numbers.items()
         for b, value in zip((1, 2, 5, 7, 9), values, strict=True)
-    )
-
-
-def _published() -> tuple[Row, ...]:
-    """Every preset that no other table has: the rows of others' papers, by their names and the methods'."""
-    return tuple(
-        Row(
-            f"{preset.method} {preset.name}",
-            preset.method,
-            preset.benchmark,
-            _accuracy(float(preset.target.split()[0])),
-            preset.learner,
-            preset.recipe,
-            differs=f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else ""),
-            tasks=preset.tasks,
-        )
-        for preset in PRESETS
-        if preset.target and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
-    )
-
-
-def _smaller() -> tuple[Row, ...]:
-    """Methods whose published runs take days on a CPU, with the budget that was given to them instead."""
-    hat: dict[str, Json] = {"epochs": 1, "batch_size": 16, "lr": 0.05, "augment": "no"}
-    apd = find_preset("apd-2020", "apd", "coarse-cifar100")
-    return (
-        Row(
-            "hat-alexnet-1-epoch",
-            "hat",
-            "split-cifar100",
-            _accuracy(None),
-            {"backbone": "alexnet-hat"},
-            hat,
-            differs="HAT's authors train for 200 epochs, on other streams of CIFAR",
-        ),
-        Row(
-            "apd-5-epochs",
-            "apd",
-            "coarse-cifar100",
-            _accuracy(float(apd.target)),
-            apd.learner,
-            {**apd.recipe, "epochs": 5},
-            differs="5 epochs instead of 20",
-        ),
-    )
-
-
-def _every_method() -> tuple[Row, ...]:
-    """Split-MNIST by every method: one net, one budget; what a method steps with is its own, and its learning rate."""
-    quoted = {"ogd": 98.84, "vcl": 98.4, "frcl": 97.8, "fromp": 99.0, "si": 98.9, "rmn": 99.5, "isolated": 99.98}
-    quoted |= {"model-zoo": 99.97, "multi-head": 99.98}
-    adam: dict[str, Json] = {"optimizer": "adam"}
-    learner: dict[str, dict[str, Json]] = {"model-zoo": _b("split-mnist"), "vcl": adam, "frcl": adam, "fromp": adam}
-    lr = {"tag": 2.5e-4, "vcl": 1e-3, "frcl": 1e-3, "fromp": 1e-3, "apd": 1e-3, "fedweit": 1e-3, "hat": 0.05}
-    budget: dict[str, Json] = {"epochs": 3, "batch_size": 64, "augment": "no"}
-    return tuple(
-        Row(
-            method,
-            method,
-            "split-mnist",
-            _accuracy(quoted.get(method)),
-            {"backbone": "mlp", **learner.get(method, {})},
-            {**budget, **({"lr": lr[method]} if method in lr else {})},
-        )
-        for method in METHODS
     )
 
 
@@ -277,12 +156,12 @@ _TABLES = (
         (
             *_single_epoch(
                 "split-cifar100",
-                _three(71.6, 0.0, 71.6),
-                _three(73.67, 0.20, 71.91),
-                _three(50.43, 0.0, 50.43),
-                _three(57.67, 0.81, 56.58),
+                three(71.6, 0.0, 71.6),
+                three(73.67, 0.20, 71.91),
+                three(50.43, 0.0, 50.43),
+                three(57.67, 0.81, 56.58),
             ),
-            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", _three(71.09, 0.69, 70.5), {"replay": 0.1}, ONE),
+            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(71.09, 0.69, 70.5), {"replay": 0.1}, ONE),
         ),
     ),
     PaperTable(
@@ -290,11 +169,11 @@ _TABLES = (
         "Table 2, left",
         "Split-CIFAR100, 200 epochs",
         (
-            Row("isolated-small", "isolated", "split-cifar100", _three(90.18, 0.0, 91.18), {}, MANY),
-            Row("model-zoo-small", "model-zoo", "split-cifar100", _three(92.28, 0.17, 90.0), {}, MANY),
-            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", _three(89.76, 0.22, 89.8), {"replay": 0.1}, MANY),
-            Row("isolated", "isolated", "split-cifar100", _three(91.9, 0.0, 91.0), WRN, MANY),
-            Row("model-zoo", "model-zoo", "split-cifar100", _three(94.99, 0.21, 94.02), WRN, MANY),
+            Row("isolated-small", "isolated", "split-cifar100", three(90.18, 0.0, 91.18), {}, MANY),
+            Row("model-zoo-small", "model-zoo", "split-cifar100", three(92.28, 0.17, 90.0), {}, MANY),
+            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(89.76, 0.22, 89.8), {"replay": 0.1}, MANY),
+            Row("isolated", "isolated", "split-cifar100", three(91.9, 0.0, 91.0), WRN, MANY),
+            Row("model-zoo", "model-zoo", "split-cifar100", three(94.99, 0.21, 94.02), WRN, MANY),
         ),
     ),
     PaperTable("ablation-replay", "Figure 4, left", "How much is replayed, one epoch", _replay_rows()),
@@ -307,12 +186,12 @@ _TABLES = (
             row
             for benchmark, zoo, ensemble in (("split-cifar100", 73.67, 71.46), ("split-miniimagenet", 81.05, 67.26))
             for row in (
-                Row("model-zoo", "model-zoo", benchmark, _accuracy(zoo), {}, ONE),
+                Row("model-zoo", "model-zoo", benchmark, accuracy_of(zoo), {}, ONE),
                 Row(
                     "ensemble-of-isolated",
                     "isolated-ensemble",
                     benchmark,
-                    _accuracy(ensemble),
+                    accuracy_of(ensemble),
                     {},
                     ONE,
                     differs="5 nets a task, about the cost of Model Zoo; the paper's ensemble is called 100x",
@@ -327,20 +206,20 @@ _TABLES = (
         (
             *_single_epoch(
                 "coarse-cifar100",
-                _three(58.719, 0.0, 58.71),
-                _three(60.3, 0.370, 59.13),
-                _three(41.28, 0.0, 41.28),
-                _three(46.98, 0.38, 44.43),
+                three(58.719, 0.0, 58.71),
+                three(60.3, 0.370, 59.13),
+                three(41.28, 0.0, 41.28),
+                three(46.98, 0.38, 44.43),
             ),
             *_others(
                 "coarse-cifar100",
                 {
-                    "fine-tune": _three(34.52, 19.88, 53.30),
-                    "ewc": _three(34.71, 18.60, 52.19),
-                    "a-gem": _three(37.23, 16.96, 52.72),
-                    "er": _three(41.36, 14.29, 54.87),
-                    "stable-sgd": _three(37.27, 12.07, 48.43),
-                    "tag": _three(43.33, 12.39, 55.1),
+                    "fine-tune": three(34.52, 19.88, 53.30),
+                    "ewc": three(34.71, 18.60, 52.19),
+                    "a-gem": three(37.23, 16.96, 52.72),
+                    "er": three(41.36, 14.29, 54.87),
+                    "stable-sgd": three(37.27, 12.07, 48.43),
+                    "tag": three(43.33, 12.39, 55.1),
                 },
             ),
         ),
@@ -352,20 +231,20 @@ _TABLES = (
         (
             *_single_epoch(
                 "split-miniimagenet",
-                _three(65.8, 0.0, 65.8),
-                _three(81.049, 1.278, 66.57),
-                _three(40.2, 0.0, 40.25),
-                _three(64.12, 0.27, 48.34),
+                three(65.8, 0.0, 65.8),
+                three(81.049, 1.278, 66.57),
+                three(40.2, 0.0, 40.25),
+                three(64.12, 0.27, 48.34),
             ),
             *_others(
                 "split-miniimagenet",
                 {
-                    "fine-tune": _three(46.69, 16.653, 62.35),
-                    "ewc": _three(47.93, 14.26, 61.34),
-                    "a-gem": _three(51.86, 10.102, 61.13),
-                    "er": _three(55.41, 9.52, 64.03),
-                    "stable-sgd": _three(49.28, 9.76, 57.79),
-                    "tag": _three(58.38, 5.15, 63.00),
+                    "fine-tune": three(46.69, 16.653, 62.35),
+                    "ewc": three(47.93, 14.26, 61.34),
+                    "a-gem": three(51.86, 10.102, 61.13),
+                    "er": three(55.41, 9.52, 64.03),
+                    "stable-sgd": three(49.28, 9.76, 57.79),
+                    "tag": three(58.38, 5.15, 63.00),
                 },
             ),
         ),
@@ -376,19 +255,19 @@ _TABLES = (
         "Table A4",
         "Boosted against uniform draws, Coarse-CIFAR100, 200 epochs",
         (
-            Row("boosted", "model-zoo", "coarse-cifar100", _accuracy(84.27), WRN, MANY),
-            Row("uniform", "model-zoo", "coarse-cifar100", _accuracy(83.60), {**WRN, "weigh": "uniform"}, MANY),
+            Row("boosted", "model-zoo", "coarse-cifar100", accuracy_of(84.27), WRN, MANY),
+            Row("uniform", "model-zoo", "coarse-cifar100", accuracy_of(83.60), {**WRN, "weigh": "uniform"}, MANY),
         ),
     ),
     PaperTable(
-        "published-rows", "Others' papers", "Every preset: the numbers that methods were published with", _published()
+        "published-rows", "Others' papers", "Every preset: the numbers that methods were published with", published()
     ),
-    PaperTable("smaller-budgets", "Others' papers", "What was published with more epochs than fit here", _smaller()),
+    PaperTable("smaller-budgets", "Others' papers", "What was published with more epochs than fit here", smaller()),
     PaperTable(
         "every-method",
         "Table 1, Split-MNIST",
         "Every method with one net (mlp) and one budget (3 epochs, batch 64); the paper quotes other nets and budgets",
-        _every_method(),
+        every_method(),
     ),
 )
 
