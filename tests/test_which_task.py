@@ -113,18 +113,22 @@ def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
         drain(distilled(zoo, tmp_path / "small"))
 
 
-def test_a_finished_run_is_judged_once_and_its_page_tells_both(tmp_path, capsys):
+def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
     words = ["split-digits", "--backbone", "mlp-100", "--epochs", "2", "--first-tasks", "2", "--adoption"]
     main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
     main(["judge", str(tmp_path / "run")])
     out = capsys.readouterr().out
     assert "not told, by distance" in out
+    assert "voting by product" in out
     record = load_json(tmp_path / "run" / "judged.json")
     assert record["zoo"]["accuracy"] == pytest.approx(Results.load(tmp_path / "run").summary()["average_accuracy"])
     assert 0 < record["unknown task"]["distance"]["accuracy"] <= record["unknown task"]["distance"]["task_accuracy"]
     assert record["distilled"]["weights"] < record["zoo"]["weights"]
+    assert record["voting"]["mean"] == record["members"]["zoo"] == pytest.approx(record["zoo"]["accuracy"])
     before = contents(tmp_path)
     main(["judge", str(tmp_path / "run")])
     assert contents(tmp_path) == before
     main(["paper", "--runs", str(tmp_path), "--beyond", str(tmp_path / "page.md")])
-    assert "class-incremental accuracy" in (tmp_path / "page.md").read_text(encoding="utf-8")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "class-incremental accuracy" in page
+    assert "Voting otherwise" in page

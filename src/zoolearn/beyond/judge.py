@@ -1,4 +1,4 @@
-"""A finished run of Model Zoo judged in two more ways: without being told the task, and as one distilled net."""
+"""A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -8,6 +8,7 @@ from time import perf_counter
 from zoolearn.answers import probabilities
 from zoolearn.benchmarks import benchmark
 from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
@@ -27,10 +28,11 @@ def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> 
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
         before = load_json(folder.path / FILE)
-        if before["distilled"]["epochs"] == epochs:
+        if before["distilled"]["epochs"] == epochs and "voting" in before:
             return before
     zoo, tasks = _restored(folder, data)
     answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
+    heard = hear(zoo, tasks)
     record = {
         "run": Results.load(folder.path).settings,
         "benchmark": folder.header()["benchmark"],
@@ -42,6 +44,8 @@ def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> 
             "weights": zoo.weights,
             "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
         },
+        "voting": by_rule(heard),
+        "members": asdict(alone(heard, mirror=zoo.mirror)),
         "distilled": _distilled(zoo, epochs, tasks),
     }
     save_json(folder.path / FILE, record, indent=1)
@@ -56,9 +60,7 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     zoo = ModelZoo.from_settings(header["settings"])
     zoo.restore(folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):
-        raise SettingsError(
-            f"{folder.path} stores no rows or is not finished; both ways need stored rows of every task"
-        )
+        raise SettingsError(f"{folder.path} stores no rows or is not finished; stored rows of every task are needed")
     return zoo, tasks
 
 

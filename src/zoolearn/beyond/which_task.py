@@ -4,7 +4,6 @@ The paper tells a learner the task of every input. Here each known task is given
 stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.answers import feature_rows
+from zoolearn.beyond.sharpness import sharpest
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Task
@@ -114,7 +114,7 @@ class WhichTask:
         self.evidence = self.find(self.zoo, [first for first, _ in halves])
         rows = torch.cat([second.train.x for _, second in halves])
         owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
-        self.sharpness = sharpest(self.evidence(rows), owners)
+        self.sharpness = sharpest([self.evidence(rows)], [owners])
 
     def chances(self, x: Tensor) -> Tensor:
         """The chance of every task, one row an input."""
@@ -124,24 +124,6 @@ class WhichTask:
         """The likeliest task of each input, None where its chance is below `sure`."""
         chance, place = self.chances(x).max(dim=1)
         return [self.tasks[p] if c >= sure else None for c, p in zip(chance.tolist(), place.tolist(), strict=True)]
-
-
-def sharpest(evidence: Tensor, owners: Tensor) -> float:
-    """The factor by which evidence gives the owners of rows the highest likelihood.
-
-    One row more than there are, which any task is as likely to own, keeps few rows that are all right from being certain.
-
-    >>> round(sharpest(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1, 1])), 1)
-    0.5
-    """
-    low, high = 1e-6, 1e3
-    doubt = 1.0 / (len(evidence) + 1)
-    named = (1 - doubt) * evidence.gather(1, owners[:, None])[:, 0].mean() + doubt * evidence.mean()
-    for _ in range(40):  # the slope of the likelihood falls with the factor, so halving the range finds its zero
-        middle = math.sqrt(low * high)
-        slope = named - (torch.softmax(middle * evidence, dim=1) * evidence).sum(dim=1).mean()
-        low, high = (middle, high) if slope > 0 else (low, middle)
-    return math.sqrt(low * high)
 
 
 def _halves(task: Task) -> tuple[Task, Task]:

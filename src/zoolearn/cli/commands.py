@@ -26,7 +26,7 @@ COMMANDS: dict[str, Command] = {
         "study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"
     ),
     "paper": Command("paper", "paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
-    "judge": Command("judge", "judge RUN...", "zoos that are not told the task, or distilled into one net"),
+    "judge": Command("judge", "judge RUN...", "zoos not told the task, voting otherwise, or distilled"),
     "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
     "new": Command("new", "new FOLDER", "an empty zoo for your own tasks; settings chosen once"),
     "learn": Command("learn", "learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables"),

@@ -1,4 +1,4 @@
-"""`zoo judge RUN...`: finished zoos without being told the task, and as one distilled net."""
+"""`zoo judge RUN...`: finished zoos that are not told the task, vote in other ways, or are distilled into one net."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from zoolearn.beyond.judge import judged
 from zoolearn.cli.flags import optional, parse
 from zoolearn.errors import SettingsError
 
-IDEA = """Judge finished runs of model-zoo in two more ways, and write judged.json into their folders.
+IDEA = """Judge finished runs of model-zoo in more ways, and write judged.json into their folders.
 
-Without being told the task of an input, the zoo finds it out by its members' evidence; and one net is distilled from all."""
+Not told the task of an input, the zoo finds it out by its members' evidence. Its members vote in other ways, and each
+alone, which says what the others are good for. And one net is distilled from all."""
 
 
 @dataclass
@@ -42,4 +43,9 @@ def main(arguments: Sequence[str]) -> None:
         table.add_row("distilled, told the task", f"{record['distilled']['accuracy']:.2%}")
         for name, found in record["unknown task"].items():
             table.add_row(f"not told, by {name}", *(f"{value:.2%}" for value in found.values()))
+        for rule, value in record["voting"].items():
+            table.add_row(f"voting by {rule}", f"{value:.2%}")
+        for which in ("newest", "best", "average"):
+            table.add_row(f"{which} member alone", f"{record['members'][which]:.2%}")
         console.print(table)
+        console.print(f"two members differ on {record['members']['disagreement']:.2%} of the rows")

@@ -24,6 +24,7 @@ BUDGET = (
     "replay",
 )  # what makes two runs cost alike; the rest of the settings are tricks
 CLASSES = 5
+ALONE = ("zoo", "newest", "best", "average", "disagreement")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
     ]
     for (benchmark, budget), groups in sections.items():
         parts += _section(benchmark, budget, groups)
-    parts += _unknown(records) if records else []
+    parts += _judged(records) if records else []
     return "\n".join(parts)
 
 
@@ -157,31 +158,47 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _unknown(records: Sequence[Mapping[str, Json]]) -> list[str]:
-    """Runs that were not told the task, and nets distilled from them."""
-    lines, nets = [], []
+def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
+    """Runs that were not told the task, voted in other ways, and nets distilled from them."""
+    unknown, nets, votes, members = [], [], [], []
     for record in records:
-        whole, small = record["zoo"], record["distilled"]
+        whole, small, alone = record["zoo"], record["distilled"], record["members"]
         run = Results(method="model-zoo", benchmark=record["benchmark"], tasks=[], settings=record["run"])
         name = f"{record['benchmark']}, {_words(changes(run)) or 'defaults'}, seed {record['run']['seed']}"
         for evidence, found in record["unknown task"].items():
-            lines.append(
-                (name, evidence, f"{100 * whole['accuracy']:.2f}", *(f"{100 * v:.2f}" for v in found.values()))
-            )
+            unknown.append((name, evidence, *map(_percent, (whole["accuracy"], *found.values()))))
         for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
-            nets.append((name, what, f"{100 * net['accuracy']:.2f}", human(net["weights"]), f"{net['ms']:.2f}"))
-    header = ("run", "evidence", "told the task", "not told", "task found", "answered", "right if answered")
+            nets.append((name, what, _percent(net["accuracy"]), human(net["weights"]), f"{net['ms']:.2f}"))
+        votes += [(name, rule, _percent(value)) for rule, value in record["voting"].items()]
+        members.append((name, *(_percent(alone[part]) for part in ALONE)))
+    found = ("told the task", "not told", "task found", "answered", "right if answered")
     return [
         "## When nobody says the task, and one net for all",
         "",
         "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
         "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
         "",
-        markdown(Table(header, tuple(lines), labels=2)),
+        markdown(Table(("run", "evidence", *found), tuple(unknown), labels=2)),
         "",
         markdown(Table(("run", "answered by", "accuracy", "weights", "ms per row"), tuple(nets), labels=2)),
         "",
+        "## Voting otherwise, and each member alone",
+        "",
+        "`zoo judge RUN`: the same members and test rows, other ways to make one answer of theirs. *Product* is the geometric",
+        "mean of probabilities, *all alike* leaves the weights of votes out, *tempered* softens each member's answers by the",
+        "temperature that held-out rows like best (where heads are trained, not fitted). *Newest* is the last member that",
+        "speaks for a task, alone: where the zoo is not above it, the others add nothing. *Differ* is the share of rows on",
+        "which two members name different classes.",
+        "",
+        markdown(Table(("run", "voting by", "accuracy"), tuple(votes), labels=2)),
+        "",
+        markdown(Table(("run", "zoo", "newest", "best", "average", "differ"), tuple(members), labels=1)),
+        "",
     ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
 
 
 def _line(group: Group, base: Group | None) -> tuple[str, ...]:

@@ -1,0 +1,148 @@
+"""How else the members of a finished zoo could vote, and what each of them is worth alone.
+
+Nothing is trained: the same members answer the same test rows, and only the way in which their answers become one differs.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import torch
+from torch import Tensor
+
+from zoolearn.answers import joined, votes
+from zoolearn.beyond.sharpness import sharpest
+from zoolearn.learner import accuracy
+from zoolearn.methods.members import Member
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.task import Task
+
+Rule = Callable[[Tensor, Tensor], Tensor]  # log-probabilities (member, row, class) and weights of members to answers
+
+
+def mean(logs: Tensor, weights: Tensor) -> Tensor:
+    """The weighted average of probabilities, the paper's.
+
+    >>> mean(torch.tensor([[[0.5, 0.5]], [[0.9, 0.1]]]).log(), torch.ones(2)).tolist()
+    [[0.699999988079071, 0.30000001192092896]]
+    """
+    return torch.einsum("m,mrc->rc", weights / weights.sum(), logs.exp())
+
+
+def product(logs: Tensor, weights: Tensor) -> Tensor:
+    """The weighted geometric mean of probabilities: one member that is sure that it is not so can veto a class.
+
+    >>> product(torch.tensor([[[0.5, 0.5]], [[0.9, 0.1]]]).log(), torch.ones(2)).tolist()
+    [[0.75, 0.25]]
+    """
+    return torch.softmax(torch.einsum("m,mrc->rc", weights / weights.sum(), logs), dim=1)
+
+
+RULES: dict[str, Rule] = {"mean": mean, "product": product}
+
+
+@dataclass(frozen=True)
+class Alone:
+    """What the members that speak for a task are worth one by one, averaged over the tasks.
+
+    `disagreement` is the share of test rows on which two members name different classes, averaged over pairs.
+    """
+
+    zoo: float
+    newest: float  # of the members that speak for the task
+    best: float
+    average: float
+    disagreement: float
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the members that speak for a task say of its test rows: probabilities (member, row, class) and weights."""
+
+    task: Task
+    plain: Tensor
+    mirrored: Tensor | None  # the mean of those for a picture and for its mirror image
+    weights: Tensor
+    sharpness: Tensor | None  # by which each member's answers would suit its held-out rows best
+
+
+def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> list[Heard]:
+    """Asks every member once about the test rows of the tasks it speaks for."""
+    softens = zoo.held_out and zoo.fit_heads in ("no", "before")  # fitted heads are softened as they are fitted
+    sharpness = torch.tensor([_sharpness(zoo, member) for member in zoo.members]) if softens else None
+    heard = []
+    for task in tasks:
+        speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]
+        members = [zoo.members[place] for place in speakers]
+        plain = _asked(zoo, members, task.name, task.test.x)
+        flips = len(task.shape) == 3
+        mirrored = (plain + _asked(zoo, members, task.name, task.test.x.flip(-1))) / 2 if flips else None
+        weights = torch.tensor([member.share[task.name] for member in members])
+        heard.append(Heard(task, plain, mirrored, weights, sharpness[speakers] if sharpness is not None else None))
+    return heard
+
+
+def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
+    """The mean test accuracy of a zoo under each way to vote.
+
+    Members vote with a picture alone or with its mirror image too; as they are, or each with its answers softened by the
+    one temperature that its held-out rows like best; with the weights that the zoo gave them, or all alike.
+    """
+    totals: dict[str, float] = {}
+    for of_task in heard:
+        alike = torch.ones_like(of_task.weights)
+        for mirroring, answers in (("", of_task.plain), (", mirrored", of_task.mirrored)):
+            if answers is None:
+                continue
+            forms = {"": _logs(answers)}
+            if of_task.sharpness is not None:
+                forms["tempered "] = torch.log_softmax(forms[""] * of_task.sharpness[:, None, None], dim=2)
+            for (form, logs), (rule, vote), (weighing, weights) in itertools.product(
+                forms.items(), RULES.items(), (("", of_task.weights), (", all alike", alike))
+            ):
+                name = f"{form}{rule}{weighing}{mirroring}"
+                right = accuracy(vote(logs, weights), of_task.task.test.y)
+                totals[name] = totals.get(name, 0.0) + right / len(heard)
+    return totals
+
+
+def alone(heard: Sequence[Heard], *, mirror: bool) -> Alone:
+    """What the members of a zoo are worth one by one, and how far they differ."""
+    rows = []
+    for of_task in heard:
+        answers = of_task.mirrored if mirror and of_task.mirrored is not None else of_task.plain
+        labels = of_task.task.test.y
+        each = [accuracy(said, labels) for said in answers]
+        together = accuracy(mean(_logs(answers), of_task.weights), labels)
+        rows.append((together, each[-1], max(each), fmean(each), _differing(answers.argmax(dim=2))))
+    return Alone(*map(fmean, zip(*rows, strict=True)))
+
+
+def _differing(named: Tensor) -> float:
+    """The share of rows on which two members differ, over all pairs; 0 for one member."""
+    members = len(named)
+    if members < 2:
+        return 0.0
+    return float((named[:, None] != named[None]).float().mean(dim=2).sum()) / (members * (members - 1))
+
+
+def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor) -> Tensor:
+    pieces = votes([member.net for member in members], x, task, zoo.recipe)
+    return torch.stack([joined(said) for said in zip(*pieces, strict=True)])
+
+
+def _logs(answers: Tensor) -> Tensor:
+    return answers.clamp_min(torch.finfo(torch.float32).tiny).log()
+
+
+def _sharpness(zoo: ModelZoo, member: Member) -> float:
+    """The inverse of the temperature that suits a member, by held-out rows of the past tasks that it was trained on."""
+    said, labels = [], []
+    for name in [name for name in member.share if name not in member.adopted][1:]:  # the first was new: seen in full
+        judges = zoo.judges(zoo.kept[name])
+        if judges is not None:
+            rows = zoo.kept[name].train.select(judges.nonzero()[:, 0])
+            said.append(_logs(_asked(zoo, [member], name, rows.x)[0]))
+            labels.append(rows.y)
+    return sharpest(said, labels) if said else 1.0

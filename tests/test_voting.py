@@ -1,0 +1,88 @@
+"""Other ways to make one answer of the members' votes, and what each member is worth alone."""
+
+import pytest
+import torch
+
+from toys import benchmark, learner_of, pictures
+from zoolearn.beyond.sharpness import sharpest
+from zoolearn.beyond.voting import RULES, Heard, alone, by_rule, hear
+from zoolearn.learner import accuracy
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.recipe import Recipe
+
+TOYS = benchmark(3, per_class=16)
+LEARNING = Recipe(epochs=4, batch_size=8, lr=0.05, device="cpu", augment="no")
+
+
+def zoo_of(tasks=TOYS, **settings):
+    zoo = learner_of(ModelZoo, LEARNING, **{"tasks_per_episode": 2, **settings})
+    for task in tasks:
+        zoo.learn(task)
+    return zoo
+
+
+def of_two(first, second, labels, weights=(1.0, 1.0)):
+    """What two members say of the same rows."""
+    task = TOYS[0]
+    task = type(task)(
+        task.name, task.train, type(task.test)(task.test.x[: len(labels)], torch.tensor(labels)), ("a", "b")
+    )
+    return Heard(task, torch.tensor([first, second]), None, torch.tensor(weights), None)
+
+
+def test_the_mean_is_what_the_zoo_answers():
+    zoo = zoo_of(adoption=True, trust=2.0)
+    wanted = sum(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y) for task in TOYS) / len(TOYS)
+    heard = hear(zoo, TOYS.tasks)
+    assert by_rule(heard)["mean"] == alone(heard, mirror=False).zoo == pytest.approx(wanted)
+
+
+def test_pictures_are_also_asked_mirrored():
+    task = pictures("stripes")
+    zoo = zoo_of([task], mirror=True)
+    said = by_rule(hear(zoo, [task]))
+    assert said["mean, mirrored"] == pytest.approx(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y))
+    assert "mean" in said
+
+
+def test_one_sure_member_can_veto_in_a_product_and_not_in_a_mean():
+    heard = of_two([[0.999, 0.001]], [[0.01, 0.99]], [0])
+    sure = of_two([[0.4, 0.6]], [[0.9999, 0.0001]], [0])
+    assert by_rule([heard])["product"] == 1.0
+    assert [by_rule([sure])[rule] for rule in RULES] == [1.0, 1.0]
+    veto = of_two([[0.6, 0.4]], [[0.0001, 0.9999]], [1])
+    assert by_rule([veto])["product"] == 1.0
+
+
+def test_weights_count_unless_all_are_alike():
+    heard = of_two([[0.8, 0.2]], [[0.3, 0.7]], [1], weights=(0.1, 1.0))
+    assert by_rule([heard])["mean"] == 1.0
+    assert by_rule([heard])["mean, all alike"] == 0.0
+
+
+def test_each_member_alone_and_how_far_they_differ():
+    heard = of_two([[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.4, 0.6]], [0, 1])
+    found = alone([heard], mirror=False)
+    assert (found.newest, found.best, found.average, found.disagreement) == (1.0, 1.0, 0.75, 0.5)
+
+
+def test_a_temperature_is_fitted_to_rows_that_were_held_out_and_only_where_heads_are_trained():
+    heard = hear(zoo_of(held_out=0.3), TOYS.tasks)
+    assert "tempered mean" in by_rule(heard)
+    assert float(heard[0].sharpness[0]) == 1.0, "the first member has no past tasks to be judged by"
+    for settings in ({}, {"held_out": 0.3, "fit_heads": "after"}):
+        assert not any("tempered" in rule for rule in by_rule(hear(zoo_of(**settings), TOYS.tasks)))
+
+
+def test_the_sharpness_found_is_the_one_of_highest_likelihood():
+    rng = torch.Generator().manual_seed(0)
+    logits = [torch.randn(400, classes, generator=rng) for classes in (3, 5)]
+    labels = [torch.multinomial(torch.softmax(2.5 * block, dim=1), 1, generator=rng)[:, 0] for block in logits]
+
+    def likelihood(factor):
+        pairs = zip(logits, labels, strict=True)
+        return sum(float(torch.log_softmax(factor * b, dim=1).gather(1, y[:, None]).sum()) for b, y in pairs)
+
+    found = sharpest(logits, labels)
+    assert found == pytest.approx(2.5, rel=0.15)
+    assert likelihood(found) > max(likelihood(found * 0.9), likelihood(found * 1.1))
