@@ -66,6 +66,34 @@ class TestRoutes:
         members = client.get("/members").json["members"]
         assert [member["speaks_for"] for member in members] == [dict(member.share) for member in zoo.members]
 
+    def test_the_task_of_a_row_is_found_out_or_null(self, client, folder):
+        rows = np.concatenate([X[:4].numpy(), TASKS[1].test.x[:3].numpy(), np.zeros((1, 1, 8, 8), np.uint8)])
+        for words, sure in (("", 0.5), ("?sure=0", 0.0), ("?sure=0.99", 0.99)):
+            expected = zoolearn.open(folder).recognise(rows, sure)
+            said = client.post(f"/recognise{words}", rows.tobytes(), "application/octet-stream")
+            assert said.status == 200, said.body
+            found = said.json["recognitions"]
+            assert [(row["task"], row["label"]) for row in found] == [(row.task, row.label) for row in expected]
+            assert [row["probability"] is None for row in found] == [row.task is None for row in expected]
+            assert found[0]["chances"] == pytest.approx(expected[0].chances)
+
+    @pytest.mark.parametrize("words", ["?sure=2", "?sure=nan", "?sure=much", "?surely=1", "?sure=0.5&votes=true"])
+    def test_how_sure_is_a_number_from_0_to_1(self, client, words):
+        said = client.post(f"/recognise{words}", X[:1].numpy().tobytes(), "application/octet-stream")
+        assert said.status == 422
+        assert "a number from 0 to 1" in said.json["detail"]
+
+    def test_a_zoo_that_stores_no_rows_or_knows_no_task_says_so(self, tmp_path):
+        zoolearn.new(tmp_path / "empty")
+        for path, word in (
+            (small_zoo(tmp_path / "bare", TASKS[:1], replay=0.0).path, "no rows"),
+            (tmp_path / "empty", "no task"),
+        ):
+            with serving(path) as client:
+                said = client.post("/recognise", X[:1].numpy().tobytes(), "application/octet-stream")
+                assert said.status == 422
+                assert word in said.json["detail"]
+
     def test_answers_are_those_of_the_zoo_in_every_form(self, client, folder):
         expected = zoolearn.open(folder).predict_proba(X[:4], "stripes").numpy()
         place = "/tasks/stripes/predict"

@@ -65,6 +65,20 @@ def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
         tab.close()
 
 
+def test_the_task_can_be_found_out_by_the_zoo_itself(browser, folder) -> None:
+    row = TASKS[0].test.x[:1]
+    found = zoolearn.open(folder).recognise(row)[0]
+    with serving(folder) as client:
+        tab, complaints = opened(browser, client)
+        tab.select_option("#task", "")
+        tab.set_input_files("#file", {"name": "stripe.png", "mimeType": "image/png", "buffer": png(row[0])})
+        tab.wait_for_selector(".verdict")
+        assert tab.locator(".verdict").text_content() == (found.label or "not sure")
+        assert set(tab.locator(".answer dt").all_text_contents()) == {task.name for task in TASKS[:2]}
+        assert complaints == []
+        tab.close()
+
+
 def test_it_works_with_the_keyboard_alone(browser, folder) -> None:
     with serving(folder) as client:
         tab, _ = opened(browser, client)
@@ -129,6 +143,7 @@ def test_the_documentation_shows_every_route(browser, folder) -> None:
             "/tasks",
             "/tasks/{name}",
             "/tasks/{name}/predict",
+            "/recognise",
             "/members",
             "/healthz",
             "/metrics",

@@ -1,7 +1,8 @@
 """Which task does an input belong to, when nobody says? The members' own evidence decides, or says that it is not sure.
 
 The paper tells a learner the task of every input. Here each known task is given evidence; a factor that is fitted to
-stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough.
+stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough, and
+where the input is not stranger to every task than nearly all stored rows are to their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Task
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
+STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
 
 Evidence = Callable[[Tensor], Tensor]  # inputs to one number for each task, higher where the task is likelier
 FindEvidence = Callable[[ModelZoo, Sequence[Task]], Evidence]
@@ -84,6 +86,14 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}
 
 
+@dataclass(frozen=True)
+class Look:
+    """The chance of every task, one row an input, and whether it is enough to name the likeliest."""
+
+    chances: Tensor
+    certain: Tensor
+
+
 @dataclass
 class WhichTask:
     """Tells the task of inputs by the evidence of a zoo and rows of every task that it stores.
@@ -104,6 +114,7 @@ class WhichTask:
     tasks: tuple[str, ...] = field(init=False)
     evidence: Evidence = field(init=False)
     sharpness: float = field(init=False)
+    least: float = field(init=False)  # evidence below which an input is like no task
 
     def __post_init__(self) -> None:
         stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
@@ -114,16 +125,22 @@ class WhichTask:
         self.evidence = self.find(self.zoo, [first for first, _ in halves])
         rows = torch.cat([second.train.x for _, second in halves])
         owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
-        self.sharpness = sharpest([self.evidence(rows)], [owners])
+        evidence = self.evidence(rows)
+        self.sharpness = sharpest([evidence], [owners])
+        self.least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
 
-    def chances(self, x: Tensor) -> Tensor:
-        """The chance of every task, one row an input."""
-        return torch.softmax(self.sharpness * self.evidence(x), dim=1)
+    def look(self, x: Tensor, sure: float = 0.0) -> Look:
+        """What the evidence tells of inputs."""
+        evidence = self.evidence(x)
+        chances = torch.softmax(self.sharpness * evidence, dim=1)
+        known = evidence.max(dim=1).values.double() >= self.least
+        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
-        """The likeliest task of each input, None where its chance is below `sure`."""
-        chance, place = self.chances(x).max(dim=1)
-        return [self.tasks[p] if c >= sure else None for c, p in zip(chance.tolist(), place.tolist(), strict=True)]
+        """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""
+        look = self.look(x, sure)
+        named = zip(look.chances.argmax(dim=1).tolist(), look.certain.tolist(), strict=True)
+        return [self.tasks[place] if certain else None for place, certain in named]
 
 
 def _halves(task: Task) -> tuple[Task, Task]:
@@ -154,10 +171,9 @@ def class_incremental(
     """How the zoo's answers on the test rows of its tasks fare when it must find out the task by itself."""
     rows = right = right_task = answered = right_answered = 0
     for place, task in enumerate(tasks):
-        chance, guessed = which.chances(task.test.x).max(dim=1)
-        found = guessed == place
+        look = which.look(task.test.x, sure)
+        found, certain = look.chances.argmax(dim=1) == place, look.certain
         correct = found & (answers[task.name].argmax(dim=1) == task.test.y)
-        certain = chance >= sure
         rows += len(task.test)
         right, right_task = right + int(correct.sum()), right_task + int(found.sum())
         answered, right_answered = answered + int(certain.sum()), right_answered + int((correct & certain).sum())

@@ -31,6 +31,7 @@ COMMANDS: dict[str, Command] = {
     "new": Command("new", "new FOLDER", "an empty zoo for your own tasks; settings chosen once"),
     "learn": Command("learn", "learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables"),
     "predict": Command("predict", "predict FOLDER NAME INPUT...", "ask a zoo; --votes, --csv, --json, --at EPISODE"),
+    "recognise": Command("recognise", "recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"),
     "show": Command("show", "show FOLDER", "what a zoo knows and holds, with a picture"),
     "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
     "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),

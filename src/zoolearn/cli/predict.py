@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,10 @@ import torch
 import tyro
 from torch import Tensor
 
+from zoolearn.cli.asking import print_answers, printable, refuse_nothing
 from zoolearn.cli.flags import optional, parse
-from zoolearn.errors import DataError, SettingsError
-from zoolearn.inputs import Columns, streamed
+from zoolearn.errors import SettingsError
+from zoolearn.inputs import Columns
 from zoolearn.methods.members import Votes
 from zoolearn.zoo import Zoo
 
@@ -72,35 +74,21 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(PredictOptions, arguments, "zoo predict", IDEA)
     if options.csv and options.json:
         raise SettingsError("both --csv and --json were given; choose one")
-    if not options.inputs:
-        raise SettingsError("there is nothing to predict; give images, folders, arrays or tables")
+    refuse_nothing(options.inputs)
     zoo = Zoo(options.folder)
     zoo.index.answering(options.name, options.at)  # an unknown task is told before anything is read
     printer = _json if options.json else _csv(options.votes) if options.csv else _line
-    broken = 0
-    for item in _answers(zoo, options):
-        if isinstance(item, Answer):
-            printer(item)
-        else:
-            broken += 1
-            print(f"zoo: {item}", file=sys.stderr)
-    if broken and not options.skip_broken:
-        raise DataError(
-            f"{broken} input(s) could not be read, the others were answered; --skip-broken makes this no error"
-        )
+    print_answers(
+        zoo,
+        options.inputs,
+        Columns(options.label, options.ignore),
+        partial(_answers, zoo, options),
+        printer,
+        skip_broken=options.skip_broken,
+    )
 
 
-def _answers(zoo: Zoo, options: PredictOptions) -> Iterator[Answer | str]:
-    """The answers, and a message for every input that cannot be read."""
-    shape = zoo.settings.shape
-    assert shape is not None
-    for names, block in streamed(options.inputs, shape, Columns(options.label, options.ignore)):
-        yield from (f"{row.name}: {row.reason}" for row in block.broken)
-        if len(block.x):
-            yield from _block_answers(zoo, options, names, torch.from_numpy(block.x))
-
-
-def _block_answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
+def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
     votes = zoo.votes(x, options.name, options.at)
     classes = zoo.index.task(options.name).classes
     shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
@@ -125,9 +113,8 @@ def _vote(number: int, weight: float, answer: Tensor, classes: Sequence[str]) ->
 
 
 def _line(answer: Answer) -> None:
-    shown = "".join(letter if letter.isprintable() else "?" for letter in answer.input)
     votes = "".join(f"  [{vote.member}: {vote.label} {vote.probability:.1%}]" for vote in answer.votes)
-    print(f"{answer.probability:6.1%}  {answer.label:<20}  {shown}{votes}")
+    print(f"{answer.probability:6.1%}  {answer.label:<20}  {printable(answer.input)}{votes}")
 
 
 def _json(answer: Answer) -> None:

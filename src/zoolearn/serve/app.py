@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -18,9 +19,10 @@ from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets import Shape
+from zoolearn.serve import messages
 from zoolearn.serve.batching import Batcher
 from zoolearn.serve.counters import Counters
-from zoolearn.serve.following import Answers, Following
+from zoolearn.serve.following import Answers, Following, Recognitions
 from zoolearn.serve.guard import SLASH, Guard
 from zoolearn.serve.limits import Limits, Room, limited
 from zoolearn.serve.messages import (
@@ -36,6 +38,7 @@ from zoolearn.serve.messages import (
     Tasks,
     option,
     refusals,
+    share,
 )
 from zoolearn.serve.page import shell
 from zoolearn.serve.problems import Problem, busy
@@ -45,6 +48,8 @@ from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import refuse_name
 
 log = logging.getLogger("zoolearn.serve")
+Said = TypeVar("Said")
+SURE = 0.5  # chance of a task from which on it is named
 
 FORMS = (
     'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
@@ -62,14 +67,10 @@ class Service:
         self.following = Following(folder, self.model, log.info)
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
-        self.batcher = Batcher[Answers](
-            self.model,
-            self.following.ask,
-            together=limits.together,
-            most_rows=limits.waiting_rows,
-            most_bytes=limits.waiting_bytes,
-            note=self.counters.batches.add,
-        )
+        sizes = {"together": limits.together, "most_rows": limits.waiting_rows, "most_bytes": limits.waiting_bytes}
+        note = self.counters.batches.add
+        self.answers = Batcher[Answers](self.model, self.following.ask, **sizes, note=note)
+        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, **sizes, note=note)
 
     @property
     def index(self) -> Index:
@@ -106,11 +107,22 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
 
-    async def answer(self, task: str, rows: Rows) -> tuple[Answers, int]:
-        """The model's answers, and the place of the first row among them."""
+    @asynccontextmanager
+    async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
+        """The rows of a question whose answers have so many numbers each; their memory counts until they are answered."""
+        limits = self.limits
+        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
+        most = limits.json_bytes if is_json else limits.body_bytes
+        async with limited(request, most, limits.body_seconds, self.room) as bounded:
+            rows = await self.rows(bounded, shape)
+            _refuse_long_answer(len(rows), each, limits.numbers)
+            yield rows
+
+    async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
+        """What the model says, and the place of the first row in it."""
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
-                return await self.batcher.answer(task, rows)
+                return await model.answer(question, rows)
         except TimeoutError as error:
             raise busy("the server did not come to this question in time; send it again later", 5) from error
         except UnknownTask as error:
@@ -127,7 +139,7 @@ class Service:
             "zoo_generation": self.index.generation,
             "zoo_tasks": len(self.index.tasks),
             "zoo_members": len(self.index.members),
-            "zoo_waiting_rows": self.batcher.rows,
+            "zoo_waiting_rows": self.answers.rows + self.recognitions.rows,
             "zoo_stale": self.following.problem is not None,
         }
         if self.training is not None:
@@ -192,14 +204,30 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         index.task(name)
         shape = index.settings.shape
         assert shape is not None
-        limits = service.limits
-        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
-        most = limits.json_bytes if is_json else limits.body_bytes
-        async with limited(request, most, limits.body_seconds, service.room) as bounded:
-            rows = await service.rows(bounded, shape)
-            _refuse_long_answer(index, name, len(rows), limits.numbers, votes=votes)
-            answers, first = await service.answer(name, rows)
+        said = 1 + len(index.speakers(name)) if votes else 1
+        async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
+            answers, first = await service.ask(service.answers, name, rows)
         return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
+
+    @app.post(
+        "/recognise",
+        response_model=messages.Recognitions,
+        responses=refusals(400, 403, 408, 413, 415, 503),
+        openapi_extra={"requestBody": QUESTION, "parameters": [share("sure", SURE)]},
+    )
+    async def recognise(request: Request) -> Response:
+        """The task and the class of each row, null where the chance of the task is below `sure` or the row is strange."""
+        sure = _share(request, "sure", SURE)
+        index = service.index
+        try:
+            service.following.zoo.refuse_unrecognisable(sure)
+        except DataError as error:
+            raise Problem(422, str(error)) from error
+        shape = index.settings.shape
+        assert shape is not None
+        async with service.asked(request, shape, len(index.tasks)) as rows:
+            found, first = await service.ask(service.recognitions, repr(sure), rows)
+        return Response(found.json(first, len(rows)), media_type="application/json")
 
     @app.get("/healthz", responses={421: refusals()[421]})
     async def health() -> Health:
@@ -289,13 +317,24 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
 
 
-def _refuse_long_answer(index: Index, task: str, rows: int, most: int, *, votes: bool) -> None:
-    said = 1 + len(index.speakers(task)) if votes else 1
-    each = said * len(index.tasks[task].classes)
+def _refuse_long_answer(rows: int, each: int, most: int) -> None:
+    """Refuses rows whose answers, of so many numbers each, would be too long."""
     if rows > 1 and rows * each > most:
         raise Problem(
             413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
         )
+
+
+def _share(request: Request, name: str, default: float) -> float:
+    """The one option of a route that takes a number from 0 to 1."""
+    options = request.query_params
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = math.nan
+    if set(options) - {name} or not 0 <= value <= 1:
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give a number from 0 to 1")
+    return value
 
 
 def _flag(request: Request, name: str) -> bool:

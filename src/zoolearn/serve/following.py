@@ -19,6 +19,7 @@ from zoolearn.serve.rows import Rows
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.folder import INDEX
 from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.recognising import Recognised
 
 LOOK_EVERY = 0.5  # seconds
 
@@ -57,6 +58,27 @@ class Answers:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class Recognitions:
+    """What the zoo made of rows whose task was not told."""
+
+    generation: int
+    rows: list[Recognised]
+
+    def json(self, first: int, count: int) -> bytes:
+        """The part of one question."""
+        found = [
+            {
+                "task": row.task,
+                "label": row.label,
+                "probability": row.probability if row.task is not None else None,
+                "chances": row.chances,
+            }
+            for row in self.rows[first : first + count]
+        ]
+        return json.dumps({"generation": self.generation, "recognitions": found}, allow_nan=False).encode()
+
+
 class Following:
     """A zoo that is kept up to date. Only `thread` touches the zoo; its index is immutable and may be read anywhere."""
 
@@ -86,6 +108,12 @@ class Following:
         mean = average(list(votes.values()), [weights[number] for number in votes])
         said = {number: vote.numpy() for number, vote in votes.items()}
         return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
+
+    def recognise(self, sure: str, rows: Rows) -> Recognitions:
+        """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
+        x = torch.from_numpy(rows if rows.flags.writeable else rows.copy())
+        found = self.zoo.recognise(x, float(sure))
+        return Recognitions(self.zoo.generation, found)
 
     async def follow(self) -> None:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""

@@ -142,6 +142,22 @@ class Predictions(Message):
     predictions: list[Prediction]
 
 
+class Recognition(Message):
+    """What the zoo makes of a row whose task was not told: null where it is not sure; and the chance of every task."""
+
+    task: str | None
+    label: str | None
+    probability: float | None
+    chances: dict[str, float]
+
+
+class Recognitions(Message):
+    """A recognition of each row, in their order."""
+
+    generation: int
+    recognitions: list[Recognition]
+
+
 class Accepted(Message):
     """A task that is being learned from now on: its images, counted by class."""
 
@@ -176,6 +192,12 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def option(name: str) -> dict[str, Any]:
     """Something that a request may ask for."""
     return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
+
+
+def share(name: str, default: float) -> dict[str, Any]:
+    """A number from 0 to 1 that a request may give."""
+    schema = {"type": "number", "minimum": 0, "maximum": 1, "default": default}
+    return {"name": name, "in": "query", "required": False, "schema": schema}
 
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from zoolearn.answers import average, joined, votes
-from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.beyond.which_task import WhichTask
+from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
 from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
 from zoolearn.methods.weighing import Weigh, boosted
@@ -24,7 +25,8 @@ from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
 from zoolearn.zoo.intake import Augment, Reading, Step, taken_in, taking_in
 from zoolearn.zoo.learning import Learned, learning, now
-from zoolearn.zoo.recall import member_net, member_votes, stored_task
+from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
+from zoolearn.zoo.recognising import Recognised, recognised
 from zoolearn.zoo.settings import Names, ZooSettings
 
 Data = Path | str | Source
@@ -54,6 +56,7 @@ class Zoo:
         self.names = names
         self.index = self.folder.read()
         self._nets: dict[tuple[str, ...], Net] = {}
+        self._which_task: tuple[int, WhichTask] | None = None  # and the generation it is of
         self.folder.tidy(self.index)
 
     @classmethod
@@ -168,6 +171,46 @@ class Zoo:
         places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]
+
+    def recognise(self, x: Array, sure: float = 0.5) -> list[Recognised]:
+        """The task and the class of inputs whose task nobody has told, by stored rows of every task.
+
+        Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
+        """
+        self.refuse_unrecognisable(sure)
+        inputs = self._inputs(x)
+        while True:
+            generation = self.generation
+            try:
+                found = recognised(self._which(), inputs, sure, self._answer_and_classes)
+            except (StoreError, UnknownTask):
+                if not self.refresh() and generation == self.generation:
+                    raise
+                continue
+            if generation == self.generation:  # else the zoo changed meanwhile, and what was found is of two states
+                return found
+
+    def refuse_unrecognisable(self, sure: float) -> None:
+        """Refuses what `recognise` could not do, before any input is read."""
+        if not 0 <= sure <= 1:
+            raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
+        if not self.tasks:
+            raise DataError("the zoo knows no task yet; teach it one first")
+        bare = [name for name, entry in self.tasks.items() if entry.train is None]
+        if bare:
+            raise DataError(
+                f"no rows of task {bare[0]!r} are stored, and tasks are told apart by stored rows; name the task of the "
+                "inputs (`zoo predict`), or keep some rows (`zoo new --replay`)"
+            )
+
+    def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
+        return self.predict_proba(x, task), self.index.task(task).classes
+
+    def _which(self) -> WhichTask:
+        if self._which_task is None or self._which_task[0] != self.generation:
+            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
+            self._which_task = self.generation, WhichTask(learner)
+        return self._which_task[1]
 
     def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
         """What each member that knows a task says, by the member's number."""

@@ -3,6 +3,7 @@
 let zoo = null; // what GET /tasks says
 let members = [];
 let chosenTask = null;
+const UNKNOWN = ""; // the zoo is to find out the task by itself
 
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
@@ -13,7 +14,7 @@ async function load() {
   const [tasks, nets] = await Promise.all([askJson("/tasks"), askJson("/members")]);
   zoo = tasks;
   members = nets.members;
-  if (!zoo.tasks.some((task) => task.name === chosenTask)) chosenTask = zoo.tasks.at(-1)?.name ?? null;
+  if (chosenTask !== UNKNOWN && !zoo.tasks.some((task) => task.name === chosenTask)) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   document.title = `${zoo.zoo} · zoo`;
   byId("title").textContent = zoo.zoo;
   byId("summary").textContent = [plural(zoo.tasks.length, "task"), plural(members.length, "member"), inputs(), `generation ${zoo.generation}`]
@@ -34,7 +35,10 @@ function inputs() {
 // ---- asking
 
 function showQuestion() {
-  byId("task").replaceChildren(...zoo.tasks.map((task) => make("option", { value: task.name, selected: task.name === chosenTask }, task.name)));
+  const choices = zoo.tasks.map((task) => [task.name, task.name]);
+  if (zoo.tasks.length > 1 && zoo.tasks.every((task) => task.rows_kept)) choices.push([UNKNOWN, "(find it out)"]);
+  else if (chosenTask === UNKNOWN) chosenTask = zoo.tasks.at(-1)?.name ?? null;
+  byId("task").replaceChildren(...choices.map(([value, words]) => make("option", { value, selected: value === chosenTask }, words)));
   byId("task").disabled = zoo.tasks.length === 0;
   byId("drop").hidden = !takesImages() || zoo.tasks.length === 0;
   byId("numbers").hidden = takesImages();
@@ -61,8 +65,11 @@ async function question(options) {
   lastQuestion = options;
   const number = (asked += 1);
   try {
-    const answer = await askJson(`${url(chosenTask)}/predict?votes=true`, { method: "POST", ...options });
-    if (number === asked) showAnswer(answer.predictions[0]);
+    const route = chosenTask === UNKNOWN ? "/recognise" : `${url(chosenTask)}/predict?votes=true`;
+    const answer = await askJson(route, { method: "POST", ...options });
+    if (number !== asked) return;
+    if (answer.recognitions) showRecognition(answer.recognitions[0]);
+    else showAnswer(answer.predictions[0]);
   } catch (error) {
     if (number === asked) byId("answer").replaceChildren(make("p", { class: "wrong" }, error.message));
   }
@@ -83,9 +90,30 @@ function bar(value) {
   return make("span", { class: "track", "aria-hidden": "true" }, filled);
 }
 
+function bars(values, best) {
+  const sorted = Object.entries(values).sort((a, b) => b[1] - a[1]);
+  const shown = sorted.slice(0, 5);
+  return [
+    make("dl", { class: "bars" }, shown.flatMap(([name, value]) => [
+      make("dt", {}, name),
+      make("dd", { class: name === best ? "" : "rest" }, bar(value), make("span", { class: "percent" }, percent(value))),
+    ])),
+    sorted.length > shown.length ? make("p", { class: "soft" }, `and ${sorted.length - shown.length} less probable`) : "",
+  ];
+}
+
+function showRecognition(found) {
+  const sure = found.task !== null;
+  byId("answer").replaceChildren(
+    make("p", { class: "soft" }, sure ? `${found.task}:` : "its task?"),
+    make("p", { class: "verdict" }, sure ? found.label : "not sure"),
+    make("p", { class: "soft" }, sure ? `${percent(found.probability)}, if the task is right` : "No task is likely enough, or it is like nothing that the zoo has seen."),
+    make("h3", {}, "The chance of each task"),
+    ...bars(found.chances, found.task),
+  );
+}
+
 function showAnswer(prediction) {
-  const classes = Object.entries(prediction.probabilities).sort((a, b) => b[1] - a[1]);
-  const shown = classes.slice(0, 5);
   const votes = prediction.votes;
   const agree = votes.filter((vote) => vote.label === prediction.label).length;
   byId("answer").replaceChildren(
@@ -93,11 +121,7 @@ function showAnswer(prediction) {
     make("p", { class: "verdict" }, prediction.label),
     make("p", { class: "soft" }, `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
     make("h3", {}, "The zoo"),
-    make("dl", { class: "bars" }, shown.flatMap(([name, value]) => [
-      make("dt", {}, name),
-      make("dd", { class: name === prediction.label ? "" : "rest" }, bar(value), make("span", { class: "percent" }, percent(value))),
-    ])),
-    classes.length > shown.length ? make("p", { class: "soft" }, `and ${classes.length - shown.length} less probable`) : "",
+    ...bars(prediction.probabilities, prediction.label),
     make("h3", {}, "Each member’s vote"),
     make("dl", { class: "bars" }, votes.flatMap((vote) => [
       make("dt", {}, `member ${vote.member}`, vote.weight === 1 ? "" : make("small", {}, ` weight ${vote.weight.toFixed(2)}`)),

@@ -1,0 +1,41 @@
+"""Answers for inputs whose task nobody has told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.which_task import WhichTask
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a zoo makes of an input: its task and class, both None where it is not sure of the task."""
+
+    task: str | None
+    label: str | None
+    probability: float  # of the class, if the task is the right one
+    chances: dict[str, float]  # of the tasks
+
+    @property
+    def chance(self) -> float:
+        """Of the likeliest task."""
+        return max(self.chances.values())
+
+
+def recognised(
+    which: WhichTask, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
+) -> list[Recognised]:
+    """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""
+    look = which.look(x, sure)
+    likeliest = look.chances.argmax(dim=1)
+    found = [Recognised(None, None, 0.0, dict(zip(which.tasks, row, strict=True))) for row in look.chances.tolist()]
+    for place in sorted(set(likeliest[look.certain].tolist())):
+        rows = ((likeliest == place) & look.certain).nonzero()[:, 0]
+        task = which.tasks[place]
+        answers, classes = ask(x[rows], task)
+        best, labels = torch.max(answers, dim=1)
+        for row, probability, label in zip(rows.tolist(), best.tolist(), labels.tolist(), strict=True):
+            found[row] = Recognised(task, classes[label], probability, found[row].chances)
+    return found
