@@ -1,6 +1,8 @@
 """Adoption and trust: every member speaks for every task, weighed by what it says of rows that it has not seen."""
 
+import json
 import math
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -12,10 +14,12 @@ from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.inherit import last
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.cli import main
-from zoolearn.errors import SettingsError
+from zoolearn.errors import SettingsError, StoreError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.task import Examples
 from zoolearn.train import drain
+from zoolearn.zoo.reader import Reader
+from zoolearn.zoo.settings import ZooSettings
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)
@@ -283,3 +287,13 @@ def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path):
     assert zoolearn.open(tmp_path / "plain").settings.beyond == {}
     with pytest.raises(SystemExit):
         main(["new", str(tmp_path / "other"), "--preset", "beyonds"])
+
+
+def test_zoos_of_earlier_versions_lack_settings_that_came_later_and_open_all_the_same():
+    plain = asdict(ZooSettings.chosen(epochs=3))
+    del plain["beyond"], plain["recipe"]["warm_up"]
+    settings = ZooSettings.read(Reader(json.loads(json.dumps(plain)), "zoo.json"))
+    assert settings.learner().recipe.warm_up == 0.0
+    del plain["recipe"]["lr"]
+    with pytest.raises(StoreError, match="lacks 'lr'"):
+        ZooSettings.read(Reader(plain, "zoo.json"))

@@ -1,5 +1,8 @@
 """Inheritance: whose backbone a member begins with, that it is exactly that, and that folders know who descends from whom."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 import torch
 
@@ -12,7 +15,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net
-from zoolearn.train import drain, fit
+from zoolearn.train import cross_entropy, drain, fit
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)
@@ -47,6 +50,31 @@ def test_a_member_is_what_training_makes_of_its_parents_backbone_and_fresh_heads
     fit(by_hand, [TOYS[1]], TINY, seed=seed_of(zoo, 1))
     assert same(state(by_hand), state(second))
     assert not same(state(first.body), state(second.body))
+
+
+def test_heirs_may_have_a_learning_rate_of_their_own():
+    plain, zoo = (zoo_of(TOYS[:2], tasks_per_episode=1, inherit=last, heir_lr=factor) for factor in (1.0, 0.5))
+    assert same(state(plain.members[0].net), state(zoo.members[0].net)), "the first member inherits from nobody"
+    by_hand = zoo.heir([zoo.members[0].net], [TOYS[1]], seed_of(zoo, 1))
+    fit(by_hand, [TOYS[1]], replace(TINY, lr=TINY.lr / 2), seed=seed_of(zoo, 1))
+    assert same(state(by_hand), state(zoo.members[1].net))
+
+
+def test_a_forgotten_task_is_retrained_without_as_members_are_trained(tmp_path):
+    settings = {"inherit": last, "heir_lr": 0.5, "smoothing": 0.2, "replay": 1.0}
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **settings)
+    zoo.forget(TASKS[0].name)
+    learner = zoo.settings.learner()
+    by_hand = learner.new_net([TASKS[1]], zoo.members[0].seed)
+    smoothed = partial(cross_entropy, smoothing=0.2)
+    fit(by_hand, [TASKS[1]], learner.recipe, seed=zoo.members[0].seed, loss=smoothed)
+    assert same(state(by_hand.freeze()), state(zoo.net(zoo.members[0].number))), "its parent is gone: it is no heir"
+
+
+@pytest.mark.parametrize(("name", "value"), [("heir_lr", 0.0), ("heir_lr", -1.0), ("smoothing", 1.5)])
+def test_impossible_settings_of_training_are_named(name, value):
+    with pytest.raises(SettingsError, match=f"{name} is {value}"):
+        learner_of(ModelZoo, **{name: value})
 
 
 def test_parents_may_be_on_different_devices():

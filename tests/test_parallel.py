@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from toys import TINY, benchmark, net_for, same, state
 from zoolearn import parallel, train
 from zoolearn.nets import Net
 from zoolearn.parallel import Crew
-from zoolearn.train import Checkpoints, drain, fit
+from zoolearn.train import Checkpoints, cross_entropy, drain, fit
 
 TASKS = benchmark(2).tasks
 
@@ -29,10 +30,11 @@ def trained(crew: Crew, precision: Any, **settings: Any) -> Net:
     return net
 
 
-def test_a_crew_of_one_trains_as_a_process_alone(crew: Crew) -> None:
-    alone = net_for(TASKS)
-    fit(alone, TASKS, TINY, seed=0)
-    assert same(state(trained(crew, "float32")), state(alone))
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_a_crew_of_one_trains_as_a_process_alone(crew: Crew, smoothing: float) -> None:
+    alone, loss = net_for(TASKS), partial(cross_entropy, smoothing=smoothing)
+    fit(alone, TASKS, TINY, seed=0, loss=loss)
+    assert same(state(trained(crew, "float32", loss=loss)), state(alone))
 
 
 def test_a_crew_trains_in_bfloat16_where_one_process_would_in_float16(crew: Crew) -> None:

@@ -7,11 +7,13 @@ from itertools import islice
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn import batches
 from zoolearn import recipe as recipes
 from zoolearn.answers import feature_rows, probabilities
+from zoolearn.batches import Batch
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.nets import mlp_100
 from zoolearn.recipe import Recipe
@@ -38,6 +40,7 @@ def recipe(**changes):
         ("lr", 0.0),
         ("lr", math.inf),
         ("lr", math.nan),
+        ("warm_up", 1.5),
         ("momentum", 1.0),
         ("momentum", -0.1),
         ("weight_decay", -1e-5),
@@ -89,6 +92,30 @@ def test_the_learning_rate_falls_along_a_cosine_from_the_first_step():
     assert rates == pytest.approx([0.4, 0.2 + 0.2 * math.sqrt(0.5), 0.2, 0.2 - 0.2 * math.sqrt(0.5)])
     assert Recipe(lr=0.4).lr_at(4, 4) == pytest.approx(0)
     assert Recipe(lr=0.4, schedule="constant").lr_at(3, 4) == 0.4
+
+
+def test_the_learning_rate_can_grow_to_its_height_first():
+    plain, warm = Recipe(lr=1.0), Recipe(lr=1.0, warm_up=0.25)
+    rates = [warm.lr_at(step, 100) / plain.lr_at(step, 100) for step in range(99)]
+    assert rates[:25] == pytest.approx([(step + 1) / 25 for step in range(25)])
+    assert rates[25:] == pytest.approx([1.0] * 74)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_smoothing_spreads_a_share_of_each_label_over_its_own_tasks_classes(count):
+    tasks = [blobs(f"task {place}", classes=2 + place) for place in range(count)]
+    net = net_for(tasks)
+    net.eval()
+    x = torch.cat([task.train.x[:5] for task in tasks])
+    y = torch.cat([task.train.y[:5] for task in tasks])
+    batch = Batch(x, y, torch.arange(count).repeat_interleave(5), tuple(task.name for task in tasks))
+    wanted = [
+        F.cross_entropy(net(task.train.x[:5], task.name), task.train.y[:5], label_smoothing=0.3) for task in tasks
+    ]
+    loss = cross_entropy(net, batch, smoothing=0.3)
+    assert loss.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-5)
+    loss.backward()
+    assert all(bool(part.grad.isfinite().all()) for part in net.parameters() if part.grad is not None)
 
 
 def trained_by_hand(net, batches, tasks, settings, steps):

@@ -26,7 +26,7 @@ from zoolearn.errors import Diverged, WorkerDied
 from zoolearn.nets import Net
 from zoolearn.recipe import Recipe
 from zoolearn.task import Task
-from zoolearn.train import Checkpoints, Progress, cross_entropy, drain, fitting
+from zoolearn.train import Checkpoints, Loss, Progress, cross_entropy, drain, fitting
 
 LONGEST_SILENCE = timedelta(hours=2)  # between two trainings, while the leader evaluates
 
@@ -40,6 +40,7 @@ class Training:
     recipe: Recipe
     seed: int
     balanced: bool
+    loss: Loss
     checkpoint: bytes | None
 
 
@@ -58,13 +59,15 @@ class Crew:
         *,
         seed: int,
         balanced: bool = False,
+        loss: Loss = cross_entropy,
         checkpoints: Checkpoints | None = None,
     ) -> Generator[Progress, None, float]:
-        """`fitting` of the leader, with all others."""
+        """`fitting` of the leader, with all others; the loss is a mean over rows."""
         before = checkpoints.path(seed) if checkpoints is not None else None
         checkpoint = before.read_bytes() if before is not None and before.exists() else None
-        self._exchange(Training(net, tasks, recipe, seed, balanced, checkpoint))
-        return (yield from self._fitting(net, tasks, recipe, seed, balanced, checkpoints))
+        work = Training(net, tasks, recipe, seed, balanced, loss, checkpoint)
+        self._exchange(work)
+        return (yield from self._fitting(work, checkpoints))
 
     def follow(self) -> None:
         """The life of the others: they train what the leader trains, until it is gone."""
@@ -74,21 +77,14 @@ class Crew:
                 checkpoints = Checkpoints(Path(folder), every=work.recipe.epochs + 1)  # to read one, never to write
                 if work.checkpoint is not None:
                     checkpoints.path(work.seed).write_bytes(work.checkpoint)
-                drain(self._fitting(work.net, work.tasks, work.recipe, work.seed, work.balanced, checkpoints))
+                drain(self._fitting(work, checkpoints))
 
-    def _fitting(
-        self,
-        net: Net,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        seed: int,
-        balanced: bool,
-        checkpoints: Checkpoints | None,
-    ) -> Generator[Progress, None, float]:
+    def _fitting(self, work: Training, checkpoints: Checkpoints | None) -> Generator[Progress, None, float]:
+        recipe = work.recipe
         if recipe.autocast_dtype is torch.float16:
             recipe = replace(recipe, precision="bfloat16")
-        movable = net.trainable([task.name for task in tasks])
-        with _dropout_of_whole_batches(net) as place:
+        movable = work.net.trainable([task.name for task in work.tasks])
+        with _dropout_of_whole_batches(work.net) as place:
 
             def loss(net: Net, batch: Batch) -> Tensor:
                 place.first, place.rows = first, rows = self.part(len(batch.y))
@@ -96,7 +92,7 @@ class Crew:
                 mine = slice(first, first + rows)
                 part = replace(batch, x=batch.x[mine], y=batch.y[mine], rows=batch.rows[mine])
                 share = 1 / self.size if rows == len(batch.y) else rows / len(batch.y)
-                value = cross_entropy(net, part) * share
+                value = work.loss(net, part) * share
                 return value + (self._sum(value.detach().clone()) - value.detach())
 
             def adjust(_: Net, __: Batch) -> None:
@@ -104,13 +100,13 @@ class Crew:
 
             return (
                 yield from fitting(
-                    net,
-                    tasks,
+                    work.net,
+                    work.tasks,
                     recipe,
-                    seed=seed,
+                    seed=work.seed,
                     loss=loss,
                     adjust=adjust,
-                    balanced=balanced,
+                    balanced=work.balanced,
                     checkpoints=checkpoints,
                 )
             )

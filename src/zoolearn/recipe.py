@@ -25,6 +25,10 @@ class Recipe:
     schedule: Literal["cosine", "constant"] = field(
         default="cosine", metadata={"help": "cosine: annealed at every step, to 0 at the end"}
     )
+    warm_up: float = field(
+        default=0.0,
+        metadata={"help": "share of the steps in which the learning rate grows to its height", "later": True},
+    )
     momentum: float = field(default=0.9, metadata={"help": "SGD momentum; 0 is plain SGD"})
     nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
     weight_decay: float = field(default=1e-5, metadata={"help": "pull of all weights towards 0"})
@@ -44,6 +48,7 @@ class Recipe:
         _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
+        _require("warm_up", self.warm_up, 0 <= self.warm_up <= 1, "from 0 to 1")
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
@@ -75,10 +80,15 @@ class Recipe:
         return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
 
     def lr_at(self, step: int, steps: int) -> float:
-        """The learning rate of a step (from 0) of `steps` in all."""
+        """The learning rate of a step (from 0) of `steps` in all.
+
+        >>> [round(Recipe(lr=1.0, schedule="constant", warm_up=0.5).lr_at(step, 8), 2) for step in range(6)]
+        [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+        """
+        height = self.lr * min(1.0, (step + 1) / (self.warm_up * steps)) if self.warm_up else self.lr
         if self.schedule == "constant":
-            return self.lr
-        return self.lr * 0.5 * (1 + math.cos(math.pi * step / steps))
+            return height
+        return height * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
 @cache

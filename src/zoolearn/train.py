@@ -42,12 +42,23 @@ Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 
 
-def cross_entropy(net: Net, batch: Batch) -> Tensor:
-    """Mean over rows of the negative log-likelihood of each row's label under its own task's head."""
+def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Mean over rows of the negative log-likelihood of each row's label under its own task's head.
+
+    With `smoothing`, this share of a label is spread evenly over all classes of its task.
+    """
     if len(batch.tasks) == 1:
-        return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y)
+        return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, label_smoothing=smoothing)
     logits, first = net.mixed(batch.x, batch.tasks, batch.rows)
-    return F.cross_entropy(logits, batch.y + first)
+    missed = F.cross_entropy(logits, batch.y + first)
+    return missed if not smoothing else (1 - smoothing) * missed + smoothing * _spread(logits)
+
+
+def _spread(logits: Tensor) -> Tensor:
+    """Mean over rows of the negative log-likelihood, averaged over the classes that are not closed to a row."""
+    is_open = logits.isfinite()
+    logs = F.log_softmax(logits, dim=1).where(is_open, 0.0)
+    return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
 
 
 @dataclass(frozen=True)

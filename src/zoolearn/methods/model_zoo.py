@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from zoolearn.methods.weighing import WEIGH, Weigh, boosted
 from zoolearn.nets import Backbone, Net
 from zoolearn.seeds import derive
 from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.train import Progress, cross_entropy, fitting
 
 PROBED = 500  # training rows of a new task that members are probed on
 
@@ -68,6 +69,13 @@ class ModelZoo(Learner):
     )
     shrink: float = field(default=1.0, metadata={"help": "inherited weights are multiplied by this", "later": True})
     perturb: float = field(default=0.0, metadata={"help": "how much of random weights is added", "later": True})
+    heir_lr: float = field(
+        default=1.0,
+        metadata={"help": "learning rate of members that inherit, as a multiple of the recipe's", "later": True},
+    )
+    smoothing: float = field(
+        default=0.0, metadata={"help": "share of a label that is spread over all classes in training", "later": True}
+    )
     fit_heads: Literal["no", "before", "after", "both"] = field(
         default="no",
         metadata={
@@ -98,6 +106,9 @@ class ModelZoo(Learner):
             raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
         check_share("replay", self.replay)
         check_share("held_out", self.held_out)
+        check_share("smoothing", self.smoothing)
+        if not 0 < self.heir_lr < np.inf:
+            raise SettingsError(f"heir_lr is {self.heir_lr}; it multiplies the learning rate, so give more than 0")
         if not 0 <= self.trust < np.inf:
             raise SettingsError(f"trust is {self.trust}; give 0 (all votes alike) or more")
 
@@ -119,14 +130,26 @@ class ModelZoo(Learner):
         parents = self.inherit(len(self.members), lambda place: self.probe(place, tasks[0]))
         seen = [tasks[0], *(self.without_judges(task) for task in tasks[1:])]
         net = self.heir([self.members[place].net for place in parents], seen, seed)
-        train = fitting if self.crew is None else self.crew.fitting
-        loss = yield from train(
-            net, seen, self.recipe, seed=seed, balanced=self.replay < 1, checkpoints=self.checkpoints
-        )
+        loss = yield from self.training(net, seen, seed, heir=bool(parents), balanced=self.replay < 1)
         net.freeze()
         share = {task.name: self.settled(net, task, new=task is tasks[0]) for task in tasks}
         self.members.append(Member(net, share, parents))
         return loss
+
+    def training(
+        self, net: Net, tasks: Sequence[Task], seed: int, *, heir: bool, balanced: bool = False
+    ) -> Generator[Progress, None, float]:
+        """Trains a member on rows of some tasks; one that inherits may have another learning rate."""
+        train = fitting if self.crew is None else self.crew.fitting
+        return train(
+            net,
+            tasks,
+            replace(self.recipe, lr=self.recipe.lr * self.heir_lr) if heir else self.recipe,
+            seed=seed,
+            loss=partial(cross_entropy, smoothing=self.smoothing),
+            balanced=balanced,
+            checkpoints=self.checkpoints,
+        )
 
     def settled(self, net: Net, task: Task, *, new: bool) -> float:
         """Fits the head of a task that a finished net saw in full, if that is wanted; gives the weight of its vote."""

@@ -8,7 +8,7 @@ from zoolearn.beyond.linear_head import set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import Net
-from zoolearn.train import Progress, fitting
+from zoolearn.train import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.learning import checkpoints, measure, now, stored_head, written
@@ -166,7 +166,7 @@ def _retrained(
     seen = [learner.without_judges(kept) for kept in tasks.values()]
     started = perf_counter()
     net = learner.heir(parents, seen, member.seed)
-    loss = yield from fitting(net, seen, learner.recipe, seed=member.seed, checkpoints=learner.checkpoints)
+    loss = yield from learner.training(net, seen, member.seed, heir=bool(parents))
     net.freeze()
     trained = {name: learner.settled(net, kept, new=False) for name, kept in tasks.items()}
     heads = _adopted_again(folder, rest, learner, member, net, task)

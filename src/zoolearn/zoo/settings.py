@@ -175,7 +175,9 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
     hints = get_type_hints(Recipe)
     read: dict[str, Json] = {}
     for setting in fields(Recipe):
-        entry, hint = record[setting.name], hints[setting.name]
+        later = setting.metadata.get("later")
+        entry = record.get(setting.name, setting.default) if later else record[setting.name]
+        hint = hints[setting.name]
         if setting.name == "epochs" and entry.is_null:
             read[setting.name] = None
         else:
