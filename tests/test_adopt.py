@@ -293,7 +293,7 @@ def test_zoos_of_earlier_versions_lack_settings_that_came_later_and_open_all_the
     plain = asdict(ZooSettings.chosen(epochs=3))
     del plain["beyond"], plain["recipe"]["warm_up"]
     settings = ZooSettings.read(Reader(json.loads(json.dumps(plain)), "zoo.json"))
-    assert settings.learner().recipe.warm_up == 0.0
+    assert settings.recipe["warm_up"] == 0.0
     del plain["recipe"]["lr"]
     with pytest.raises(StoreError, match="lacks 'lr'"):
         ZooSettings.read(Reader(plain, "zoo.json"))
