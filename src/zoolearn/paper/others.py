@@ -28,6 +28,7 @@ def smaller() -> tuple[Row, ...]:
     """Methods whose published runs take days on a CPU, with the budget that was given to them instead."""
     hat: dict[str, Json] = {"epochs": 1, "batch_size": 16, "lr": 0.05, "augment": "no"}
     apd = find_preset("apd-2020", "apd", "coarse-cifar100")
+    vcl = find_preset("vcl-2018", "vcl", "split-mnist")
     return (
         Row(
             "hat-alexnet-1-epoch",
@@ -46,6 +47,15 @@ def smaller() -> tuple[Row, ...]:
             apd.learner,
             {**apd.recipe, "epochs": 5},
             differs="5 epochs instead of 20",
+        ),
+        Row(
+            "vcl-1-draw",
+            "vcl",
+            "split-mnist",
+            accuracy_of(float(vcl.target)),
+            {**vcl.learner, "train_samples": 1},
+            vcl.recipe,
+            differs="one draw of the weights for each row and step instead of ten",
         ),
     )
 
