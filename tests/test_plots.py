@@ -9,7 +9,7 @@ from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.evidence import figures
 from zoolearn.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.plots import save_figures
+from zoolearn.plots import draw_plot, save_figures
 
 STARTS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 
@@ -34,6 +34,15 @@ def test_a_frame_is_a_file_and_the_same_figure_the_same_bytes(tmp_path):
     again = save_figures([figure], tmp_path / "two", "svg")
     assert [path.name for path in again] == ["chosen-seed-0.svg", "chosen-few.svg"]
     assert [path.read_bytes() for path in again] == first
+
+
+def test_points_of_one_category_stand_side_by_side():
+    pytest.importorskip("matplotlib")
+    series = [Series(name, ["1 %", "5 %"], [1.0, 2.0], (0.1, 0.1), "points") for name in ("then", "now")]
+    (ax,) = draw_plot(Plot([Panel("", series)], "accuracy")).axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1 %", "5 %"]
+    drawn = [bars.lines[0].get_xdata() for bars in ax.containers]
+    assert drawn[0][0] < 0 < drawn[1][0] < 0.5 < drawn[0][1] < 1 < drawn[1][1]
 
 
 def test_the_command_writes_figures_and_their_data(tmp_path, capsys):

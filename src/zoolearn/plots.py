@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B0508A", "#8F6400", "#2C8FBF", "#3
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (6, 2, 1, 2)))
 MARKERS = "osD^vp*h"
 WIDTH = 6.5  # inches: the text of a page
+APART = 0.1  # between points of one category, whose width is 1
 LEGEND_LETTERS = 110  # that fit side by side below a figure
 STYLE = {
     "font.size": 8,
@@ -91,7 +93,7 @@ def draw_plot(chart: Plot) -> Drawing:
             ax.set_visible(False)
             continue
         panel = chart.panels[place]
-        for series in panel.series:
+        for series in _side_by_side(ax, panel.series):
             handles.setdefault(series.name, _draw_series(ax, series, small=count > 4))
         ax.set_title(panel.title)
         if panel.log_x:
@@ -111,6 +113,19 @@ def draw_plot(chart: Plot) -> Drawing:
         ncols = max(1, min(3, LEGEND_LETTERS // (max(map(len, handles)) + 6)))
         drawing.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=ncols, frameon=False)
     return drawing
+
+
+def _side_by_side(ax: Axes, many: Sequence[Series]) -> Sequence[Series]:
+    """The series, with points of one category moved apart and the categories' names written on the axis."""
+    if len(many) < 2 or not all(series.style == "points" and isinstance(x, str) for series in many for x in series.x):
+        return many
+    names = list(dict.fromkeys(str(x) for series in many for x in series.x))
+    ax.set_xticks(range(len(names)), names)
+    asides = [APART * (place - (len(many) - 1) / 2) for place in range(len(many))]
+    return [
+        replace(series, x=[names.index(str(x)) + aside for x in series.x])
+        for series, aside in zip(many, asides, strict=True)
+    ]
 
 
 def _draw_series(ax: Axes, series: Series, *, small: bool) -> Any:
