@@ -91,10 +91,10 @@ def test_the_same_seed_gives_the_same_and_another_another(make):
     ("method", "settings"),
     [(Gem, {"memory_size": 1}), (AGem, {"memory_batch": 1}), (MegaII, {"memory_size": 1, "memory_per": "task"})],
 )
-def test_a_memory_batch_of_one_row_is_refused_where_batch_norm_cannot_take_it(method, settings):
-    learner = show(learner_of(method, RECIPE, backbone=with_norm, **settings), TASKS[:1])
+def test_a_memory_batch_of_one_row_is_refused_before_any_training_where_batch_norm_cannot_take_it(method, settings):
+    learner = learner_of(method, RECIPE, backbone=with_norm, **settings)
     with pytest.raises(SettingsError, match="1 row"):
-        learner.learn(TASKS[1])
+        learner.learn(TASKS[0])
     show(learner_of(method, RECIPE, **settings), TASKS[:2])
 
 

@@ -61,7 +61,8 @@ class Gem(Remembering):
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
-        refuse_single_rows(net, min((len(past.y) for past in memories), default=0))
+        kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        refuse_single_rows(net, min((len(part.y) for part in kept.by_task()), default=0))  # also by the next task
         gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:
@@ -81,7 +82,7 @@ class Gem(Remembering):
             heads=known,
             checkpoints=self.checkpoints,
         )
-        self.net, self.memory = net, self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)
 
 

@@ -60,7 +60,8 @@ class Guided(Remembering):
         net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
-        refuse_single_rows(net, min(len(memory), self.memory_batch))
+        kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        refuse_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
         flat = Flat(net.trainable(known))
         step, latest = torch.zeros((), dtype=torch.int64), torch.zeros((), device=device)
 
@@ -88,5 +89,5 @@ class Guided(Remembering):
             checkpoints=self.checkpoints,
             carried={"step": step},
         )
-        self.net, self.memory = net, self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)
