@@ -1,4 +1,4 @@
-"""The nets that HAT, APD and FedWeIT were published with."""
+"""The nets that HAT, APD, FedWeIT and FRCL were published with."""
 
 import pytest
 import torch
@@ -31,6 +31,14 @@ def test_the_net_of_hat_drops_as_many_units_as_published():
     rates = [module.p for module in alexnet_hat((3, 32, 32), 0.2) if isinstance(module, nn.Dropout)]
     assert rates == [0.2, 0.2, 0.5, 0.5, 0.5]
     assert {module.p for module in alexnet_hat((3, 32, 32), 0.0) if isinstance(module, nn.Dropout)} == {0.0}
+
+
+def test_the_features_of_frcl_are_linear_in_its_hidden_units():
+    net = Net(BACKBONES["mlp-frcl"], (1, 28, 28), seed=0)
+    assert net.weights == 784 * 100 + 100 + 100 * 100 + 100
+    features = net.embed(torch.randint(0, 256, (64, 1, 28, 28), dtype=torch.uint8))
+    assert features.shape == (64, 100)
+    assert bool((features < 0).any())
 
 
 @pytest.mark.parametrize("name", ["alexnet-hat", "lenet-apd"])

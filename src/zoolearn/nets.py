@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, one_of
-from zoolearn.nets_published import alexnet_hat, image_size, lenet_apd
+from zoolearn.nets_published import alexnet_hat, image_size, lenet_apd, mlp_frcl
 from zoolearn.seeds import derive, global_seed
 
 Shape = tuple[int, ...]
@@ -389,5 +389,6 @@ BACKBONES: dict[str, Backbone] = {
     "mlp": mlp,
     "mlp-100": mlp_100,
     "mlp-2000": mlp_2000,
+    "mlp-frcl": mlp_frcl,
     "tabular": tabular,
 }

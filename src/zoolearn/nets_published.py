@@ -1,5 +1,7 @@
 """Backbones that single methods were published with; `BACKBONES` in nets.py names them with all others."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -46,6 +48,15 @@ def lenet_apd(shape: Shape, dropout: float = 0.0) -> nn.Module:
     for inputs, outputs in ((channels * rows * columns, 800), (800, 500)):
         layers += [nn.Linear(inputs, outputs), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers)
+
+
+def mlp_frcl(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """The net of FRCL (Titsias et al., 2020): 100 hidden units and 100 linear features, which may be negative.
+
+    `dropout` acts on the hidden units.
+    """
+    layers: list[nn.Module] = [nn.Flatten(), nn.Linear(math.prod(shape), 100), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(100, 100))
 
 
 class _NeighbourNorm(nn.Module):

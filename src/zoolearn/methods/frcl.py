@@ -135,10 +135,12 @@ class Frcl(SingleNet):
     Where we differ: (1) the likelihood is softmax, its mean over `train_samples` (or, for answers, `answer_samples`)
     draws of the function, in place of robust-max by quadrature; (2) the objective is per example, not per task, which
     leaves Adam's steps nearly as they are; (3) the points that the search found are used, where the published notebook
-    goes on with those that it began with; (4) points are offered once each, so no point is kept twice; (5) features are
-    those of the backbone, with its last activation; (6) the recipe's dropout acts on new rows, never at the points; (7) a new head starts with standard deviations of
-    `first_scale` (theirs 1), since with few data it is else easier to make all features small than to learn, and long
-    gradients are shortened to `largest_gradient` (theirs are not), since kernels of nearly singular features give some.
+    goes on with those that it began with; (4) points are offered once each, so no point is kept twice; (5) any
+    backbone without batch-norm gives the features; the authors' (`mlp-frcl`) are linear in the last hidden layer, and
+    with an activation after it more is forgotten; (6) the recipe's dropout acts on new rows, never at the points; (7) a
+    new head starts with standard deviations of `first_scale` (theirs 1), since with few data it is else easier to make
+    all features small than to learn, and long gradients are shortened to `largest_gradient` (theirs are not), since
+    kernels of nearly singular features give some.
 
     Every task has its own function, so there is no head that tasks could share.
     """
