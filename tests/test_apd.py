@@ -13,7 +13,8 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
 from zoolearn.nets import mlp_100, resnet18_s, small_conv
 from zoolearn.nets_published import lenet_apd
-from zoolearn.parts.additive import AdditiveLayer, objective
+from zoolearn.parts import additive
+from zoolearn.parts.additive import AdditiveLayer, Held, objective
 from zoolearn.parts.taskweight import TaskNorm, parts
 
 RECIPE = replace(TINY, epochs=4, lr=0.01, augment="no", dropout=0.0)
@@ -101,6 +102,25 @@ def test_the_loss_is_that_of_the_paper():
                 expected += 5.0 * (weight - before[task]).square().sum()
             expected += 0.15 * (layer.correction.square().sum() + layer.mask.square().sum())
         assert torch.allclose(loss(net, batch_of(third)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cached", [1, 40, 1 << 16])
+@pytest.mark.parametrize("shape", [(7, 5), (6, 4, 3, 3)])
+@pytest.mark.parametrize("weight", [1.0, 2.5])
+def test_what_holds_the_past_has_the_gradients_that_autograd_finds(monkeypatch, cached, shape, weight):
+    monkeypatch.setattr(additive, "CACHED", cached)
+    rng = torch.Generator().manual_seed(0)
+    shared, past, anchors = (torch.randn(*size, generator=rng) for size in (shape, (3, *shape), (3, *shape)))
+    scales = torch.rand(3, shape[0], generator=rng)
+    shared.requires_grad_(), past.requires_grad_()
+    wide = scales.reshape(3, -1, *[1] * (len(shape) - 1))
+    plain = 0.3 * past.abs().sum() + 4.0 / 2 * (shared * wide + past - anchors).square().sum()
+    held = Held.apply(shared, past, scales, anchors, 0.3, 4.0)
+    assert torch.allclose(held, plain, rtol=1e-5)
+    wanted, found = (torch.autograd.grad(weight * value, [shared, past]) for value in (plain, held))
+    assert all(torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(found, wanted, strict=True))
+    (alone,) = torch.autograd.grad(Held.apply(shared, past.detach(), scales, anchors, 0.3, 4.0), [shared])
+    assert torch.allclose(weight * alone, wanted[0], rtol=1e-4, atol=1e-5)
 
 
 def test_the_first_task_decays_the_shared_weights_too():

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn.nets import Net
-from zoolearn.parts.flat import Flat
 from zoolearn.recipe import Recipe
 from zoolearn.task import Task
 from zoolearn.train import Checkpoints, Loss, Progress, fitting
 
 SECOND_DECAY = 0.999
 EPSILON = 1e-8
+CACHED = 1 << 16  # numbers that are worked on at once, so that they stay in the cache of a CPU
 
 
 class Adam:
@@ -32,9 +32,9 @@ class Adam:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], first_decay: float = 0.9) -> None:
-        self.flat = Flat(parameters)
+        self.parameters = list(parameters)
         self.first_decay = first_decay
-        self.first = torch.zeros_like(self.flat.data())
+        self.first = torch.cat([torch.zeros_like(parameter).reshape(-1) for parameter in self.parameters])
         self.second = torch.zeros_like(self.first)
         self.steps = torch.zeros((), dtype=torch.int64)
 
@@ -43,14 +43,30 @@ class Adam:
         """What changes from step to step."""
         return {"first": self.first, "second": self.second, "steps": self.steps}
 
+    @torch.no_grad()
     def __call__(self, *_: object) -> None:
         """Takes the gradients into the moments and puts the step in their place."""
-        gradient = self.flat.gradient()
         self.steps.add_(1)
-        self.first.lerp_(gradient, 1 - self.first_decay)
-        self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
-        scale = (self.second / (1 - SECOND_DECAY ** int(self.steps))).sqrt_().add_(EPSILON)
-        self.flat.write_gradient(self.first / (1 - self.first_decay ** int(self.steps)) / scale)
+        start = 0
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            gradient = parameter.grad.reshape(-1)  # a copy where the memory layout is another
+            piece = len(gradient) if gradient.is_cuda else CACHED
+            for place in range(0, len(gradient), piece):
+                end = min(place + piece, len(gradient))
+                self._turn(gradient[place:end], slice(start + place, start + end))
+            if not parameter.grad.is_contiguous():
+                parameter.grad.copy_(gradient.view(parameter.shape))
+            start += len(gradient)
+
+    def _turn(self, gradient: Tensor, place: slice) -> None:
+        """Makes a piece of the gradient a piece of the step, in place."""
+        first, second, count = self.first[place], self.second[place], int(self.steps)
+        first.lerp_(gradient, 1 - self.first_decay)
+        second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
+        scale = torch.div(second, 1 - SECOND_DECAY**count, out=gradient).sqrt_().add_(EPSILON)
+        gradient.copy_((first / (1 - self.first_decay**count)).div_(scale))
 
 
 Optimizer = Literal["sgd", "adam"]

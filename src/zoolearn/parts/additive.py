@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.nets import Net
-from zoolearn.parts.adam import fitting_by
+from zoolearn.parts.adam import CACHED, fitting_by
 from zoolearn.parts.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
 from zoolearn.recipe import Recipe
 from zoolearn.task import Task
@@ -77,19 +78,61 @@ class AdditiveLayer(TaskLayer):
 
     def past_weights(self) -> Tensor:
         """The weights that all past tasks have now, stacked, their corrections in full."""
-        return self.shared * self.per_output(torch.sigmoid(self.past_mask)) + self.past_correction
+        return torch.addcmul(self.past_correction, self.shared, self.per_output(torch.sigmoid(self.past_mask)))
 
     def penalty(self, anchors: Tensor, sparsity: float, retention: float, decay: float) -> Tensor:
         """What the loss adds for sparse corrections, for past tasks' weights away from their anchors, and for decay.
 
         Weight decay is on what the newest task owns, and on the shared weight while there is no other task.
         """
-        size = self.correction.abs().sum() + self.past_correction.abs().sum()
+        size = self.correction.abs().sum()
         decayed = self.correction.square().sum() + self.mask.square().sum()
         if not len(anchors):
             return sparsity * size + decay / 2 * (decayed + self.shared.square().sum())
-        moved = (self.past_weights() - anchors).square().sum()
-        return sparsity * size + retention / 2 * moved + decay / 2 * decayed
+        scales = torch.sigmoid(self.past_mask)
+        held: Tensor = Held.apply(  # type: ignore[no-untyped-call]
+            self.shared, self.past_correction, scales, anchors, sparsity, retention
+        )
+        return sparsity * size + held + decay / 2 * decayed
+
+
+class Held(torch.autograd.Function):
+    """What the loss adds for the corrections C_j of all past tasks j, given a shared weight S, scales s_j and anchors A_j.
+
+    sum over j of sparsity * |C_j| + retention / 2 * |S s_j + C_j - A_j|^2, with its gradients for S and all C_j. These are
+    several nets' worth of numbers, so each is read once, a few rows at a time that stay in the cache.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, shared: Tensor, past: Tensor, scales: Tensor, anchors: Tensor, sparsity: float, retention: float
+    ) -> Tensor:
+        """The penalty; the gradients are found on the way."""
+        of_shared = torch.zeros_like(shared)
+        of_past = torch.empty_like(past) if ctx.needs_input_grad[1] else None
+        size, moved = torch.zeros((), device=shared.device), torch.zeros((), device=shared.device)
+        step = len(shared) if shared.is_cuda else max(1, CACHED * len(shared) // shared.numel())
+        wide = (-1, *[1] * (shared.dim() - 1))
+        for first in range(0, len(shared), step):
+            rows = slice(first, first + step)
+            for task in range(len(past)):
+                scale, correction = scales[task, rows].view(wide), past[task, rows]
+                apart = torch.addcmul(correction, shared[rows], scale).sub_(anchors[task, rows])
+                of_shared[rows].addcmul_(apart, scale, value=retention)
+                moved += torch.linalg.vector_norm(apart).square()
+                size += torch.linalg.vector_norm(correction, ord=1)
+                if of_past is not None:
+                    torch.sign(correction, out=of_past[task, rows]).mul_(sparsity).add_(apart, alpha=retention)
+        ctx.gradients = of_shared, of_past
+        return sparsity * size + retention / 2 * moved
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the shared weight and of the corrections."""
+        found, ctx.gradients = ctx.gradients, None  # nobody else holds them, so they become .grad as they are
+        if float(outer[0]) != 1.0:
+            found = tuple(part if part is None else part * outer[0] for part in found)
+        return (*found, None, None, None, None)
 
 
 def additive(net: Net, new: Callable[[Layer], AdditiveLayer]) -> Net:
