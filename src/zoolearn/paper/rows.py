@@ -36,6 +36,7 @@ class Row:
             samples_per_class=self.samples_per_class or self.tasks.get("samples_per_class"),
             samples_seed=0 if "samples_per_class" in self.tasks else None,
             length=self.tasks.get("tasks"),
+            first_tasks=self.tasks.get("first_tasks"),
             after_tasks=self.tasks.get("after_tasks"),
         )
 
