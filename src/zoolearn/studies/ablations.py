@@ -66,7 +66,7 @@ class Ablation:
             spread=[[error for _, error in row] for row in cells] if len(setup.seeds) > 1 else (),
         )
         caption = f"Test accuracy of each task at the end, mean over seeds ({setup.conditions})."
-        return self._figure(setup, "-by-task", f"{self.title}, task by task", caption, chart)
+        return self._figure(setup, "-by-task", f"{self.title.rstrip('?')}, task by task", caption, chart)
 
     def _figure(self, setup: Setup, suffix: str, title: str, caption: str, chart: Plot | Map) -> Figure:
         return Figure(
