@@ -322,6 +322,16 @@ def test_an_archive_cannot_write_outside_of_the_data_root(tmp_path, name):
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
 
 
+def test_a_link_in_an_archive_is_refused(tmp_path):
+    with tarfile.open(tmp_path / "bad.tar.gz", "w:gz") as content:
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+        content.addfile(link)
+    with pytest.raises(DataError, match="link, a device, or leads outside"):
+        unpack(tmp_path / "bad.tar.gz", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.tar.gz"]
+
+
 @pytest.mark.parametrize("spoil", [lambda body: body[: len(body) // 2], lambda body: b"no archive"])
 def test_a_damaged_archive_is_named(tmp_path, spoil):
     write(tmp_path / "bad.tar.gz", spoil(archive({"file": CONTENT})))
