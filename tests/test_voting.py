@@ -21,6 +21,10 @@ def zoo_of(tasks=TOYS, **settings):
     return zoo
 
 
+def heard_of(zoo, tasks):
+    return list(hear(zoo, tasks))
+
+
 def of_two(first, second, labels, weights=(1.0, 1.0)):
     """What two members say of the same rows."""
     task = TOYS[0]
@@ -33,14 +37,14 @@ def of_two(first, second, labels, weights=(1.0, 1.0)):
 def test_the_mean_is_what_the_zoo_answers():
     zoo = zoo_of(adoption=True, trust=2.0)
     wanted = sum(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y) for task in TOYS) / len(TOYS)
-    heard = hear(zoo, TOYS.tasks)
+    heard = heard_of(zoo, TOYS.tasks)
     assert by_rule(heard)["mean"] == alone(heard, mirror=False).zoo == pytest.approx(wanted)
 
 
 def test_pictures_are_also_asked_mirrored():
     task = pictures("stripes")
     zoo = zoo_of([task], mirror=True)
-    said = by_rule(hear(zoo, [task]))
+    said = by_rule(heard_of(zoo, [task]))
     assert said["mean, mirrored"] == pytest.approx(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y))
     assert "mean" in said
 
@@ -67,11 +71,11 @@ def test_each_member_alone_and_how_far_they_differ():
 
 
 def test_a_temperature_is_fitted_to_rows_that_were_held_out_and_only_where_heads_are_trained():
-    heard = hear(zoo_of(held_out=0.3), TOYS.tasks)
+    heard = heard_of(zoo_of(held_out=0.3), TOYS.tasks)
     assert "tempered mean" in by_rule(heard)
     assert float(heard[0].sharpness[0]) == 1.0, "the first member has no past tasks to be judged by"
     for settings in ({}, {"held_out": 0.3, "fit_heads": "after"}):
-        assert not any("tempered" in rule for rule in by_rule(hear(zoo_of(**settings), TOYS.tasks)))
+        assert not any("tempered" in rule for rule in by_rule(heard_of(zoo_of(**settings), TOYS.tasks)))
 
 
 def test_the_sharpness_found_is_the_one_of_highest_likelihood():

@@ -1,6 +1,6 @@
 """A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
@@ -17,13 +17,16 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.results import Results
 from zoolearn.store import RunFolder
 from zoolearn.task import Task
-from zoolearn.train import drain
+from zoolearn.train import Progress
+from zoolearn.zoo.intake import Step
 
 FILE = "judged.json"
 TIMED_ROWS = 64
 
 
-def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> dict[str, Json]:
+def judging(
+    run: Path | str, data: Path | str | None = None, epochs: int = 1
+) -> Generator[Step | Progress, None, dict[str, Json]]:
     """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
@@ -32,13 +35,19 @@ def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> 
             return before
     zoo, tasks = _restored(folder, data)
     answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
-    heard = hear(zoo, tasks)
+    heard = []
+    for done, of_task in enumerate(hear(zoo, tasks), start=1):
+        heard.append(of_task)
+        yield Step("asking every member", done, len(tasks))
+    unknown = {}
+    for done, (name, find) in enumerate(EVIDENCE.items()):
+        yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
+        unknown[name] = asdict(class_incremental(WhichTask(zoo, find), tasks, answers))
+    small = yield from _distilled(zoo, epochs, tasks)
     record = {
         "run": Results.load(folder.path).settings,
         "benchmark": folder.header()["benchmark"],
-        "unknown task": {
-            name: asdict(class_incremental(WhichTask(zoo, find), tasks, answers)) for name, find in EVIDENCE.items()
-        },
+        "unknown task": unknown,
         "zoo": {
             "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
             "weights": zoo.weights,
@@ -46,7 +55,7 @@ def judged(run: Path | str, data: Path | str | None = None, epochs: int = 1) -> 
         },
         "voting": by_rule(heard),
         "members": asdict(alone(heard, mirror=zoo.mirror)),
-        "distilled": _distilled(zoo, epochs, tasks),
+        "distilled": small,
     }
     save_json(folder.path / FILE, record, indent=1)
     return record
@@ -64,8 +73,8 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     return zoo, tasks
 
 
-def _distilled(zoo: ModelZoo, epochs: int, tasks: list[Task]) -> dict[str, Json]:
-    net, _ = drain(distilling(zoo, list(zoo.kept.values()), replace(zoo.recipe, epochs=epochs)))
+def _distilled(zoo: ModelZoo, epochs: int, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:
+    net, _ = yield from distilling(zoo, list(zoo.kept.values()), replace(zoo.recipe, epochs=epochs))
 
     def ask(task: Task, rows: int | None = None) -> float:
         return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])

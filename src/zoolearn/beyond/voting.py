@@ -4,7 +4,7 @@ Nothing is trained: the same members answer the same test rows, and only the way
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -67,11 +67,10 @@ class Heard:
     sharpness: Tensor | None  # by which each member's answers would suit its held-out rows best
 
 
-def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> list[Heard]:
+def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
     """Asks every member once about the test rows of the tasks it speaks for."""
     softens = zoo.held_out and zoo.fit_heads in ("no", "before")  # fitted heads are softened as they are fitted
     sharpness = torch.tensor([_sharpness(zoo, member) for member in zoo.members]) if softens else None
-    heard = []
     for task in tasks:
         speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]
         members = [zoo.members[place] for place in speakers]
@@ -79,8 +78,7 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> list[Heard]:
         flips = len(task.shape) == 3
         mirrored = (plain + _asked(zoo, members, task.name, task.test.x.flip(-1))) / 2 if flips else None
         weights = torch.tensor([member.share[task.name] for member in members])
-        heard.append(Heard(task, plain, mirrored, weights, sharpness[speakers] if sharpness is not None else None))
-    return heard
+        yield Heard(task, plain, mirrored, weights, sharpness[speakers] if sharpness is not None else None)
 
 
 def by_rule(heard: Sequence[Heard]) -> dict[str, float]:

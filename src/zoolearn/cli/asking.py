@@ -15,8 +15,10 @@ from zoolearn.zoo import Zoo
 Answer = TypeVar("Answer")
 
 
-def refuse_nothing(inputs: Sequence[Path]) -> None:
-    """Refuses a question about nothing."""
+def refuse_question(inputs: Sequence[Path], *, csv: bool, json: bool) -> None:
+    """Refuses a question about nothing, and answers in two forms at once."""
+    if csv and json:
+        raise SettingsError("both --csv and --json were given; choose one")
     if not inputs:
         raise SettingsError("there is nothing to predict; give images, folders, arrays or tables")
 

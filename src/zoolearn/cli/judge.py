@@ -9,8 +9,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zoolearn.beyond.judge import judged
+from zoolearn.beyond.judge import judging
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
 
 IDEA = """Judge finished runs of model-zoo in more ways, and write judged.json into their folders.
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
     console = Console()
     for run in options.runs:
-        record = judged(run, options.data, options.epochs)
+        record = follow(judging(run, options.data, options.epochs), console)
         table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))
         for column in ("", "accuracy", "task found", "answered", "right if answered"):
             table.add_column(column, justify="left" if not column else "right")

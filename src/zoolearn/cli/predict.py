@@ -13,9 +13,8 @@ import torch
 import tyro
 from torch import Tensor
 
-from zoolearn.cli.asking import print_answers, printable, refuse_nothing
+from zoolearn.cli.asking import print_answers, printable, refuse_question
 from zoolearn.cli.flags import optional, parse
-from zoolearn.errors import SettingsError
 from zoolearn.inputs import Columns
 from zoolearn.methods.members import Votes
 from zoolearn.zoo import Zoo
@@ -72,9 +71,7 @@ class Answer:
 def main(arguments: Sequence[str]) -> None:
     """Prints an answer for every input."""
     options = parse(PredictOptions, arguments, "zoo predict", IDEA)
-    if options.csv and options.json:
-        raise SettingsError("both --csv and --json were given; choose one")
-    refuse_nothing(options.inputs)
+    refuse_question(options.inputs, csv=options.csv, json=options.json)
     zoo = Zoo(options.folder)
     zoo.index.answering(options.name, options.at)  # an unknown task is told before anything is read
     printer = _json if options.json else _csv(options.votes) if options.csv else _line

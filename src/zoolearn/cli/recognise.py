@@ -11,12 +11,11 @@ from typing import Annotated
 import tyro
 from torch import Tensor
 
-from zoolearn.cli.asking import print_answers, printable, refuse_nothing
+from zoolearn.cli.asking import print_answers, printable, refuse_question
 from zoolearn.cli.flags import optional, parse
-from zoolearn.errors import SettingsError
 from zoolearn.inputs import Columns
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.recognising import Recognised, refuse_unrecognisable
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
 class. Where a task is not likely enough, or an input is like nothing stored, it says that it is not sure.
@@ -46,11 +45,9 @@ class RecogniseOptions:
 def main(arguments: Sequence[str]) -> None:
     """Prints a task and a class for every input, or that the zoo is not sure."""
     options = parse(RecogniseOptions, arguments, "zoo recognise", IDEA)
-    if options.csv and options.json:
-        raise SettingsError("both --csv and --json were given; choose one")
-    refuse_nothing(options.inputs)
+    refuse_question(options.inputs, csv=options.csv, json=options.json)
     zoo = Zoo(options.folder)
-    zoo.refuse_unrecognisable(options.sure)
+    refuse_unrecognisable(zoo.index, options.sure)
 
     def answers(names: Sequence[str], x: Tensor) -> Iterator[tuple[str, Recognised]]:
         yield from zip(names, zoo.recognise(x, options.sure), strict=True)

@@ -49,9 +49,10 @@ def main(arguments: Sequence[str]) -> None:
     import torch
 
     from zoolearn.cores import default_threads
-    from zoolearn.serve.app import Service, make_app
+    from zoolearn.serve.app import make_app
     from zoolearn.serve.limits import Limits
     from zoolearn.serve.server import listening, own_names, server_of
+    from zoolearn.serve.service import Service
 
     names = own_names(options.host)
     if options.learn and names is None and token is None:

@@ -1,30 +1,20 @@
 """The routes: what can be asked of a zoo over HTTP."""
 
-import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Collection
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Collection
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from zoolearn.errors import DataError, UnknownTask, ZooError
-from zoolearn.nets import Shape
-from zoolearn.serve import messages
-from zoolearn.serve.batching import Batcher
-from zoolearn.serve.counters import Counters
-from zoolearn.serve.following import Answers, Following, Recognitions
+from zoolearn.errors import DataError, UnknownTask
 from zoolearn.serve.guard import SLASH, Guard
-from zoolearn.serve.limits import Limits, Room, limited
+from zoolearn.serve.limits import limited
 from zoolearn.serve.messages import (
     ARCHIVE,
     NAME,
@@ -34,6 +24,7 @@ from zoolearn.serve.messages import (
     Member,
     Members,
     Predictions,
+    Recognitions,
     Task,
     Tasks,
     option,
@@ -42,121 +33,14 @@ from zoolearn.serve.messages import (
 )
 from zoolearn.serve.page import shell
 from zoolearn.serve.problems import Problem, busy
-from zoolearn.serve.rows import Rows, from_images, from_json, from_raw, taken
+from zoolearn.serve.rows import taken
+from zoolearn.serve.service import Service
 from zoolearn.serve.training import Training
-from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import refuse_name
+from zoolearn.zoo.recognising import refuse_unrecognisable
 
 log = logging.getLogger("zoolearn.serve")
-Said = TypeVar("Said")
 SURE = 0.5  # chance of a task from which on it is named
-
-FORMS = (
-    'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
-    "or several (multipart/form-data)"
-)
-
-
-class Service:
-    """A zoo that is asked by many: its newest state, one thread for the model, one that decodes images."""
-
-    def __init__(self, folder: Path, limits: Limits, *, learns: bool) -> None:
-        self.limits, self.counters, self.room = limits, Counters(), Room(limits.held_bytes)
-        self.model = ThreadPoolExecutor(1, "model")
-        self.decoder = ThreadPoolExecutor(1, "decoder")
-        self.following = Following(folder, self.model, log.info)
-        self.name = folder.resolve().name
-        self.training = Training(folder, limits) if learns else None
-        sizes = {"together": limits.together, "most_rows": limits.waiting_rows, "most_bytes": limits.waiting_bytes}
-        note = self.counters.batches.add
-        self.answers = Batcher[Answers](self.model, self.following.ask, **sizes, note=note)
-        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, **sizes, note=note)
-
-    @property
-    def index(self) -> Index:
-        """The newest state of the zoo."""
-        return self.following.index
-
-    @asynccontextmanager
-    async def running(self, app: FastAPI) -> AsyncIterator[None]:
-        """Follows the folder while the server runs."""
-        following = asyncio.create_task(self.following.follow())
-        yield
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-        if self.training is not None:
-            await self.training.stop()
-        self.model.shutdown()
-        self.decoder.shutdown()
-
-    async def rows(self, request: Request, shape: Shape) -> Rows:
-        """The rows of a question, whatever form they are sent in."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        limits = self.limits
-        if kind == "application/json":
-            return from_json(await request.body(), shape, limits.rows)
-        if kind == "application/octet-stream":
-            return from_raw(await request.body(), shape, limits.rows)
-        if kind == "multipart/form-data":
-            files = await _files(request, limits.rows)
-        elif kind.startswith("image/"):
-            files = [("the body", await request.body())]
-        else:
-            raise Problem(415, f"the body is said to be {kind[:80] or 'nothing'!r}; send {FORMS}")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
-
-    @asynccontextmanager
-    async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
-        """The rows of a question whose answers have so many numbers each; their memory counts until they are answered."""
-        limits = self.limits
-        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
-        most = limits.json_bytes if is_json else limits.body_bytes
-        async with limited(request, most, limits.body_seconds, self.room) as bounded:
-            rows = await self.rows(bounded, shape)
-            _refuse_long_answer(len(rows), each, limits.numbers)
-            yield rows
-
-    async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
-        """What the model says, and the place of the first row in it."""
-        try:
-            async with asyncio.timeout(self.limits.answer_seconds):
-                return await model.answer(question, rows)
-        except TimeoutError as error:
-            raise busy("the server did not come to this question in time; send it again later", 5) from error
-        except UnknownTask as error:
-            raise Problem(404, str(error)) from error
-        except DataError as error:  # the zoo has changed since the rows were read
-            raise Problem(422, str(error)) from error
-        except (ZooError, OSError) as error:
-            log.error("%s", error)
-            raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
-
-    def gauges(self) -> dict[str, float]:
-        """Values of the moment."""
-        values: dict[str, float] = {
-            "zoo_generation": self.index.generation,
-            "zoo_tasks": len(self.index.tasks),
-            "zoo_members": len(self.index.members),
-            "zoo_waiting_rows": self.answers.rows + self.recognitions.rows,
-            "zoo_stale": self.following.problem is not None,
-        }
-        if self.training is not None:
-            values["zoo_training"] = self.training.taken
-            for end, count in self.training.finished.items():
-                values[f"zoo_trainings_{end}"] = count
-        return values
-
-
-async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
-    async with request.form(max_files=most, max_fields=0) as form:
-        files = []
-        for name, value in form.multi_items():
-            if not isinstance(value, UploadFile):
-                raise Problem(422, f"the form's field {name[:80]!r} is no file; send images only")
-            files.append((value.filename or name, await value.read()))
-    return files
 
 
 def make_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> FastAPI:
@@ -211,7 +95,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     @app.post(
         "/recognise",
-        response_model=messages.Recognitions,
+        response_model=Recognitions,
         responses=refusals(400, 403, 408, 413, 415, 503),
         openapi_extra={"requestBody": QUESTION, "parameters": [share("sure", SURE)]},
     )
@@ -220,7 +104,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         sure = _share(request, "sure", SURE)
         index = service.index
         try:
-            service.following.zoo.refuse_unrecognisable(sure)
+            refuse_unrecognisable(index)
         except DataError as error:
             raise Problem(422, str(error)) from error
         shape = index.settings.shape
@@ -315,14 +199,6 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         """The state of the training, now and at every change until it is done, as server-sent events."""
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
-
-
-def _refuse_long_answer(rows: int, each: int, most: int) -> None:
-    """Refuses rows whose answers, of so many numbers each, would be too long."""
-    if rows > 1 and rows * each > most:
-        raise Problem(
-            413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
-        )
 
 
 def _share(request: Request, name: str, default: float) -> float:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from zoolearn.answers import average
 from zoolearn.errors import StoreError, ZooError
@@ -96,7 +97,7 @@ class Following:
 
     def ask(self, task: str, rows: Rows) -> Answers:
         """Every vote on some rows, and their average; on the thread."""
-        x = torch.from_numpy(rows if rows.flags.writeable else rows.copy())
+        x = _tensor(rows)
         while True:
             try:
                 votes = self.zoo.votes(x, task)
@@ -111,8 +112,7 @@ class Following:
 
     def recognise(self, sure: str, rows: Rows) -> Recognitions:
         """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
-        x = torch.from_numpy(rows if rows.flags.writeable else rows.copy())
-        found = self.zoo.recognise(x, float(sure))
+        found = self.zoo.recognise(_tensor(rows), float(sure))
         return Recognitions(self.zoo.generation, found)
 
     async def follow(self) -> None:
@@ -151,3 +151,7 @@ class Following:
         except OSError:
             return None
         return facts.st_mtime_ns, facts.st_ino, facts.st_size
+
+
+def _tensor(rows: Rows) -> Tensor:
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())

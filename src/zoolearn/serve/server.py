@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from zoolearn.errors import SettingsError
-from zoolearn.serve.app import Service
 from zoolearn.serve.limits import Limits
+from zoolearn.serve.service import Service
 
 
 def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.which_task import WhichTask
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.zoo.index import Index
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,20 @@ class Recognised:
     def chance(self) -> float:
         """Of the likeliest task."""
         return max(self.chances.values())
+
+
+def refuse_unrecognisable(index: Index, sure: float = 0.0) -> None:
+    """Refuses what cannot be recognised, or not so surely, before any input is read."""
+    if not 0 <= sure <= 1:
+        raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
+    if not index.tasks:
+        raise DataError("the zoo knows no task yet; teach it one first")
+    bare = [name for name, entry in index.tasks.items() if entry.train is None]
+    if bare:
+        raise DataError(
+            f"no rows of task {bare[0]!r} are stored, and tasks are told apart by stored rows; name the task of the "
+            "inputs (`zoo predict`), or keep some rows (`zoo new --replay`)"
+        )
 
 
 def recognised(

@@ -26,7 +26,7 @@ from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
 from zoolearn.zoo.intake import Augment, Reading, Step, taken_in, taking_in
 from zoolearn.zoo.learning import Learned, learning, now
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
-from zoolearn.zoo.recognising import Recognised, recognised
+from zoolearn.zoo.recognising import Recognised, recognised, refuse_unrecognisable
 from zoolearn.zoo.settings import Names, ZooSettings
 
 Data = Path | str | Source
@@ -177,7 +177,7 @@ class Zoo:
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
         """
-        self.refuse_unrecognisable(sure)
+        refuse_unrecognisable(self.index, sure)
         inputs = self._inputs(x)
         while True:
             generation = self.generation
@@ -189,19 +189,6 @@ class Zoo:
                 continue
             if generation == self.generation:  # else the zoo changed meanwhile, and what was found is of two states
                 return found
-
-    def refuse_unrecognisable(self, sure: float) -> None:
-        """Refuses what `recognise` could not do, before any input is read."""
-        if not 0 <= sure <= 1:
-            raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
-        if not self.tasks:
-            raise DataError("the zoo knows no task yet; teach it one first")
-        bare = [name for name, entry in self.tasks.items() if entry.train is None]
-        if bare:
-            raise DataError(
-                f"no rows of task {bare[0]!r} are stored, and tasks are told apart by stored rows; name the task of the "
-                "inputs (`zoo predict`), or keep some rows (`zoo new --replay`)"
-            )
 
     def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
         return self.predict_proba(x, task), self.index.task(task).classes
