@@ -149,8 +149,18 @@ def test_the_mirror_image_is_asked_too():
     task = pictures("stripes")
     zoo, plain = (zoo_of([task], mirror=mirror, adoption=False) for mirror in (True, False))
     x = task.test.x
-    both = (plain.predict_proba(x, "stripes") + plain.predict_proba(x.flip(-1), "stripes")) / 2
-    assert torch.allclose(zoo.predict_proba(x, "stripes"), both)
+    both = plain.predict_proba(x, "stripes").log() + plain.predict_proba(x.flip(-1), "stripes").log()
+    assert torch.allclose(zoo.predict_proba(x, "stripes"), torch.softmax(both / 2, dim=1), atol=1e-6)
+
+
+def test_heads_are_fitted_to_what_they_will_be_asked_about():
+    task = pictures("stripes")
+    zoo = zoo_of([task], mirror=True, adoption=False, fit_heads="after")
+    (member,) = zoo.members
+    looks = [feature_rows(member.net, x, zoo.recipe) for x in (task.train.x, task.train.x.flip(-1))]
+    assert not torch.allclose(*looks)
+    wanted = fit_head((looks[0] + looks[1]) / 2, task.train.y, len(task.classes))
+    assert torch.allclose(member.net.head("stripes").weight, wanted.weight, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +230,7 @@ def test_heads_of_retrained_members_are_fitted_again(tmp_path):
         for head in member.adopted:
             task = zoo.task(head.task)
             net = zoo.net(member.number)
-            fitted = fit_head(feature_rows(net, task.train.x, TINY), task.train.y, len(task.classes))
+            fitted = fit_head(feature_rows(net, task.train.x, TINY, mirror=True), task.train.y, len(task.classes))
             assert torch.equal(net.head(head.task).weight, fitted.weight)
     assert drain(zoolearn.open(zoo.path).verify()) == []
     zoo.learn(TASKS[0])

@@ -37,7 +37,7 @@ def test_the_price_is_counted_from_what_was_drawn():
     [
         ({"replay": 0.0}, 3, 0, 1),
         ({"replay": 0.0, "adoption": True}, 3, 0 + 1 + 2, 2),
-        ({"replay": 0.0, "adoption": True, "mirror": True}, 3, 3, 4),
+        ({"replay": 0.0, "adoption": True, "mirror": True}, 3, 2 * 3, 4),
         ({"tasks_per_episode": 1, "adoption": True}, 3, (1 + 2) + (1 + 2), 3),
         ({"inherit": "last", "fit_heads": "before"}, 6, 6 + 2 + 3, 2),
         ({"fit_heads": "after", "trust": 1.0}, 6, 6 + 6, 2),

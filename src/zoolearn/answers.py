@@ -15,7 +15,7 @@ CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a t
 def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Tensor:
     """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU.
 
-    With `mirror`, the mean of those for a picture and for its mirror image.
+    With `mirror`, those of the mean features of a picture and its mirror image.
     """
     return joined([said for (said,) in votes([net], x, task, recipe, mirror=mirror)])
 
@@ -35,10 +35,7 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: 
             for net in nets:
                 if net.scaling != scaling:
                     scaling, inputs = net.scaling, net.scaled(moved)
-                answers = _answers(net, inputs, task, dtype)
-                if mirror and x.ndim == 4:
-                    answers = (answers + _answers(net, inputs.flip(-1), task, dtype)) / 2
-                said.append(answers)
+                said.append(_answers(net, inputs, task, dtype, mirror=mirror and x.ndim == 4))
         yield said
 
 
@@ -68,21 +65,33 @@ def _rows_at_once(net: Net, device: torch.device) -> int:
     return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
 
 
-def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:
+def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None, *, mirror: bool) -> Tensor:
     if dtype is None:
-        return torch.softmax(net(inputs, task), dim=1).cpu()
+        return torch.softmax(_logits(net, inputs, task, mirror=mirror), dim=1).cpu()
     with torch.autocast(inputs.device.type, dtype):
-        logits = net(inputs, task)
+        logits = _logits(net, inputs, task, mirror=mirror)
     return torch.softmax(logits.float(), dim=1).cpu()
 
 
-def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
-    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
+def _logits(net: Net, inputs: Tensor, task: str, *, mirror: bool) -> Tensor:
+    logits: Tensor = net(inputs, task)
+    return (logits + net(inputs.flip(-1), task)) / 2 if mirror else logits  # heads are linear: those of mean features
+
+
+def feature_rows(net: Net, x: Tensor, recipe: Recipe, *, mirror: bool = False) -> Tensor:
+    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU.
+
+    With `mirror`, the mean of those of a picture and its mirror image.
+    """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
     with torch.inference_mode():
         for rows in torch.split(x, _rows_at_once(net, device)):
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
-                parts.append(net.embed(to_device(rows, device)).float().cpu())
+                inputs = to_device(rows, device)
+                features = net.embed(inputs)
+                if mirror and x.ndim == 4:
+                    features = (features + net.embed(inputs.flip(-1))) / 2
+                parts.append(features.float().cpu())
         return torch.cat(parts)

@@ -62,7 +62,7 @@ class Heard:
 
     task: Task
     plain: Tensor
-    mirrored: Tensor | None  # the mean of those for a picture and for its mirror image
+    mirrored: Tensor | None  # those for a picture and its mirror image together
     weights: Tensor
     sharpness: Tensor | None  # by which each member's answers would suit its held-out rows best
 
@@ -75,8 +75,7 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
         speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]
         members = [zoo.members[place] for place in speakers]
         plain = _asked(zoo, members, task.name, task.test.x)
-        flips = len(task.shape) == 3
-        mirrored = (plain + _asked(zoo, members, task.name, task.test.x.flip(-1))) / 2 if flips else None
+        mirrored = _asked(zoo, members, task.name, task.test.x, mirror=True) if len(task.shape) == 3 else None
         weights = torch.tensor([member.share[task.name] for member in members])
         yield Heard(task, plain, mirrored, weights, sharpness[speakers] if sharpness is not None else None)
 
@@ -125,8 +124,8 @@ def _differing(named: Tensor) -> float:
     return float((named[:, None] != named[None]).float().mean(dim=2).sum()) / (members * (members - 1))
 
 
-def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor) -> Tensor:
-    pieces = votes([member.net for member in members], x, task, zoo.recipe)
+def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, *, mirror: bool = False) -> Tensor:
+    pieces = votes([member.net for member in members], x, task, zoo.recipe, mirror=mirror)
     return torch.stack([joined(said) for said in zip(*pieces, strict=True)])
 
 

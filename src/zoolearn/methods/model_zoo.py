@@ -94,7 +94,10 @@ class ModelZoo(Learner):
         default=0.0,
         metadata={"help": "share of the kept rows that is not trained on again, to judge members", "later": True},
     )
-    mirror: bool = field(default=False, metadata={"help": "answer with a picture's mirror image too", "later": True})
+    mirror: bool = field(
+        default=False,
+        metadata={"help": "look at a picture's mirror image too, to answer and to fit heads", "later": True},
+    )
 
     members: list[Member] = field(init=False, default_factory=list)
     kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)  # the share of each task's data
@@ -186,7 +189,8 @@ class ModelZoo(Learner):
 
     def fitted(self, net: Net, task: Task, judges: Tensor | None = None) -> FittedHead:
         """A head for a task, on the features of a net as it is."""
-        return fit_head(feature_rows(net, task.train.x, self.recipe), task.train.y, len(task.classes), judges)
+        features = feature_rows(net, task.train.x, self.recipe, mirror=self.mirror)
+        return fit_head(features, task.train.y, len(task.classes), judges)
 
     def _adopt(self, task: Task) -> None:
         """Makes every member able to speak for every task: the newest for past tasks, the others for the new one."""

@@ -47,7 +47,7 @@ def price(run: Results) -> Price:
     rows = CLASSES * per_class if per_class else ROWS[run.benchmark][0]
     replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
     adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
-    b = settings.get("tasks_per_episode", 1)
+    b, looks = settings.get("tasks_per_episode", 1), 2 if settings.get("mirror") else 1
     trained = asked = passes = 0.0
     for number, episode in enumerate(run.episodes):
         tasks = len(episode.tasks)
@@ -57,18 +57,17 @@ def price(run: Results) -> Price:
         if b > 1 and replay:
             asked += rows * replay * tasks
         if adopts:
-            asked += rows * replay * (number + 1 - tasks if replay else 0) + rows * number
+            asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number)
         if inherits and number and settings.get("fit_heads") in ("before", "both"):
-            asked += rows + sum(kept[1:]) * (1 - held)
+            asked += looks * (rows + sum(kept[1:]) * (1 - held))
         if settings.get("fit_heads") in ("after", "both"):
             full = tasks if replay == 1 else 1
-            asked, kept = asked + rows * full, [0.0, *kept[full:]]
+            asked, kept = asked + looks * rows * full, [0.0, *kept[full:]]
         if settings.get("trust"):
             asked += kept[0] + sum(kept[1:]) * (held or 1)
         speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
-    answers = passes / len(run.episodes) * (2 if settings.get("mirror") else 1)
-    return Price(trained, asked, answers)
+    return Price(trained, asked, looks * passes / len(run.episodes))
 
 
 def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:

@@ -60,16 +60,16 @@ class Ensemble(nn.Module):
         """The weighted average of the members' probabilities."""
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
-        answer = self.votes(x)
-        return (answer + self.votes(x.flip(-1))) / 2 if self.mirror else answer
-
-    def votes(self, x: Tensor) -> Tensor:
-        """The weighted average for scaled inputs."""
         votes = [
-            weight * torch.softmax(head(body(x)), dim=1)
+            weight * torch.softmax(head(self.features(body, x)), dim=1)
             for body, head, weight in zip(self.bodies, self.heads, self.weights, strict=True)
         ]
         return torch.stack(votes).sum(dim=0)
+
+    def features(self, body: nn.Module, x: Tensor) -> Tensor:
+        """What a member makes of scaled inputs, and of their mirror images if those count."""
+        features: Tensor = body(x)
+        return (features + body(x.flip(-1))) / 2 if self.mirror else features
 
 
 def export(
