@@ -138,6 +138,12 @@ def test_rows_that_are_held_out_are_trained_on_once_as_new_and_never_again(monke
             assert not trained & row_set(past.train.x[judges])
 
 
+def test_where_elders_do_not_adopt_a_member_speaks_for_what_came_before_it():
+    zoo = zoo_of(elders=False)
+    for number, member in enumerate(zoo.members, start=1):
+        assert set(member.share) == {task.name for task in TOYS.tasks[:number]}
+
+
 def test_a_class_that_would_be_left_without_rows_gives_none_away():
     rows = Examples(torch.arange(40.0)[:, None], torch.tensor([0] * 39 + [1]))
     held = [is_held_out(rows, 0.5, seed=seed) for seed in range(8)]

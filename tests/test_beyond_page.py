@@ -39,6 +39,8 @@ def test_the_price_is_counted_from_what_was_drawn():
         ({"replay": 0.0, "adoption": True}, 3, 0 + 1 + 2, 2),
         ({"replay": 0.0, "adoption": True, "mirror": True}, 3, 2 * 3, 4),
         ({"tasks_per_episode": 1, "adoption": True}, 3, (1 + 2) + (1 + 2), 3),
+        ({"tasks_per_episode": 1, "adoption": True, "elders": False}, 3, 1 + 2, 2),
+        ({"replay": 0.0, "adoption": True, "elders": False}, 3, 0, 1),
         ({"inherit": "last", "fit_heads": "before"}, 6, 6 + 2 + 3, 2),
         ({"fit_heads": "after", "trust": 1.0}, 6, 6 + 6, 2),
         ({"trust": 1.0, "held_out": 0.1}, 3 + 0.9 * 3, 6 + 3 + 0.1 * 3, 2),

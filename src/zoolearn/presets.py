@@ -86,6 +86,7 @@ BEYOND: dict[str, Json] = {
     "inherit": "last",
     "fit_heads": "after",
     "adoption": True,
+    "elders": False,
     "trust": 16.0,
     "held_out": 0.1,
     "mirror": True,

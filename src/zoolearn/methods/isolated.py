@@ -26,8 +26,10 @@ class Isolated(ModelZoo):
     partners: Measure = field(init=False, default_factory=lambda: loss)
     shrink: float = field(init=False, default=1.0)
     perturb: float = field(init=False, default=0.0)
+    heir_lr: float = field(init=False, default=1.0)
     fit_heads: Literal["no", "before", "after", "both"] = field(init=False, default="no")
     adoption: bool = field(init=False, default=False)
+    elders: bool = field(init=False, default=True)
     trust: float = field(init=False, default=0.0)
     held_out: float = field(init=False, default=0.0)
 

@@ -86,6 +86,10 @@ class ModelZoo(Learner):
     adoption: bool = field(
         default=False, metadata={"help": "give members heads for tasks that they were not trained on", "later": True}
     )
+    elders: bool = field(
+        default=True,
+        metadata={"help": "older members adopt the new task too, not the newest alone past ones", "later": True},
+    )
     trust: float = field(
         default=0.0,
         metadata={"help": "above 0: a vote counts exp(trust x log-likelihood of rows not seen)", "later": True},
@@ -193,13 +197,13 @@ class ModelZoo(Learner):
         return fit_head(features, task.train.y, len(task.classes), judges)
 
     def _adopt(self, task: Task) -> None:
-        """Makes every member able to speak for every task: the newest for past tasks, the others for the new one."""
+        """Makes the newest member able to speak for past tasks; and the others for the new one, if elders adopt."""
         *others, newest = self.members
         for name, kept in self.kept.items():
             if name not in newest.share:
                 head = self.fitted(newest.net, kept, self.judges(kept))
                 newest.adopt(name, head, self.weight_of(head, self.replay))
-        for member in others:
+        for member in others if self.elders else ():
             head = self.fitted(member.net, task)
             member.adopt(task.name, head, self.weight_of(head, 1.0))
 

@@ -46,6 +46,7 @@ def price(run: Results) -> Price:
     per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
     rows = CLASSES * per_class if per_class else ROWS[run.benchmark][0]
     replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
+    elders = settings.get("elders", True)
     adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
     b, looks = settings.get("tasks_per_episode", 1), 2 if settings.get("mirror") else 1
     trained = asked = passes = 0.0
@@ -57,7 +58,7 @@ def price(run: Results) -> Price:
         if b > 1 and replay:
             asked += rows * replay * tasks
         if adopts:
-            asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number)
+            asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number * elders)
         if inherits and number and settings.get("fit_heads") in ("before", "both"):
             asked += looks * (rows + sum(kept[1:]) * (1 - held))
         if settings.get("fit_heads") in ("after", "both"):
@@ -65,7 +66,7 @@ def price(run: Results) -> Price:
             asked, kept = asked + looks * rows * full, [0.0, *kept[full:]]
         if settings.get("trust"):
             asked += kept[0] + sum(kept[1:]) * (held or 1)
-        speakers = (number + 1 + (len(run.episodes) - number - 1 if replay else 0)) if adopts else 0
+        speakers = (number * elders + (len(run.episodes) - number if replay else 1)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
     return Price(trained, asked, looks * passes / len(run.episodes))
 
