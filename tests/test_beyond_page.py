@@ -55,16 +55,25 @@ def test_every_setting_has_its_price(settings, trained, asked, passes):
 
 
 def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named():
-    runs = [run(0.70), run(0.72, 1), run(0.80, inherit="last"), run(0.6, trust=9.0), run(0.75, replay=0.1)]
+    limited = [run(0.75, replay=0.1), run(0.76, replay=0.1, adoption=True, elders=False)]
+    runs = [run(0.70), run(0.72, 1), run(0.80, inherit="last"), run(0.6, trust=9.0), *limited, run(0.7, replay=0.5)]
     page = beyond(runs)
-    full, limited = page.split("## ")[1:]
+    full, limited = page.split("## ")[1:]  # a budget that nothing else was tried with has no section
     assert "71.00 ± 1.41" in full
     assert "--inherit last" in full
     assert "+9.00" in full
     assert "Lost: `--trust 9.0` -11.00" in full
     assert limited.startswith("split-cifar100, --epochs 1 --replay 0.1")
     assert "75.00" in limited
-    assert "+" not in limited.split("```")[0]
+    assert "--adoption --no-elders" in limited
+    assert "+1.00" in limited
+
+
+def test_a_part_of_the_data_is_named():
+    part = run(0.5, inherit="last")
+    part.train_samples = [400] * 3
+    assert price(part).trained == 400 * 6
+    assert "## split-cifar100, --epochs 1, 400 rows a task at hand\n" in beyond([part])
 
 
 def test_a_whole_run_stands_beside_shorter_ones_as_it_was_after_as_many_tasks():

@@ -13,11 +13,7 @@ from zoolearn.report import Group, grouped
 from zoolearn.results import Results
 from zoolearn.tables import Table, human, markdown, percent
 
-ROWS = {  # training and test rows of a task, of benchmarks whose tasks are of one size
-    "split-cifar100": (2500, 500),
-    "coarse-cifar100": (2500, 500),
-    "split-miniimagenet": (2400, 600),
-}
+ROWS = {"split-cifar100": 2500, "coarse-cifar100": 2500, "split-miniimagenet": 2400}  # of a task, to train on
 BUDGET = (
     "epochs",
     "tasks_per_episode",
@@ -43,8 +39,7 @@ def price(run: Results) -> Price:
     losses of past tasks, for heads fitted to features and for the trust in votes; tests are not counted.
     """
     settings = {**run.settings, **run.settings.get("recipe", {})}
-    per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
-    rows = CLASSES * per_class if per_class else ROWS[run.benchmark][0]
+    rows = _rows(run)
     replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
     elders = settings.get("elders", True)
     adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
@@ -69,6 +64,12 @@ def price(run: Results) -> Price:
         speakers = (number * elders + (len(run.episodes) - number if replay else 1)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
     return Price(trained, asked, looks * passes / len(run.episodes))
+
+
+def _rows(run: Results) -> float:
+    """Training rows of a task, on average; records that are older do not say it of themselves."""
+    per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
+    return fmean(run.train_samples) if run.train_samples else CLASSES * per_class if per_class else ROWS[run.benchmark]
 
 
 def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
@@ -96,7 +97,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "",
     ]
     for (benchmark, budget), groups in sections.items():
-        parts += _section(benchmark, budget, groups)
+        if any(tricks(group.first) for group in groups):
+            parts += _section(benchmark, budget, groups)
     parts += _judged(records) if records else []
     return "\n".join(parts)
 
@@ -113,6 +115,7 @@ def _beginnings(runs: Sequence[Results]) -> list[Results]:
             environment=run.environment,
             accuracy=run.accuracy[:length],
             episodes=run.episodes[:length],
+            train_samples=run.train_samples[:length],
             stored_samples=run.stored_samples * length // len(run.tasks),
             weights=run.weights * length // len(run.tasks),
         )
@@ -125,12 +128,21 @@ def _beginnings(runs: Sequence[Results]) -> list[Results]:
 def _budget(run: Results) -> str:
     settings = changes(run)
     budget = {name: settings[name] for name in BUDGET if name in settings}
-    return _words({**budget, **(run.settings.get("benchmark") or {})}, without=("samples_seed", "order_seed"))
+    chosen = run.settings.get("benchmark") or {}
+    part = "samples_per_class" not in chosen and _rows(run) != ROWS[run.benchmark]
+    words = _words({**budget, **chosen}, without=("samples_seed", "order_seed"))
+    return f"{words}, {_rows(run):,.0f} rows a task at hand" if part else words
 
 
 def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
     flags = {name.replace("_", "-"): value for name, value in settings.items() if name not in without}
-    return " ".join(f"--{name}" if value is True else f"--{name} {value}" for name, value in flags.items())
+    return " ".join(_word(name, value) for name, value in flags.items())
+
+
+def _word(name: str, value: Json) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {value}"
 
 
 def tricks(run: Results) -> dict[str, Json]:
