@@ -168,4 +168,4 @@ def collect(folders: Sequence[Path], to: Path) -> list[Path]:
         target = to / short_name("-".join(["study", study.name, study.benchmark, *words]))
         study.save(target)
         written.append(target / Study.FILE)
-    return written
+    return list(dict.fromkeys(written))
