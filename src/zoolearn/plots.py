@@ -161,9 +161,10 @@ def draw_map(chart: Map) -> Drawing:
     limit = max(map(abs, known), default=1.0) or 1.0
     colours: dict[str, Any] = {"cmap": "PuOr", "vmin": -limit, "vmax": limit} if chart.centred else {"cmap": "cividis"}
     image = ax.imshow(shades, aspect="auto", interpolation="nearest", **colours)
-    drawing.colorbar(
-        image, ax=ax, label="less the row's median" if chart.shades else chart.value_label, fraction=0.04, pad=0.02
-    )
+    label = "less the row's median" if chart.shades else chart.value_label
+    if chart.marks and chart.mark_label:
+        label += f" ({chart.mark_style}: {chart.mark_label})"
+    drawing.colorbar(image, ax=ax, label=label, fraction=0.04, pad=0.02)
     ax.set_yticks(range(len(chart.rows)), list(chart.rows))
     long = max(map(len, chart.columns)) > 4
     ax.set_xticks(
