@@ -1,5 +1,6 @@
 """Studies: their parts, their figures, reuse, the estimator of transfer exponents and the simulation of the theorem."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 from zoolearn.benchmarks import benchmark
 from zoolearn.cli import main
-from zoolearn.errors import SettingsError, StoreError, ZooError
+from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
 from zoolearn.jobs import Local
 from zoolearn.results import Results
 from zoolearn.runs import run
@@ -80,6 +81,15 @@ class TestTrials:
     def test_a_trial_that_keeps_nothing_leaves_only_results(self, tmp_path):
         ((trial, _),) = attempts([SETUP.trial("isolated", 0, keep=False)], tmp_path, place=Local(1))
         assert [path.name for path in (tmp_path / trial.name).iterdir()] == ["results.json"]
+
+    def test_runs_of_different_data_make_no_study(self, tmp_path):
+        setup = replace(SETUP, study="ensemble", seeds=(0,))
+        first, *_ = STUDIES["ensemble"].trials(setup)
+        ((_, results),) = attempts([first], tmp_path / "other", place=Local(1))
+        results.train_samples = [rows - 1 for rows in results.train_samples]
+        results.save(tmp_path / "other" / first.name)
+        with pytest.raises(DataError, match=r"rows of task '0-1', .* different data"):
+            list(conduct(setup, tmp_path / "study", Local(1), reuse=[tmp_path / "other"]))
 
 
 def attempts_by_name(trials: list[Trial], folder: Path, **options):

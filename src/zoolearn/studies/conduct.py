@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from zoolearn.benchmarks import whole_benchmark
+from zoolearn.errors import DataError
 from zoolearn.figures import Figure
 from zoolearn.files import Json
 from zoolearn.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
@@ -77,7 +78,22 @@ def _runs(setup: Setup, folder: Path, place: Place, reuse: Sequence[Path]) -> Ge
     for trial, results in attempts(trials, folder, data=setup.data, place=place, reuse=reuse):
         outcome[trial.name] = results
         yield Step(trial.name, len(outcome), len(trials))
+    _refuse_other_data(outcome)
     return kind.figures(setup, outcome)
+
+
+def _refuse_other_data(outcome: Mapping[str, Results]) -> None:
+    """Refuses runs that were made with other amounts of the same task's data; older records do not tell theirs."""
+    first: dict[tuple[str, Json], tuple[str, int]] = {}
+    for name, results in outcome.items():
+        per_class = results.settings["benchmark"].get("samples_per_class")
+        for task, rows in zip(results.tasks, results.train_samples, strict=False):
+            other, others = first.setdefault((task, per_class), (name, rows))
+            if rows != others:
+                raise DataError(
+                    f"{name} was trained on {rows:,} rows of task {task!r}, {other} on {others:,}: they saw different data, "
+                    "so they say nothing beside each other; leave one of them out (--reuse), or use another --out"
+                )
 
 
 def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, list[Figure]]:
