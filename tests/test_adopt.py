@@ -180,9 +180,10 @@ def test_an_impossible_setting_is_refused(settings, message):
 # zoo folders
 
 FULL = {"inherit": last, "fit_heads": "both", "adoption": True, "trust": 2.0, "held_out": 0.2, "mirror": True}
+SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}, {"elders": False}]
 
 
-@pytest.mark.parametrize("settings", [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}])
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path, settings):
     learner = zoo_of(TASKS, **{"tasks_per_episode": 3, **FULL, **settings})
     zoo = small_zoo(tmp_path / "zoo", TASKS, **{**FULL, **settings})

@@ -36,6 +36,7 @@ BEYOND = {
     "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
     "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},
     "model-zoo that adopts without replay": {"adoption": True, "replay": 0.0, "inherit": last},
+    "model-zoo whose newest adopts": {"adoption": True, "elders": False, "tasks_per_episode": 2},
     "model-zoo that weighs votes": {"adoption": True, "replay": 0.5, "trust": 2.0, "held_out": 0.2, "inherit": last},
 }
 SUBJECTS: dict[str, Callable[..., Learner]] = {
