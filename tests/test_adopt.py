@@ -170,11 +170,26 @@ def test_heads_are_fitted_to_what_they_will_be_asked_about():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"trust": -1.0}, "trust is -1"), ({"held_out": 2.0}, "held_out is 2")]
+    ("settings", "message"),
+    [
+        ({"trust": -1.0}, "trust is -1"),
+        ({"held_out": 2.0}, "held_out is 2"),
+        ({"held_out": 1.0}, "held_out is 1; leave some rows"),
+        ({"shrink": math.nan}, "shrink is nan"),
+        ({"perturb": -math.inf}, "perturb is -inf"),
+    ],
 )
 def test_an_impossible_setting_is_refused(settings, message):
     with pytest.raises(SettingsError, match=message):
         ModelZoo(**settings)
+
+
+@pytest.mark.parametrize("fit_heads", ["no", "after"])
+def test_the_strictest_trust_still_lets_somebody_answer(fit_heads):
+    zoo = zoo_of(TASKS, trust=1e6, fit_heads=fit_heads)
+    for task in TASKS:
+        answer = zoo.predict_proba(task.test.x, task.name)
+        assert torch.allclose(answer.sum(dim=1), torch.ones(len(answer)))
 
 
 # zoo folders

@@ -26,6 +26,7 @@ from zoolearn.task import Task
 from zoolearn.train import Progress, cross_entropy, fitting
 
 PROBED = 500  # training rows of a new task that members are probed on
+LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
 
 
 @dataclass(kw_only=True, eq=False)
@@ -92,7 +93,10 @@ class ModelZoo(Learner):
     )
     trust: float = field(
         default=0.0,
-        metadata={"help": "above 0: a vote counts exp(trust x log-likelihood of rows not seen)", "later": True},
+        metadata={
+            "help": "above 0: a vote counts exp(trust x log-likelihood of rows), of unseen rows where there are any",
+            "later": True,
+        },
     )
     held_out: float = field(
         default=0.0,
@@ -116,6 +120,10 @@ class ModelZoo(Learner):
         check_share("smoothing", self.smoothing)
         if not 0 < self.heir_lr < np.inf:
             raise SettingsError(f"heir_lr is {self.heir_lr}; it multiplies the learning rate, so give more than 0")
+        if self.held_out == 1:
+            raise SettingsError("held_out is 1; leave some rows to train on")
+        if not (np.isfinite(self.shrink) and np.isfinite(self.perturb)):
+            raise SettingsError(f"shrink is {self.shrink} and perturb is {self.perturb}; give finite numbers")
         if not 0 <= self.trust < np.inf:
             raise SettingsError(f"trust is {self.trust}; give 0 (all votes alike) or more")
 
@@ -169,8 +177,8 @@ class ModelZoo(Learner):
         if not self.trust:
             return share
         rows = task.train if judges is None else task.train.select(judges.nonzero()[:, 0])
-        answers = probabilities(net, rows.x, task.name, self.recipe)
-        return float(np.exp(self.trust * float(label_logs(answers, rows.y).mean())))
+        answers = probabilities(net, rows.x, task.name, self.recipe, mirror=self.mirror)
+        return self.trusted(float(label_logs(answers, rows.y).mean()))
 
     def judges(self, task: Task) -> Tensor | None:
         """Which of a past task's kept rows are held out to judge members; None if none are."""
@@ -209,7 +217,11 @@ class ModelZoo(Learner):
 
     def weight_of(self, head: FittedHead, share: float) -> float:
         """How much the vote of an adopted head counts that was fitted to this share of a task's rows."""
-        return float(np.exp(self.trust * head.likelihood)) if self.trust else share
+        return self.trusted(head.likelihood) if self.trust else share
+
+    def trusted(self, likelihood: float) -> float:
+        """The weight of a vote by the mean log-likelihood that its giver finds for rows whose labels are known."""
+        return float(np.exp(max(self.trust * likelihood, LEAST)))
 
     def probe(self, place: int, task: Task) -> float:
         """How well the features of a member fit a task, by a sample of its training data."""
