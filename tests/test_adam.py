@@ -47,6 +47,13 @@ def test_its_steps_are_those_of_torch():
     assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
 
 
+def test_empty_parameters_are_passed_over_on_any_device():
+    parameters = [nn.Parameter(torch.zeros(count, device="meta")) for count in (0, 3)]  # no CPU: taken in one piece
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    Adam(parameters)()
+
+
 def test_a_parameter_without_gradient_stays_until_it_has_one():
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
     used.sum().backward()

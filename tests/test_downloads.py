@@ -309,7 +309,7 @@ def test_mini_imagenet_has_no_download(tmp_path):
         datasets.download("mini-imagenet", tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside"])
+@pytest.mark.parametrize("name", ["../outside", "/outside", "..\\outside", "D:/outside"])
 def test_an_archive_cannot_write_outside_of_the_data_root(tmp_path, name):
     root = tmp_path / "data"
     write(root / "bad.tar.gz", archive({name: b"x"}))

@@ -42,6 +42,7 @@ def test_released_weights_are_relative_to_the_mean_loss_and_clipped():
     lonely = released(np.array([0.0] * 19 + [1.0]))
     assert lonely[-1] / lonely[0] == pytest.approx(1e3 / math.exp(-1))
     assert released(np.zeros(4)) == pytest.approx([0.25] * 4)
+    assert released(np.array([-3.0, -1.0])) == pytest.approx([below / (below + above), above / (below + above)])
 
 
 def test_uniform_weights_are_equal():

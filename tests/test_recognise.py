@@ -1,6 +1,7 @@
 """A zoo asked about inputs whose task nobody has told: from Python, at the command line."""
 
 import csv
+import gc
 import io
 import json
 
@@ -11,6 +12,7 @@ import torch
 import zoolearn
 from toys import contents
 from zoolearn import cli
+from zoolearn.beyond.which_task import WhichTask
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.recipe import Recipe
 from zoos import TASKS, small_zoo
@@ -52,6 +54,8 @@ def test_a_task_that_was_learned_or_forgotten_meanwhile_counts_at_once(zoo):
     assert sum(answer.task == TASKS[3].name for answer in zoo.recognise(TASKS[3].test.x)) > 5
     other.forget(TASKS[0].name)
     zoo.refresh()
+    gc.collect()
+    assert not [held for held in gc.get_objects() if type(held) is WhichTask], "nothing forgotten stays in memory"
     assert all(TASKS[0].name not in answer.chances for answer in zoo.recognise(TASKS[0].test.x))
 
 

@@ -123,6 +123,8 @@ def test_an_isolated_ensemble_grows_by_all_its_nets_and_saves_them(tmp_path):
     assert sorted(path.stem for path in (tmp_path / "members").iterdir()) == ["0001", "0002", "0003", "0004"]
     with pytest.raises(SettingsError, match="networks is 0"):
         IsolatedEnsemble(networks=0)
+    with pytest.raises(SettingsError, match=r"smoothing is 1\.5"):
+        IsolatedEnsemble(smoothing=1.5)
 
 
 def test_isolated_has_no_settings_of_the_zoo():

@@ -40,7 +40,7 @@ def client(shared):
     assert shared.get("/healthz").json["status"] == "ok"
     assert shared.post(PLACE, GOOD, "application/json").status == 200
     assert shared.service.room.left == shared.service.limits.held_bytes
-    assert shared.service.answers.rows == 0
+    assert shared.service.backlog.rows == 0
 
 
 def row(value: str) -> str:

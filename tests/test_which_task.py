@@ -4,15 +4,17 @@ import pytest
 import torch
 
 import zoolearn
-from toys import TINY, benchmark, contents, learner_of
+from toys import TINY, benchmark, blobs, contents, learner_of, show
 from zoolearn.answers import probabilities
 from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.judge import judging
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.files import load_json
+from zoolearn.files import load_json, save_json
 from zoolearn.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.paper.beyond import all_judged
 from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.train import drain
@@ -37,6 +39,21 @@ def test_evidence_finds_the_task_more_often_than_chance(name):
     assert found / sum(len(task.test) for task in TOYS) > (0.9 if name == "distance" else 0.4)
     chances = which.look(TOYS[0].test.x).chances
     assert torch.allclose(chances.sum(dim=1), torch.ones(len(chances)))
+
+
+def test_a_row_a_class_is_enough_to_tell_tasks_apart():
+    which = WhichTask(zoo_of(replay=0.05))
+    assert sum(which.guess(task.test.x).count(task.name) for task in TOYS) > 0.5 * sum(len(task.test) for task in TOYS)
+
+
+@pytest.mark.parametrize("size", [1e20, 3e38])
+def test_an_input_far_from_everything_has_chances_and_no_task(size):
+    tasks = [blobs("a"), blobs("b", seed=1)]
+    which = WhichTask(show(learner_of(ModelZoo), tasks))
+    look = which.look(torch.full((1, 6), size), sure=0.5)
+    assert look.chances.sum().item() == pytest.approx(1.0)
+    assert look.certain.tolist() == [False]
+    assert which.guess(torch.full((1, 6), size)) != [None]
 
 
 def test_a_clear_not_sure_is_given_where_the_evidence_is_weak():
@@ -129,7 +146,19 @@ def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
     before = contents(tmp_path)
     main(["judge", str(tmp_path / "run")])
     assert contents(tmp_path) == before
+    assert len(all_judged([tmp_path, tmp_path / "run"])) == 1
     main(["paper", "--runs", str(tmp_path), "--beyond", str(tmp_path / "page.md")])
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "class-incremental accuracy" in page
     assert "Voting otherwise" in page
+
+
+def test_a_run_is_judged_by_the_data_it_was_made_with_alone(tmp_path):
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
+    main(["run", "model-zoo", *words, "--out", str(tmp_path)])
+    with pytest.raises(SettingsError, match="epochs is 0"):
+        next(judging(tmp_path, epochs=0))
+    header = load_json(tmp_path / "run.json")
+    save_json(tmp_path / "run.json", {**header, "data": "0" * len(header["data"])})
+    with pytest.raises(DataError, match=r"is not what .* was made with"):
+        next(judging(tmp_path))

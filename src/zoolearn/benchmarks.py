@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from math import cos, radians, sin
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -126,6 +127,14 @@ def benchmark(
         first_tasks=first_tasks,
         after_tasks=after_tasks,
     )
+
+
+def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benchmark:
+    """The benchmark that a run's header tells of, made again; refused if the data is not the same."""
+    tasks = benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {}))
+    if tasks.fingerprint != header["data"]:
+        raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
+    return tasks
 
 
 def whole_benchmark(name: str, data: Data = None, tasks: int | None = None) -> Benchmark:

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from zoolearn.answers import probabilities
-from zoolearn.benchmarks import benchmark
+from zoolearn.benchmarks import recorded_benchmark
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
@@ -14,6 +14,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.recipe import Recipe
 from zoolearn.results import Results
 from zoolearn.store import RunFolder
 from zoolearn.task import Task
@@ -34,6 +35,7 @@ def judging(
         if before["distilled"]["epochs"] == epochs and "voting" in before:
             return before
     zoo, tasks = _restored(folder, data)
+    recipe = replace(zoo.recipe, epochs=epochs)
     answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
     heard = []
     for done, of_task in enumerate(hear(zoo, tasks), start=1):
@@ -43,7 +45,7 @@ def judging(
     for done, (name, find) in enumerate(EVIDENCE.items()):
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
         unknown[name] = asdict(class_incremental(WhichTask(zoo, find), tasks, answers))
-    small = yield from _distilled(zoo, epochs, tasks)
+    small = yield from _distilled(zoo, recipe, tasks)
     record = {
         "run": Results.load(folder.path).settings,
         "benchmark": folder.header()["benchmark"],
@@ -65,7 +67,7 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     header = folder.header()
     if header["method"] != "model-zoo":
         raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
-    tasks = list(benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {})))
+    tasks = list(recorded_benchmark(header, data, folder.path))
     zoo = ModelZoo.from_settings(header["settings"])
     zoo.restore(folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):
@@ -73,8 +75,8 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     return zoo, tasks
 
 
-def _distilled(zoo: ModelZoo, epochs: int, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:
-    net, _ = yield from distilling(zoo, list(zoo.kept.values()), replace(zoo.recipe, epochs=epochs))
+def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:
+    net, _ = yield from distilling(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:
         return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])
@@ -83,7 +85,7 @@ def _distilled(zoo: ModelZoo, epochs: int, tasks: list[Task]) -> Generator[Progr
         "accuracy": sum(ask(task) for task in tasks) / len(tasks),
         "weights": net.weights,
         "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
-        "epochs": epochs,
+        "epochs": recipe.epochs,
     }
 
 

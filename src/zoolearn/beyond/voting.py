@@ -57,27 +57,42 @@ class Alone:
 
 
 @dataclass(frozen=True)
+class Said:
+    """Probabilities (member, row, class), and the factors by which each member's would suit its held-out rows best."""
+
+    answers: Tensor
+    sharpness: Tensor | None = None
+
+
+@dataclass(frozen=True)
 class Heard:
-    """What the members that speak for a task say of its test rows: probabilities (member, row, class) and weights."""
+    """What the members that speak for a task say of its test rows, and the weights of their votes."""
 
     task: Task
-    plain: Tensor
-    mirrored: Tensor | None  # those for a picture and its mirror image together
     weights: Tensor
-    sharpness: Tensor | None  # by which each member's answers would suit its held-out rows best
+    plain: Said
+    mirrored: Said | None = None  # of a picture and its mirror image together
 
 
 def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
     """Asks every member once about the test rows of the tasks it speaks for."""
     softens = zoo.held_out and zoo.fit_heads in ("no", "before")  # fitted heads are softened as they are fitted
-    sharpness = torch.tensor([_sharpness(zoo, member) for member in zoo.members]) if softens else None
+    sharpness = {
+        mirror: torch.tensor([_sharpness(zoo, member, mirror=mirror) for member in zoo.members]) if softens else None
+        for mirror in {False, len(tasks[0].shape) == 3}
+    }
     for task in tasks:
         speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]
         members = [zoo.members[place] for place in speakers]
-        plain = _asked(zoo, members, task.name, task.test.x)
-        mirrored = _asked(zoo, members, task.name, task.test.x, mirror=True) if len(task.shape) == 3 else None
         weights = torch.tensor([member.share[task.name] for member in members])
-        yield Heard(task, plain, mirrored, weights, sharpness[speakers] if sharpness is not None else None)
+        said = {
+            mirror: Said(
+                _asked(zoo, members, task.name, task.test.x, mirror=mirror),
+                factors[speakers] if factors is not None else None,
+            )
+            for mirror, factors in sharpness.items()
+        }
+        yield Heard(task, weights, said[False], said.get(True))
 
 
 def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
@@ -89,12 +104,12 @@ def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for of_task in heard:
         alike = torch.ones_like(of_task.weights)
-        for mirroring, answers in (("", of_task.plain), (", mirrored", of_task.mirrored)):
-            if answers is None:
+        for mirroring, said in (("", of_task.plain), (", mirrored", of_task.mirrored)):
+            if said is None:
                 continue
-            forms = {"": _logs(answers)}
-            if of_task.sharpness is not None:
-                forms["tempered "] = torch.log_softmax(forms[""] * of_task.sharpness[:, None, None], dim=2)
+            forms = {"": _logs(said.answers)}
+            if said.sharpness is not None:
+                forms["tempered "] = torch.log_softmax(forms[""] * said.sharpness[:, None, None], dim=2)
             for (form, logs), (rule, vote), (weighing, weights) in itertools.product(
                 forms.items(), RULES.items(), (("", of_task.weights), (", all alike", alike))
             ):
@@ -108,7 +123,7 @@ def alone(heard: Sequence[Heard], *, mirror: bool) -> Alone:
     """What the members of a zoo are worth one by one, and how far they differ."""
     rows = []
     for of_task in heard:
-        answers = of_task.mirrored if mirror and of_task.mirrored is not None else of_task.plain
+        answers = (of_task.mirrored if mirror and of_task.mirrored is not None else of_task.plain).answers
         labels = of_task.task.test.y
         each = [accuracy(said, labels) for said in answers]
         together = accuracy(mean(_logs(answers), of_task.weights), labels)
@@ -124,7 +139,7 @@ def _differing(named: Tensor) -> float:
     return float((named[:, None] != named[None]).float().mean(dim=2).sum()) / (members * (members - 1))
 
 
-def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, *, mirror: bool = False) -> Tensor:
+def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, *, mirror: bool) -> Tensor:
     pieces = votes([member.net for member in members], x, task, zoo.recipe, mirror=mirror)
     return torch.stack([joined(said) for said in zip(*pieces, strict=True)])
 
@@ -133,13 +148,13 @@ def _logs(answers: Tensor) -> Tensor:
     return answers.clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
-def _sharpness(zoo: ModelZoo, member: Member) -> float:
+def _sharpness(zoo: ModelZoo, member: Member, *, mirror: bool) -> float:
     """The inverse of the temperature that suits a member, by held-out rows of the past tasks that it was trained on."""
     said, labels = [], []
     for name in [name for name in member.share if name not in member.adopted][1:]:  # the first was new: seen in full
         judges = zoo.judges(zoo.kept[name])
         if judges is not None:
             rows = zoo.kept[name].train.select(judges.nonzero()[:, 0])
-            said.append(_logs(_asked(zoo, [member], name, rows.x)[0]))
+            said.append(_logs(_asked(zoo, [member], name, rows.x, mirror=mirror)[0]))
             labels.append(rows.y)
     return sharpest(said, labels) if said else 1.0

@@ -5,6 +5,7 @@ stored rows, whose task is known, turns evidence into chances. A task is named o
 where the input is not stranger to every task than nearly all stored rows are to their own.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -72,13 +73,14 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     }
     within = torch.cat([features[task.name] - means[task.name][task.train.y] for task in stored])
     scatter = within.T @ within / len(within)
-    scatter += 0.1 * scatter.diagonal().mean() * torch.eye(len(scatter), dtype=scatter.dtype)
+    spread = float(scatter.diagonal().mean()) or 1.0  # none where each class has a single row
+    scatter += 0.1 * spread * torch.eye(len(scatter), dtype=scatter.dtype)
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
         here = feature_rows(net, x, zoo.recipe, mirror=zoo.mirror).double() @ unit
         nearest = [torch.cdist(here, mean @ unit).min(dim=1).values.square() for mean in means.values()]
-        return -torch.stack(nearest, dim=1).float() / 2
+        return -torch.stack(nearest, dim=1) / 2
 
     return evidence
 
@@ -131,9 +133,11 @@ class WhichTask:
 
     def look(self, x: Tensor, sure: float = 0.0) -> Look:
         """What the evidence tells of inputs."""
-        evidence = self.evidence(x)
-        chances = torch.softmax(self.sharpness * evidence, dim=1)
-        known = evidence.max(dim=1).values.double() >= self.least
+        evidence = self.evidence(x).double().nan_to_num(nan=-math.inf)
+        best = evidence.max(dim=1, keepdim=True).values
+        relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
+        chances = torch.softmax(self.sharpness * relative, dim=1).float()
+        known = best[:, 0] >= self.least
         return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:

@@ -159,7 +159,8 @@ def unpack(archive: Path, root: Path) -> None:
 def _extract(content: tarfile.TarFile, member: tarfile.TarInfo, scratch: Path) -> None:
     """Writes one file of an archive below a folder, whatever its path says; the first Pythons 3.11 have no filter for this."""
     place = PurePosixPath(member.name.lstrip("/"))
-    if ".." in place.parts or not (member.isfile() or member.isdir()):
+    leads_away = ".." in place.parts or "\\" in member.name or ":" in member.name
+    if leads_away or not (member.isfile() or member.isdir()):
         raise tarfile.ReadError(f"{member.name!r} is a link, a device, or leads outside")
     source = content.extractfile(member)
     if source is not None:

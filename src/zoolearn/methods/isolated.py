@@ -45,6 +45,7 @@ class IsolatedEnsemble(Isolated):
     networks: int = field(default=5, metadata={"help": "independent nets per task"})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.networks < 1:
             raise SettingsError(f"networks is {self.networks}; an ensemble has 1 or more")
 

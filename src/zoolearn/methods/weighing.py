@@ -19,9 +19,9 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def released(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of the authors' code: exp((loss - mean) / mean), kept within 1e-4 and 1e3."""
+    """The weights of the authors' code: exp((loss - mean) / |mean|), kept within 1e-4 and 1e3."""
     mean = losses.mean()
-    relative = (losses - mean) / mean if mean > 0 else np.zeros_like(losses)
+    relative = (losses - mean) / abs(mean) if mean else np.zeros_like(losses)
     weights = np.clip(np.exp(np.minimum(relative, 50.0)), 1e-4, 1e3)
     return np.asarray(weights / weights.sum())
 

@@ -1,5 +1,6 @@
 """`docs/beyond.md`, written from run folders alone: each setting of Model Zoo past the paper beside the paper's, and its price."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ def price(run: Results) -> Price:
     """The price of a run, counted from what its episodes drew.
 
     Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
-    losses of past tasks, for heads fitted to features and for the trust in votes; tests are not counted.
+    losses of past tasks, for heads fitted to features and for the trust in votes; tests are not counted, nor are the few
+    hundred rows by which parents and partners are chosen.
     """
     settings = {**run.settings, **run.settings.get("recipe", {})}
     rows = _rows(run)
@@ -73,8 +75,14 @@ def _rows(run: Results) -> float:
 
 
 def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
-    """What `zoo judge` has found out about runs below these folders."""
-    return [load_json(file) for folder in folders for file in sorted(folder.rglob(FILE))]
+    """What `zoo judge` has found out about runs below these folders, each once."""
+    found: dict[str, dict[str, Json]] = {}
+    for folder in folders:
+        for file in sorted(folder.rglob(FILE)):
+            record = load_json(file)
+            if "voting" in record:  # others were made before members were asked one by one
+                found.setdefault(json.dumps([record["benchmark"], record["run"]], sort_keys=True), record)
+    return list(found.values())
 
 
 def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:

@@ -52,7 +52,7 @@ class Adam:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             gradient = parameter.grad.reshape(-1)  # a copy where the memory layout is another
-            piece = len(gradient) if gradient.is_cuda else CACHED
+            piece = CACHED if gradient.device.type == "cpu" else max(1, len(gradient))
             for place in range(0, len(gradient), piece):
                 end = min(place + piece, len(gradient))
                 self._turn(gradient[place:end], slice(start + place, start + end))

@@ -6,8 +6,9 @@ company, so a single client is answered at once, and under load calls grow by th
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +29,29 @@ class Waiting(Generic[Answers]):
     answered: "asyncio.Future[tuple[Answers, int]]"
 
 
+@dataclass(eq=False)
+class Backlog:
+    """The rows that wait or are being asked about, whoever is to answer; no more than so many are taken."""
+
+    most_rows: int
+    most_bytes: int
+    rows: int = 0
+    bytes: int = 0
+
+    @contextmanager
+    def holding(self, rows: Rows) -> Iterator[None]:
+        """Counts rows until they are answered; sends them back if too many are waiting."""
+        if self.rows and (self.rows + len(rows) > self.most_rows or self.bytes + rows.nbytes > self.most_bytes):
+            raise busy(f"{self.rows:,} rows are waiting already; send these again in a moment")
+        self.rows += len(rows)
+        self.bytes += rows.nbytes
+        try:
+            yield
+        finally:
+            self.rows -= len(rows)
+            self.bytes -= rows.nbytes
+
+
 class Batcher(Generic[Answers]):
     """Asks `ask(task, rows)` in a thread, for several questions at a time, oldest task first."""
 
@@ -35,33 +59,23 @@ class Batcher(Generic[Answers]):
         self,
         thread: Executor,
         ask: Callable[[str, Rows], Answers],
-        *,
         together: int,
-        most_rows: int,
-        most_bytes: int,
+        backlog: Backlog,
         note: Callable[[int], None] = lambda rows: None,
     ) -> None:
         self.thread, self.ask, self.note = thread, ask, note
-        self.together, self.most_rows, self.most_bytes = together, most_rows, most_bytes
+        self.together, self.backlog = together, backlog
         self.waiting: dict[Key, deque[Waiting[Answers]]] = {}
-        self.rows = self.bytes = 0  # that wait or are being asked about
         self.work: asyncio.Task[None] | None = None
 
     async def answer(self, task: str, rows: Rows) -> tuple[Answers, int]:
         """The answers of a call that these rows were part of, and the place of the first of them."""
-        if self.rows and (self.rows + len(rows) > self.most_rows or self.bytes + rows.nbytes > self.most_bytes):
-            raise busy(f"{self.rows:,} rows are waiting already; send these again in a moment")
-        question = Waiting[Answers](rows, asyncio.get_running_loop().create_future())
-        self.rows += len(rows)
-        self.bytes += rows.nbytes
-        try:
+        with self.backlog.holding(rows):
+            question = Waiting[Answers](rows, asyncio.get_running_loop().create_future())
             self.waiting.setdefault((task, rows.shape[1:]), deque()).append(question)
             if self.work is None or self.work.done():
                 self.work = asyncio.create_task(self._work())
             return await question.answered
-        finally:
-            self.rows -= len(rows)
-            self.bytes -= rows.nbytes
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from starlette.datastructures import UploadFile
 
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets import Shape
-from zoolearn.serve.batching import Batcher
+from zoolearn.serve.batching import Backlog, Batcher
 from zoolearn.serve.counters import Counters
 from zoolearn.serve.following import Answers, Following, Recognitions
 from zoolearn.serve.limits import Limits, Room, limited
@@ -41,10 +41,10 @@ class Service:
         self.following = Following(folder, self.model, log.info)
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
-        sizes = {"together": limits.together, "most_rows": limits.waiting_rows, "most_bytes": limits.waiting_bytes}
-        note = self.counters.batches.add
-        self.answers = Batcher[Answers](self.model, self.following.ask, **sizes, note=note)
-        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, **sizes, note=note)
+        self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
+        together, note = limits.together, self.counters.batches.add
+        self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
+        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
 
     @property
     def index(self) -> Index:
@@ -113,7 +113,7 @@ class Service:
             "zoo_generation": self.index.generation,
             "zoo_tasks": len(self.index.tasks),
             "zoo_members": len(self.index.members),
-            "zoo_waiting_rows": self.answers.rows + self.recognitions.rows,
+            "zoo_waiting_rows": self.backlog.rows,
             "zoo_stale": self.following.problem is not None,
         }
         if self.training is not None:

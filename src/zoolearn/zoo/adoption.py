@@ -4,14 +4,12 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
-from zoolearn.benchmarks import benchmark
-from zoolearn.errors import SettingsError, StoreError
-from zoolearn.files import Json
+from zoolearn.benchmarks import recorded_benchmark
+from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.recipe import Recipe
 from zoolearn.seeds import derive
 from zoolearn.store import RunFolder, load
-from zoolearn.task import Benchmark
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
 from zoolearn.zoo.intake import Step, taken_in
@@ -30,7 +28,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         raise SettingsError(f"{run} is a run of {header['method']}; only a run of model-zoo is a zoo")
     learner = load(run)
     assert isinstance(learner, ModelZoo)
-    tasks = _benchmark(header, data, str(run))
+    tasks = recorded_benchmark(header, data, source.path)
     records = source.episodes()
     settings = _settings(learner)
     index = Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}")
@@ -74,14 +72,6 @@ def _as_of(learner: ModelZoo, tasks: list[str]) -> ModelZoo:
     for member in learner.members[: len(tasks)]:
         earlier.members.append(replace(member, adopted=member.adopted & set(tasks)))
     return earlier
-
-
-def _benchmark(header: dict[str, Json], data: Path | str | None, run: str) -> Benchmark:
-    options = dict(header["settings"].get("benchmark") or {})
-    tasks = benchmark(header["benchmark"], data, **options)
-    if tasks.fingerprint != header["data"]:
-        raise StoreError(f"the data of {header['benchmark']} is not what {run} was made with; give its data root")
-    return tasks
 
 
 def _settings(learner: ModelZoo) -> ZooSettings:

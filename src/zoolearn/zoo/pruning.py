@@ -13,7 +13,7 @@ from torch import Tensor
 from zoolearn.answers import probabilities
 from zoolearn.errors import SettingsError
 from zoolearn.learner import accuracy
-from zoolearn.recipe import Recipe
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import measure
@@ -218,13 +218,17 @@ def committed(index: Index) -> Index:
     return replace(index, members=without(members, {member.number for member in members if not member.share}))
 
 
-def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:
+def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, learner: ModelZoo, rows: int) -> float:
     """How long a member takes for one row: the best of a few passes, averaged over a few members."""
     times = []
     for member in index.members[:: max(1, len(index.members) // 5)]:
         name = member.tasks[0]
         x = folder.tensor(index.tasks[name].test.x)[:rows]
-        times.append(min(_timed(lambda: probabilities(net_of(member), x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
+        net = net_of(member)
+        times.append(
+            min(_timed(lambda: probabilities(net, x, name, learner.recipe, mirror=learner.mirror)) for _ in range(4))  # noqa: B023
+            / len(x)
+        )
     return sum(times) / len(times)
 
 

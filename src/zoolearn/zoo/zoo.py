@@ -106,6 +106,7 @@ class Zoo:
         if changed:
             kept = {member.files for member in newest.members}
             self._nets = {files: net for files, net in self._nets.items() if files in kept}
+            self._which_task = None  # it holds nets and rows of the state before, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
@@ -313,8 +314,8 @@ class Zoo:
         return self._milliseconds(self.index, rows)
 
     def _milliseconds(self, index: Index, rows: int = 64) -> float:
-        recipe = index.settings.learner(self.names).recipe
-        return pruning.milliseconds(self.folder, index, self._net_in(index), recipe, rows)
+        learner = index.settings.learner(self.names)
+        return pruning.milliseconds(self.folder, index, self._net_in(index), learner, rows)
 
     def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
