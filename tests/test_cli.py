@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,35 @@ def refused(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_help_names_every_command(capsys):
     out = zoo("--help", capsys=capsys)
-    assert all(command.usage in out and command.summary in out for command in COMMANDS.values())
+    words = " ".join(out.split())
+    assert all(command.usage in words and command.summary in words for command in COMMANDS.values())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run"], ["sweep"], ["tune"], ["study"], ["learn", "--help"]])
+def test_help_fits_a_terminal_of_80_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with suppress(SystemExit):
+        main(words)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "isolated", *QUICK, "--seed", "1", "--seed", "2"], "--seed was given 2 times; give it once"),
+        (["study", "competition", "split-digits", "--first-tasks", "0"], "first_tasks is 0; give 1 or more"),
+        (["study", "replay", "split-digits", "--samples-per-class", "-5"], "samples_per_class is -5"),
+        (["study", "replay", "split-digits", "--seeds", "0"], "seeds is 0; give 1 or more"),
+        (["paper", "table-2-single-epoch", "--seeds", "0"], "seeds is 0; give 1 or more"),
+        (["tune", "isolated", *QUICK, "--validation", "0"], "validation is 0 percent"),
+        (["sweep", "isolated", *QUICK, "--vary", "seed=1,2"], "give --seeds N"),
+        (["run", "isolated", *QUICK, "--threads", "1000000"], "threads is 1000000; give 1 to 1024"),
+    ],
+)
+def test_nonsense_is_refused_before_any_work(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(*words, capsys=capsys)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_misspelt_command_is_corrected(capsys):

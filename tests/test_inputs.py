@@ -174,6 +174,9 @@ def test_arrays_of_images_are_brought_to_the_zoos_size(tmp_path) -> None:
     assert source.labels == ["0", "1"] * 3
     assert everything(source, (1, 8, 8))[0].shape == (6, 1, 8, 8)
     assert source_of(tmp_path).labels == source.labels, "a folder with x.npy and y.npy is a pair too"
+    (tmp_path / "y.npy").unlink()
+    with pytest.raises(DataError, match=r"labels of .*x\.npy are not at .*y\.npy; .* \(--labels\)"):
+        source_of(tmp_path)
     with pytest.raises(DataError, match="holds images, but the zoo takes features"):
         everything(source, (5,))
 

@@ -66,6 +66,15 @@ class TestRoutes:
         members = client.get("/members").json["members"]
         assert [member["speaks_for"] for member in members] == [dict(member.share) for member in zoo.members]
 
+    def test_a_server_that_does_not_learn_says_how_it_would(self, client):
+        said = client.post("/tasks/rings", b"PK", "application/zip")
+        assert (said.status, said.headers["allow"]) == (405, "GET")
+        assert "does not learn" in said.json["detail"]
+        said = client.get("/training")
+        assert said.status == 404
+        assert "does not learn" in said.json["detail"]
+        assert "/training" not in client.get("/openapi.json").json["paths"]
+
     def test_the_task_of_a_row_is_found_out_or_null(self, client, folder):
         rows = np.concatenate([X[:4].numpy(), TASKS[1].test.x[:3].numpy(), np.zeros((1, 1, 8, 8), np.uint8)])
         for words, sure in (("", 0.5), ("?sure=0", 0.0), ("?sure=0.99", 0.99)):
@@ -414,6 +423,8 @@ class TestCommand:
         for words, message in (
             (["--token", "short"], "at least 8 characters"),
             (["--learn", "--host", "0.0.0.0"], "give a --token"),
+            (["--port", "99999"], "port is 99999; give 1 to 65535"),
+            (["--threads", "-1"], "threads is -1; give 1 to 1024"),
             (["--port", str(client.port)], "cannot listen on 127.0.0.1"),
             (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
         ):

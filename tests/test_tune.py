@@ -85,7 +85,7 @@ def test_the_same_command_continues_and_other_settings_are_refused(
     assert json.loads((tmp_path / "trial-0002.json").read_text()) == record
     with pytest.raises(SystemExit):
         tune("--trials", "4", "--first-tasks", "3", "--search", search, "--out", tmp_path)
-    assert "is another search: options was" in " ".join(capsys.readouterr().err.split())
+    assert "is another search: first_tasks was 2, now 3." in " ".join(capsys.readouterr().err.split())
 
 
 @SEARCHES

@@ -107,6 +107,8 @@ def test_limits_are_kept_or_refused_with_what_is_possible(zoo) -> None:
     assert all(task.after <= task.before for task in report.tasks.values())
     with pytest.raises(SettingsError, match="prune by one of them"):
         zoo.prune(loss=0.1, budget=3)
+    with pytest.raises(SettingsError, match="loss is 50; it is a share"):
+        zoo.prune(loss=50)
 
 
 def votes(*members: list[int], labels: list[int]) -> TaskVotes:

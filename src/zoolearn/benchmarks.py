@@ -69,7 +69,7 @@ def split_miniimagenet(data: Data = None) -> Benchmark:
 def rotated_digits(
     data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40), samples_per_class: int = 10
 ) -> Benchmark:
-    """Digits of scikit-learn (`data` is not read) at another angle in each task, from few images of each class.
+    """Digits of scikit-learn at another angle in each task, from few images of each class.
 
     Tasks share the test images but no training image, so that what one task learned is news to another.
     """
@@ -83,7 +83,7 @@ def rotated_digits(
 
 
 def split_digits(data: Data = None) -> Benchmark:
-    """Five tasks of two digits each, from scikit-learn's digits (`data` is not read)."""
+    """Five tasks of two digits each, from scikit-learn's digits."""
     return _split("split-digits", datasets.digits(), 2, ())
 
 

@@ -3,7 +3,10 @@
 import os
 from pathlib import Path
 
+from zoolearn.errors import SettingsError
+
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
+MOST_THREADS = 1024  # torch ends the process where it cannot start them all
 
 
 def usable_cores() -> int:
@@ -32,6 +35,12 @@ def _version_1(groups: Path) -> float | None:
     quota = int((groups / "cpu" / "cpu.cfs_quota_us").read_text(encoding="ascii"))
     period = int((groups / "cpu" / "cpu.cfs_period_us").read_text(encoding="ascii"))
     return None if quota <= 0 else quota / period
+
+
+def check_threads(threads: int) -> None:
+    """Refuses a number of threads that no machine has."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise SettingsError(f"threads is {threads}; give 1 to {MOST_THREADS}")
 
 
 def default_threads() -> int:

@@ -61,5 +61,7 @@ def one_of(kind: str, name: str, known: Iterable[str]) -> str:
     """
     names = sorted(known)
     close = get_close_matches(name, names, n=1)
-    guess = f" did you mean {close[0]!r}?" if close else ""
-    return f"unknown {kind} {name!r};{guess} (one of: {', '.join(names) or 'none'})"
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    if not names:
+        return f"unknown {kind} {name!r}; there is none"
+    return f"unknown {kind} {name!r}{guess} (one of: {', '.join(names)})"

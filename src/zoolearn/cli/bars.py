@@ -29,7 +29,7 @@ def show(events: Iterable[Training | Results], title: str, tasks: int, console: 
                 results = event
                 bars.update(whole, completed=len(event.accuracy), note=_note(event))
                 if not console.is_terminal:
-                    console.print(f"{title}: {len(event.accuracy)} of {tasks} tasks, {_note(event)}")
+                    console.print(f"{title}: {_done(event)}")
             elif event.step == event.steps and event.what in parts:
                 bars.remove_task(parts.pop(event.what))
             else:
@@ -60,12 +60,16 @@ def show_side_by_side(events: Iterable[Event], console: Console) -> list[Done | 
                     lines[title], completed=len(results.accuracy), total=len(results.tasks), note=_note(results)
                 )
                 if not console.is_terminal:
-                    console.print(f"{title}: {len(results.accuracy)} of {len(results.tasks)} tasks, {_note(results)}")
+                    console.print(f"{title}: {_done(results)}")
             else:
                 share = f"{event.content.step / event.content.steps:4.0%} of"
                 note = f"{share} {event.content.what}, {_training(event.content)}"
                 bars.update(lines[title], note=note)
     return ends
+
+
+def _done(results: Results) -> str:
+    return ", ".join(filter(None, (f"{len(results.accuracy)} of {len(results.tasks)} tasks", _note(results))))
 
 
 def _note(results: Results) -> str:

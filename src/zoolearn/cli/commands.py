@@ -1,5 +1,8 @@
 """Which subcommands there are; light enough to be read before anything heavy is imported."""
 
+import re
+import shutil
+import textwrap
 from typing import NamedTuple
 
 
@@ -49,6 +52,36 @@ COMMANDS: dict[str, Command] = {
 def overview() -> str:
     """What `zoo --help` prints."""
     lines = ["usage: zoo COMMAND ...", "", "Continual learning with a growing zoo of small networks.", ""]
-    lines += [f"  {command.usage:<24}{command.summary}" for command in COMMANDS.values()]
+    width = 2 + max(len(command.usage) for command in COMMANDS.values())
+    lines += [f"  {command.usage:<{width}}{command.summary}" for command in COMMANDS.values()]
     lines += ["", "`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
-    return "\n".join(lines)
+    return wrapped("\n".join(lines), width + 2)
+
+
+def wrapped(text: str, column: int | None = None, hanging: int = 0) -> str:
+    """Text that fits the terminal: prose flows, a line with a label or an indent goes on below where its text begins.
+
+    >>> wrapped("\\n".join(["One line", "of prose.", "", "lists:  a, b"])).splitlines()
+    ['One line of prose.', '', 'lists:  a, b']
+    """
+    width = min(120, shutil.get_terminal_size().columns)
+    lines: list[str] = []
+    for line in text.splitlines():
+        flows = lines and lines[-1] and line and not _begins(line) and not _begins(lines[-1])
+        lines[-1:] = [f"{lines[-1]} {line}"] if flows else [*lines[-1:], line]
+    return "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent=" " * (_begins(line, column) or hanging),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in lines
+    )
+
+
+def _begins(line: str, column: int | None = None) -> int:
+    """The column in which the text of a labelled or indented line begins; 0 in prose."""
+    found = re.match(r"\w+: +| +", line)
+    return 0 if found is None else column or found.end()

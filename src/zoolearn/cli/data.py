@@ -35,7 +35,8 @@ def main(arguments: Sequence[str]) -> None:
         download(name, options.data)
     console = Console()
     console.print(f"data root: {data_root(options.data)}")
-    table = Table("data set", "state", "where, or what to do", box=None, padding=(0, 2))
+    table = Table("data set", "state", box=None, padding=(0, 2))
+    table.add_column("where, or what to do", overflow="fold")
     for entry in status(options.data, verify=options.verify):
         problems = "; ".join(entry.problems) if entry.state == "damaged" else ""
         details = "\n".join(part for part in (problems, entry.advice) if part) or str(entry.path)

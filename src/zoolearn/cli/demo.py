@@ -51,11 +51,15 @@ def main(arguments: Sequence[str]) -> None:
     print(text(report(results), console.width if console.is_terminal else None))
     zoo, isolated, tuned = (100 * (run.summary()["average_accuracy"] or 0) for run in results[:3])
     console.print(
-        f"\nThe zoo ends {zoo - isolated:+.1f} points from isolated nets and {zoo - tuned:+.1f} from fine-tuning, "
+        f"\nThe zoo ends {_points(zoo - isolated)} isolated nets and {_points(zoo - tuned)} fine-tuning, "
         "and forgets almost nothing.\n"
         "Next: `zoo list` shows what there is; `zoo data` how to get the data; then for example\n"
         "  zoo run model-zoo split-cifar100 --epochs 1 --out runs/zoo"
     )
+
+
+def _points(difference: float) -> str:
+    return f"{abs(difference):.1f} points {'above' if difference >= 0 else 'below'}"
 
 
 def _learn(options: DemoOptions, console: Console) -> list[Results]:

@@ -6,19 +6,34 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
+from zoolearn.cli.commands import wrapped
+from zoolearn.errors import SettingsError
 from zoolearn.learner import Learner, name_of
 from zoolearn.recipe import Recipe
+
+REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 
 def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:
     """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes."""
+    _refuse_repeats(arguments)
     return tyro.cli(
         form,
         args=list(arguments),
         prog=prog,
-        description=description,
+        description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
         config=(tyro.conf.OmitArgPrefixes,),
     )
+
+
+def _refuse_repeats(arguments: Sequence[str]) -> None:
+    """A flag that is given twice would silently mean its last values alone."""
+    flags = [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    for flag in flags:
+        if flags.count(flag) > 1 and flag not in REPEATABLE:
+            raise SettingsError(
+                f"{flag} was given {flags.count(flag)} times; give it once, with all its values after it"
+            )
 
 
 def optional(metavar: str, meaning: str, default: str) -> Any:

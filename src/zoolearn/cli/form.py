@@ -130,6 +130,8 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
         for setting in fields(getattr(form, group))
         if setting.name not in ("data", "seed")
     }
+    if name == "seed":
+        raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")
     if name not in known:
         raise SettingsError(one_of("setting", name, known))
     return known[name]

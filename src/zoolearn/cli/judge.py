@@ -24,7 +24,11 @@ alone, which says what the others are good for. And one net is distilled from al
 class JudgeOptions:
     """Which runs."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN...", help="run folders")]
+    runs: Annotated[
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN...", help="run folders", help_behavior_hint="(required)"),
+    ]
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     epochs: Annotated[int, tyro.conf.arg(help="passes over the stored rows of the distilled net")] = 1
 

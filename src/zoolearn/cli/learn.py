@@ -14,6 +14,7 @@ from rich.text import Text
 
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
+from zoolearn.cores import check_threads
 from zoolearn.inputs import Columns, pair_of
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake import Augment, Reading
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.threads is not None:
         import torch
 
-        torch.set_num_threads(max(1, options.threads))
+        check_threads(options.threads)
+        torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder)
     data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore), options.labels)
     work = zoo.learning_from(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,15 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(
         LogOptions, arguments, "zoo log", "What happened to a zoo, and when. Forgotten tasks have no name here."
     )
-    table = Table("when", "what", "task", "detail", box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("when", no_wrap=True)
+    for column in ("what", "task", "detail"):
+        table.add_column(column, overflow="fold")
     for line in Zoo(options.folder).index.log:
-        table.add_row(*map(Text, (line.when, line.did, line.task or "", line.detail)))
+        table.add_row(*map(Text, (_when(line.when), line.did, line.task or "", line.detail)))
     Console().print(table)
+
+
+def _when(moment: str) -> str:
+    """A moment in this place's time."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -61,7 +61,7 @@ class NewOptions:
     ] = None
     adopt: Annotated[
         Path | None,
-        optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead; the flags above are its", "none"),
+        optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "none"),
     ] = None
     data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
 
@@ -79,6 +79,9 @@ def main(arguments: Sequence[str]) -> None:
         options = parse(_form(settings_of(options.preset, "model-zoo")), arguments, "zoo new", IDEA)
     console = Console()
     if options.adopt is not None:
+        others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
+        if others:
+            raise SettingsError(f"the settings of the run count with --adopt; leave {', '.join(sorted(others))} out")
         zoo = follow(adopting(options.folder, options.adopt, options.data), console)
         console.print(
             f"{escape(str(zoo.path))} holds the {len(zoo.members)} members and {len(zoo.tasks)} tasks of the run"

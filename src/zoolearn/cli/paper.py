@@ -50,6 +50,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs what is missing of a table, or writes down what there is."""
     options = parse(PaperOptions, arguments, "zoo paper", "The paper's tables: run what is missing, compare.")
     folders = [path for path in (options.runs or (Path("runs"), Path("results"), options.out)) if path.exists()]
+    if options.seeds < 1:
+        raise SettingsError(f"seeds is {options.seeds}; give 1 or more")
     if options.list or not (options.table or options.write or options.beyond or options.collect or options.html):
         _list()
     if options.table:

@@ -19,7 +19,11 @@ class PlotOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="DIR...", help="folders that hold runs or studies at any depth"),
+        tyro.conf.arg(
+            metavar="DIR...",
+            help="folders that hold runs or studies at any depth",
+            help_behavior_hint="(default: runs)",
+        ),
     ]
     to: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where the files go")] = Path("figures")
     format: Annotated[Format, tyro.conf.arg(help="kind of file")] = "pdf"

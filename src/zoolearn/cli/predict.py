@@ -33,7 +33,7 @@ class PredictOptions:
     inputs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables"),
+        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
     ]
     votes: Annotated[bool, tyro.conf.arg(help="also say what each member thinks")] = False
     csv: Annotated[bool, tyro.conf.arg(help="print comma-separated values with a header")] = False

@@ -33,7 +33,7 @@ class RecogniseOptions:
     inputs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables"),
+        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
     ]
     sure: Annotated[float, tyro.conf.arg(help="least chance of a task that is named; 0: always name one")] = 0.5
     csv: Annotated[bool, tyro.conf.arg(help="print comma-separated values with a header")] = False

@@ -23,7 +23,11 @@ class ReportOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="DIR...", help="run folders, or folders that hold run and study folders at any depth"),
+        tyro.conf.arg(
+            metavar="DIR...",
+            help="run folders, or folders that hold run and study folders at any depth",
+            help_behavior_hint="(default: runs)",
+        ),
     ]
     format: Annotated[Literal["text", "markdown", "latex"], tyro.conf.arg(help="what to print")] = "text"
     html: Annotated[

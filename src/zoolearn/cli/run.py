@@ -11,6 +11,7 @@ from rich.console import Console
 
 from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli.bars import show
+from zoolearn.cli.commands import wrapped
 from zoolearn.cli.form import RunOptions, orders_of, read_form
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.jobs import Local
@@ -25,8 +26,8 @@ from zoolearn.task import Benchmark
 USAGE = """usage: zoo run METHOD[,METHOD...] BENCHMARK [--out DIR] [--epochs N] [--seed N] [--seeds N] [--workers N] ...
 
 Shows the tasks of a benchmark to a learner, one an episode, and writes a run folder (results.json and the learner's
-files). The same command again continues a run that was stopped, exactly where it was. `zoo run METHOD --help` lists the
-settings of a method; they are its fields in Python. Several methods or seeds run side by side, a folder each; with
+files). The same command again continues a run that was stopped: after the last finished episode, or in its midst with
+`--checkpoint-every N`. `zoo run METHOD --help` lists the settings of a method; they are its fields in Python. Several methods or seeds run side by side, a folder each; with
 `--on ray`, on a cluster.
 
 methods:    {methods}
@@ -39,7 +40,7 @@ examples:   zoo run model-zoo split-cifar100 --epochs 1 --out runs/zoo
 def main(arguments: Sequence[str]) -> None:
     """Runs one learner on one benchmark, or several side by side."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS)))
+        print(wrapped(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS))))
         return
     names = list(dict.fromkeys(arguments[0].split(",")))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)

@@ -48,12 +48,16 @@ def main(arguments: Sequence[str]) -> None:
         raise MissingData(f"serving needs {error.name}; install it with: pip install 'zoolearn[serve]'") from error
     import torch
 
-    from zoolearn.cores import default_threads
+    from zoolearn.cores import check_threads, default_threads
     from zoolearn.serve.app import make_app
     from zoolearn.serve.limits import Limits
     from zoolearn.serve.server import listening, own_names, server_of
     from zoolearn.serve.service import Service
 
+    threads = default_threads() if options.threads is None else options.threads
+    check_threads(threads)
+    if not 0 <= options.port <= 65535:
+        raise SettingsError(f"port is {options.port}; give 1 to 65535, or 0 for any that is free")
     names = own_names(options.host)
     if options.learn and names is None and token is None:
         raise SettingsError(
@@ -61,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
         )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    torch.set_num_threads(options.threads or default_threads())
+    torch.set_num_threads(threads)
     service = Service(options.folder, Limits(), learns=options.learn)
     socket = listening(options.host, options.port)
     server = server_of(make_app(service, token=token, hosts=names), service)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from zoolearn.benchmarks import BENCHMARKS, benchmark
+from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
@@ -56,7 +57,7 @@ class StudyOptions:
 def main(arguments: Sequence[str]) -> None:
     """Does what is missing of a study and says where it is."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items())))
+        print(wrapped(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items()))))
         return
     name = arguments[0]
     if name not in SUMMARIES:
@@ -76,6 +77,12 @@ def _setup(name: str, options: StudyOptions) -> Setup:
     if options.samples_per_class is not None:
         samples = options.samples_per_class or None
     count = options.seeds if options.seeds is not None else seeds
+    if options.first_tasks is not None and options.first_tasks < 1:
+        raise SettingsError(f"first_tasks is {options.first_tasks}; give 1 or more")
+    if samples is not None and samples < 0:
+        raise SettingsError(f"samples_per_class is {samples}; give 1 or more, or 0 for all")
+    if count < 1:
+        raise SettingsError(f"seeds is {count}; give 1 or more")
     return Setup(
         study=name,
         benchmark=options.benchmark,

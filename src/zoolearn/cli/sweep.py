@@ -10,6 +10,7 @@ import torch
 import tyro
 
 from zoolearn.benchmarks import benchmark
+from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
@@ -39,7 +40,7 @@ class SweepOptions(RunOptions):
 def main(arguments: Sequence[str]) -> None:
     """Runs what is missing of a sweep, and shows the table of all."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(wrapped(USAGE))
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo sweep {name}", SweepOptions)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from zoolearn.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
 from zoolearn.cli.bars import show_side_by_side
+from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
 from zoolearn.errors import SettingsError, one_of
@@ -56,7 +57,7 @@ class TuneOptions(RunOptions):
 def main(arguments: Sequence[str]) -> None:
     """Carries a search on to its end and names the best settings."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE)
+        print(wrapped(USAGE))
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo tune {name}", TuneOptions)
@@ -102,6 +103,8 @@ def _refuse(form: Any) -> None:
         raise SettingsError("a search has one seed (--seed); try the best settings with several by `zoo run --seeds`")
     if form.run.trials < 1:
         raise SettingsError(f"trials is {form.run.trials}; give 1 or more")
+    if not 1 <= form.run.validation <= 99:
+        raise SettingsError(f"validation is {form.run.validation} percent of the training data; give 1 to 99")
     if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS:
         raise SettingsError(one_of("benchmark", form.run.tune_on, BENCHMARKS))
 

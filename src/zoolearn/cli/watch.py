@@ -29,7 +29,11 @@ class WatchOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="DIR...", help="folders that hold runs at any depth; new ones are found as they begin"),
+        tyro.conf.arg(
+            metavar="DIR...",
+            help="folders that hold runs at any depth; new ones are found as they begin",
+            help_behavior_hint="(default: runs)",
+        ),
     ]
     every: Annotated[float, tyro.conf.arg(metavar="SECONDS", help="time between two looks")] = 2.0
     once: Annotated[bool, tyro.conf.arg(help="look once and leave")] = False

@@ -42,6 +42,8 @@ def npy_source(path: Path, labels: Path | None = None, *, labelled: bool = True)
     if not labelled:
         return Numbers(str(path), x, None)
     beside = labels or _beside(path)
+    if not beside.exists():
+        raise DataError(f"the labels of {path} are not at {beside}; put them there, or name their file (--labels)")
     return Numbers(str(path), x, texts(mapped(beside), f"the labels in {beside}"))
 
 

@@ -29,7 +29,7 @@ def source_of(
     columns = columns or Columns()
     suffix = path.suffix.lower()
     if not path.exists():
-        raise MissingData(f"{path} does not exist; give {KINDS}")
+        raise MissingData(f"{path} does not exist; give {KINDS if labelled else 'images, folders, arrays or tables'}")
     if path.is_dir():
         if is_saved(path):
             return saved_source(path, columns, split, labelled=labelled)

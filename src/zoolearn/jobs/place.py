@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from zoolearn.cores import usable_cores
+from zoolearn.cores import check_threads, usable_cores
 from zoolearn.errors import SettingsError
 
 
@@ -19,7 +19,7 @@ class Local:
     def __post_init__(self) -> None:
         if self.workers is not None and self.workers < 1:
             raise SettingsError(f"workers is {self.workers}; give 1 or more")
-        _check_threads(self.threads)
+        check_threads(self.threads)
 
     def workers_for(self, jobs: int | None = None) -> int:
         """How many workers so many jobs get: what was asked for, or what the cores carry, but no more than there are jobs."""
@@ -42,16 +42,11 @@ class Ray:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        _check_threads(self.threads)
+        check_threads(self.threads)
         if self.cpus < 0 or self.gpus < 0 or not self.cpus + self.gpus:
             raise SettingsError(f"a job on {self.cpus:g} CPUs and {self.gpus:g} GPUs; give it some of one of them")
         if self.processes < 1:
             raise SettingsError(f"{self.processes} processes for a job; give 1 or more")
-
-
-def _check_threads(threads: int) -> None:
-    if threads < 1:
-        raise SettingsError(f"threads is {threads}; give 1 or more")
 
 
 Place = Local | Ray

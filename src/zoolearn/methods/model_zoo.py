@@ -89,7 +89,10 @@ class ModelZoo(Learner):
     )
     elders: bool = field(
         default=True,
-        metadata={"help": "older members adopt the new task too, not the newest alone past ones", "later": True},
+        metadata={
+            "help": "older members adopt the new task too; without, only the newest adopts, past ones",
+            "later": True,
+        },
     )
     trust: float = field(
         default=0.0,

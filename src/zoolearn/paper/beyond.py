@@ -96,7 +96,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "",
         "Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs; nothing here is typed by hand.",
         "Every section is one budget: the same data, epochs, replay and tasks an episode. The first row of a section is",
-        "the paper's Model Zoo; the others change the settings that they name. Numbers are percent, mean and sample",
+        "the paper's Model Zoo, where that was run; the others change the settings that they name. Numbers are percent, mean and sample",
         "standard deviation over seeds. *Trained* and *asked* are rows in thousands, over the whole run: rows trained on",
         "(times epochs) and rows that finished nets were shown while learning; *passes* are nets asked for one answer.",
         "",

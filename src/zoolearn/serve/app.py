@@ -60,6 +60,8 @@ def make_app(service: Service, *, token: str | None = None, hosts: Collection[st
     _add_routes(app, service)
     if service.training is not None:
         _add_learning(app, service, service.training)
+    else:
+        _refuse_learning(app)
     _add_pages(app)
     _declare(app, needs_token=token is not None)
     return app
@@ -199,6 +201,19 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         """The state of the training, now and at every change until it is done, as server-sent events."""
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
+
+
+def _refuse_learning(app: FastAPI) -> None:
+    """Says what is missing to those who take this server for one that learns."""
+    why = "this server does not learn; whoever runs it can allow it (`zoo serve --learn`)"
+
+    @app.post("/tasks/{name}", include_in_schema=False)
+    async def learn() -> None:
+        raise Problem(405, why, {"Allow": "GET"})
+
+    @app.get("/training", include_in_schema=False)
+    async def training() -> None:
+        raise Problem(404, why)
 
 
 def _share(request: Request, name: str, default: float) -> float:

@@ -180,5 +180,12 @@ def attempts(
 def refuse_failures(failures: Sequence[Failed], count: int) -> None:
     """Names every job that failed, with its error."""
     if failures:
-        errors = "; ".join(f"{failed.job.name}: {failed.error}" for failed in failures)
+        named: dict[str, list[str]] = {}
+        for failed in failures:
+            named.setdefault(str(failed.error), []).append(failed.job.name)
+        errors = "; ".join(f"{_some(names)}: {error}" for error, names in named.items())
         raise ZooError(f"{len(failures)} of {count} failed: {errors}") from failures[0].error
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} others"

@@ -94,7 +94,7 @@ class Tuning:
         for name in {**before, **setup}:
             if before.get(name) != setup.get(name):
                 raise SettingsError(
-                    f"{self.folder} is another search: {name} was {before.get(name)}, now {setup.get(name)}. "
+                    f"{self.folder} is another search: {_differing(name, before.get(name), setup.get(name))}. "
                     "Use it, or another folder (--out)"
                 )
 
@@ -168,3 +168,11 @@ class Tuning:
 
     def _save(self, trial: Trial) -> None:
         save_json(self.folder / f"{trial.name}.json", asdict(trial))
+
+
+def _differing(name: str, before: Json, now: Json) -> str:
+    """What differs, by the innermost name that does."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        inner = next(key for key in {**before, **now} if before.get(key) != now.get(key))
+        return _differing(inner, before.get(inner), now.get(inner))
+    return f"{name} was {before}, now {now}"
