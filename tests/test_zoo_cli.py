@@ -55,6 +55,34 @@ def test_arrays_are_answered_row_by_row(zoo, tmp_path, capsys) -> None:
     assert said(capsys, "predict", "zoo", "stripes", "rows.npy").count("rows.npy[") == 4
 
 
+def test_columns_are_known_by_their_names_in_any_order(tmp_path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 3)).round(3)
+    kinds = np.where(values[:, 0] > 0, "warm", "cold")
+
+    def table(name: str, columns: str) -> str:
+        place = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "kind": kinds, "note": kinds, "class": kinds}
+        lines = zip(*(place[column] for column in columns.split(",")), strict=True)
+        (tmp_path / name).write_text("\n".join([columns, *(",".join(map(str, line)) for line in lines)]))
+        return str(tmp_path / name)
+
+    zoo = str(tmp_path / "zoo")
+    said(capsys, "new", zoo, "--epochs", "2")
+    said(capsys, "learn", zoo, "first", table("first.csv", "a,b,c,kind"), "--label", "kind")
+    said(capsys, "learn", zoo, "second", table("second.csv", "c,class,a,b"))
+    again = zoolearn.open(zoo)
+    assert again.settings.columns == ("a", "b", "c")
+    rows = [again.task(name).train.x for name in ("first", "second")]
+    assert {tuple(row) for row in rows[1].tolist()} <= {tuple(row) for row in values.astype(np.float32).tolist()}
+    asked = said(capsys, "predict", zoo, "first", table("rows.csv", "a,b,c"), "--csv")
+    for columns in ("c,b,a", "b,note,kind,a,c"):  # what is not needed is not looked at
+        assert said(capsys, "predict", zoo, "first", table("rows.csv", columns), "--csv") == asked
+    refused = said(capsys, "predict", zoo, "first", table("rows.csv", "a,b"), code=1)
+    assert "has no column 'c'; this zoo takes the columns a, b, c" in refused
+    refused = said(capsys, "learn", zoo, "third", table("third.csv", "a,b,c,note,class"), code=1)
+    assert "column 'note' is none that this zoo takes (a, b, c); leave it out with --ignore note" in refused
+
+
 def test_a_table_is_asked_without_its_label(tmp_path, capsys) -> None:
     zoolearn.new(tmp_path / "zoo", epochs=1)
     rows = "".join(f"{row % 2},{row},{row % 2}\n" for row in range(20))

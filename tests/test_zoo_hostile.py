@@ -72,6 +72,8 @@ WRONG = [
     (("episodes", 0, "measures"), {"stripes": {"accuracy": 2, "confidence": 0}}),
     (("measures",), {}),
     (("settings", "shape"), [1, 8]),
+    (("settings", "columns"), ["a", "b"]),
+    (("settings", "columns"), [7]),
     (("settings", "shape"), [3, 100_000, 100_000]),
     (("settings", "recipe", "epochs"), "many"),
     (("settings", "recipe", "schedule"), "exec"),

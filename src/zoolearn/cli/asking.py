@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,7 +53,7 @@ def _answered(
     """The answers, and a message for every input that cannot be read."""
     shape = zoo.settings.shape
     assert shape is not None
-    for names, block in streamed(inputs, shape, columns):
+    for names, block in streamed(inputs, shape, replace(columns, wanted=zoo.settings.columns)):
         yield from (f"{row.name}: {row.reason}" for row in block.broken)
         if len(block.x):
             yield from answer(names, torch.from_numpy(block.x))

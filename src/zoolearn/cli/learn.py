@@ -60,7 +60,9 @@ def main(arguments: Sequence[str]) -> None:
         check_threads(options.threads)
         torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder)
-    data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore), options.labels)
+    data, test = pair_of(
+        options.data, options.test, Columns(options.label, options.ignore, zoo.settings.columns), options.labels
+    )
     work = zoo.learning_from(
         options.name,
         data,

@@ -10,7 +10,7 @@ from zoolearn.inputs.arrays import npy_source, npz_source
 from zoolearn.inputs.folders import image_folder, images_below
 from zoolearn.inputs.pictures import SUFFIXES
 from zoolearn.inputs.saved import is_saved, saved_source, splits_of
-from zoolearn.inputs.source import PICTURES_AT_ONCE, Block, Pictures, Source
+from zoolearn.inputs.source import PICTURES_AT_ONCE, Block, Numbers, Pictures, Source
 from zoolearn.inputs.tables import Columns, csv_source, parquet_source
 from zoolearn.nets import Shape
 
@@ -51,12 +51,13 @@ def pair_of(
     data: Path, test: Path | None, columns: Columns | None = None, labels: Path | None = None
 ) -> tuple[Source, Source | None]:
     """The rows to learn from and those to test on; splits that were saved together are used as such."""
+    first = source_of(data, columns, labels=labels)
+    if isinstance(first, Numbers) and first.columns:
+        columns = replace(columns or Columns(), wanted=first.columns)
     if test is not None:
-        split = _test_split(test)
-        return source_of(data, columns, labels=labels), source_of(test, columns, split=split)
+        return first, source_of(test, columns, split=_test_split(test))
     split = _test_split(data)
-    held = source_of(data, columns, split=split) if split else None
-    return source_of(data, columns, labels=labels), held
+    return first, source_of(data, columns, split=split) if split else None
 
 
 def _test_split(path: Path) -> str | None:

@@ -20,6 +20,7 @@ class Look:
     width: int = 1
     uniform: bool = False
     dtype: str = "uint8"
+    columns: tuple[str, ...] = ()  # the names that a table gives to features
 
     @property
     def side(self) -> int | None:

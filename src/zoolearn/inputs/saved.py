@@ -10,7 +10,7 @@ import numpy as np
 from zoolearn.errors import DataError, MissingData, one_of
 from zoolearn.inputs.arrays import texts
 from zoolearn.inputs.source import Numbers, Pictures, Source
-from zoolearn.inputs.tables import LABEL_NAMES, Columns
+from zoolearn.inputs.tables import Columns
 
 MARKS = ("dataset_dict.json", "dataset_info.json")  # what `save_to_disk` leaves at the top of its folder
 
@@ -28,7 +28,7 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
         if split not in data:
             raise DataError(f"{folder}: {one_of('split', split, data)}")
         data = data[split]
-    label = columns.label or next((name for name in data.column_names if name.lower() in LABEL_NAMES), None)
+    label = columns.label_of(data.column_names)
     if labelled and (label is None or label not in data.column_names):
         raise DataError(f"{folder} has the columns {', '.join(data.column_names)}; say with --label which is the label")
     labels, classes = _labels(folder, data, label) if labelled and label else (None, None)
@@ -36,7 +36,7 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
     if pictures:
         return _pictures(folder, data, pictures[0], labels, classes)
     widths = {name: int(np.size(value)) for name, value in data.with_format(None)[0].items()} if len(data) else {}
-    kept = columns.without_label(widths, label, labelled=labelled)
+    kept = columns.of_features(folder, widths, label, labelled=labelled)
     return _numbers(folder, data, kept, labels, classes)
 
 
@@ -100,4 +100,4 @@ def _numbers(
         parts.append(values.reshape(len(values), -1))
     if not parts:
         raise DataError(f"{folder} has no column beside the label; there is nothing to learn from")
-    return Numbers(str(folder), np.concatenate(parts, axis=1), labels, classes)
+    return Numbers(str(folder), np.concatenate(parts, axis=1), labels, classes, tuple(columns))

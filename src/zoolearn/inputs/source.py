@@ -128,8 +128,9 @@ class Numbers(Source):
         x: NDArray[Any],
         labels: Sequence[str] | None,
         classes: tuple[str, ...] | None = None,
+        columns: tuple[str, ...] = (),
     ) -> None:
-        self.where, self.x, self.labels, self.classes = where, x, labels, classes
+        self.where, self.x, self.labels, self.classes, self.columns = where, x, labels, classes, columns
         if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
             raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
         if x.ndim > 2 and x.dtype != np.uint8:
@@ -155,7 +156,7 @@ class Numbers(Source):
     def look(self) -> Look:
         """The array's own shape."""
         if self.x.ndim == 2:
-            return Look("features", width=self.x.shape[1], uniform=True, dtype=str(self.x.dtype))
+            return Look("features", width=self.x.shape[1], uniform=True, dtype=str(self.x.dtype), columns=self.columns)
         if self.x.ndim == 3:
             channels, (height, width) = 1, self.x.shape[1:]
         elif self._channels_last:

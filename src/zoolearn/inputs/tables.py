@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,29 +17,54 @@ from zoolearn.inputs.source import Numbers, Pictures, Source
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
+MOST_NAMED = 10  # columns in one message
 
 
 @dataclass(frozen=True)
 class Columns:
     """Which column is what, where the names do not tell: the label, and columns to leave out.
 
+    `wanted` are the names of the columns that a zoo was taught with, in their order; empty where it knows none. Then
     `features`, if known, is how many are wanted: what is a label by its name alone is one of them if the others are too few.
     """
 
     label: str | None = None
     ignore: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
     features: int | None = None
 
-    def without_label(self, widths: Mapping[str, int], guess: str | None, *, labelled: bool) -> list[str]:
-        """The names of the columns of features, out of all columns with their widths.
+    def label_of(self, names: Iterable[str]) -> str | None:
+        """The column that holds the label, by what was said or by its name."""
+        likely = (name for name in names if name.strip().lower() in LABEL_NAMES and name not in self.wanted)
+        return self.label or next(likely, None)
 
-        >>> Columns(features=2).without_label({"x": 1, "y": 1}, "y", labelled=False)
+    def of_features(self, where: Path, widths: Mapping[str, int], label: str | None, *, labelled: bool) -> list[str]:
+        """The names of the columns of features in their order, out of all columns with their widths.
+
+        >>> Columns(wanted=("x", "z")).of_features(Path("t.csv"), {"z": 1, "y": 1, "x": 1}, "y", labelled=False)
+        ['x', 'z']
+        >>> Columns(features=2).of_features(Path("t.csv"), {"x": 1, "y": 1}, "y", labelled=False)
         ['x', 'y']
         """
         kept = [name for name in widths if name not in (self.label, *self.ignore)]
-        others = [name for name in kept if name != guess]
+        others = [name for name in kept if name != label]
+        if self.wanted:
+            self._refuse_others(where, others, labelled=labelled)
+            return list(self.wanted)
         is_short = self.features is not None and sum(widths[name] for name in others) < self.features
         return kept if is_short and not labelled else others
+
+    def _refuse_others(self, where: Path, names: Sequence[str], *, labelled: bool) -> None:
+        """What a zoo was taught with must be there; where it learns, nothing else may be."""
+        missing = [name for name in self.wanted if name not in names]
+        more = [name for name in names if name not in self.wanted]
+        known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
+        if missing:
+            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}")
+        if more and labelled:
+            raise DataError(
+                f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
+            )
 
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
@@ -69,17 +94,17 @@ def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns
     for name in (*columns.ignore, *([columns.label] if columns.label else [])):
         if name not in table:
             raise DataError(f"{path}: {one_of('column', name, table)}")
-    label = columns.label or _named(table, LABEL_NAMES)
+    label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
     labels = texts(_whole(path, table[label], label), f"{path}, column {label!r}") if labelled and label else None
-    kept = columns.without_label(dict.fromkeys(table, 1), label, labelled=labelled)
+    kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     rest = {name: table[name] for name in kept}
     paths = _named(rest, PATH_NAMES, _holds_images)
     if paths is not None:
         names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
         return Pictures(str(path), names, labels)
-    return Numbers(str(path), _features(path, rest), labels)
+    return Numbers(str(path), _features(path, rest), labels, columns=tuple(kept))
 
 
 def _named(

@@ -66,6 +66,8 @@ def taking_in(
     classes = data.classes or tuple(sorted(set(labels), key=natural))
     train_rows, test_rows = _split(data, labels, classes, holdout, derive(index.settings.seed, "holdout", name), test)
     look = data.look()
+    for column in look.columns:
+        _refuse_odd_name("column", column)
     settings = index.settings.settled(look, len(train_rows))
     assert settings.shape is not None
     broken: list[Broken] = []

@@ -46,6 +46,7 @@ class ZooSettings:
     side: int | None = None
     grey: bool | None = None
     shape: Shape | None = None
+    columns: tuple[str, ...] = ()  # the names of features, where the first task came from a table
 
     @classmethod
     def chosen(
@@ -122,7 +123,8 @@ class ZooSettings:
         pixels = rows * (prod(shape[1:]) if look.kind == "images" else 32 * 32)
         epochs = self.recipe["epochs"] or max(FEWEST_EPOCHS, min(MOST_EPOCHS, PIXELS_TO_SEE // max(1, pixels)))
         backbone = self.backbone or ("small-conv" if look.kind == "images" else "tabular")
-        return replace(self, backbone=backbone, shape=shape, recipe={**self.recipe, "epochs": epochs})
+        recipe = {**self.recipe, "epochs": epochs}
+        return replace(self, backbone=backbone, shape=shape, columns=look.columns, recipe=recipe)
 
     def learner(self, names: Names | None = None) -> ModelZoo:
         """The learner that these settings describe; one of a machine with a GPU works on machines without, too."""
@@ -152,6 +154,11 @@ class ZooSettings:
                 raise StoreError(
                     f"{record.place}.shape is {shape}; inputs are (channels, height, width) or (features,)"
                 )
+        columns = tuple(entry.name() for entry in record.get("columns", []).items(LARGEST_INPUT))
+        if columns and (
+            shape is None or len(shape) != 1 or len(set(columns)) != len(columns) or len(columns) > shape[0]
+        ):
+            raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
         return cls(
             backbone=None if record["backbone"].is_null else record["backbone"].name(),
             recipe=_read_recipe(record["recipe"]),
@@ -163,6 +170,7 @@ class ZooSettings:
             side=None if record["side"].is_null else record["side"].whole(4, LARGEST_SIDE),
             grey=None if record["grey"].is_null else record["grey"].flag(),
             shape=shape,
+            columns=columns,
         )
 
 

@@ -13,6 +13,7 @@ from zoolearn.beyond.which_task import WhichTask
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
 from zoolearn.inputs.find import pair_of, source_of
 from zoolearn.inputs.source import Source
+from zoolearn.inputs.tables import Columns
 from zoolearn.methods.weighing import Weigh, boosted
 from zoolearn.nets import Backbone, Net
 from zoolearn.recipe import Recipe
@@ -145,7 +146,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                *_sources(data, test),
+                *_sources(data, test, Columns(wanted=before.settings.columns)),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -399,11 +400,11 @@ def new(
     return Zoo.create(folder, settings, {getattr(function, "__name__", ""): function for function in given})
 
 
-def _sources(data: Data, test: Data | None) -> tuple[Source, Source | None]:
+def _sources(data: Data, test: Data | None, columns: Columns) -> tuple[Source, Source | None]:
     if not isinstance(data, Source) and not isinstance(test, Source):
-        return pair_of(Path(data), None if test is None else Path(test))
+        return pair_of(Path(data), None if test is None else Path(test), columns)
     first, second = (
-        part if isinstance(part, Source) or part is None else source_of(Path(part)) for part in (data, test)
+        part if isinstance(part, Source) or part is None else source_of(Path(part), columns) for part in (data, test)
     )
     assert first is not None
     return first, second
