@@ -112,6 +112,12 @@ def test_long_values_keep_their_end():
     assert column(table, "settings") == ["note=…" + "x" * 20 + "one", "note=…" + "x" * 20 + "two", "note=null"]
 
 
+def test_numbers_of_a_search_are_shown_with_few_digits():
+    rates = (0.0006636707600077537, 0.25)
+    table = report([run(lr=rate) for rate in rates])
+    assert column(table, "settings") == ["lr=0.0006637", "lr=0.25"]
+
+
 def test_runs_on_other_tasks_are_not_averaged_and_their_number_is_shown():
     longer = run(seed=1, tasks=("0-1", "2-3", "4-5"), matrix=[[0.5], [0.5, 0.5], [0.5, 0.5, 0.5]])
     table = report([run(), longer])

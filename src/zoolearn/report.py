@@ -1,6 +1,7 @@
 """Runs side by side: one row per method, benchmark and settings, mean and standard deviation over seeds."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from zoolearn.tables import MISSING, Table, human, percent, seconds, text
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
 LONGEST_VALUE = 24
+LONGEST_NUMBER = 8  # what a search proposes has 17 digits
 LONGEST_LABEL = 48
 
 
@@ -223,6 +225,8 @@ def _short_names(paths: set[str]) -> dict[str, str]:
 
 
 def _short(value: str) -> str:
+    if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
+        return f"{float(value):.4g}"
     return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
 
 

@@ -53,9 +53,10 @@ def mapped(path: Path) -> NDArray[Any]:
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
-    except Exception as error:  # damaged headers fail in many ways
+    except Exception as error:  # damaged headers fail in many ways, and numpy advises to unpickle them
         raise DataError(
-            f"{path} is not a whole .npy file of numbers ({error}); save it again with numpy.save"
+            f"{path} is not a whole .npy file of numbers: it is cut, damaged, or holds Python objects; save it again with "
+            "numpy.save"
         ) from error
 
 
@@ -95,7 +96,7 @@ def _beside(path: Path) -> Path:
 def _pick(path: Path, arrays: dict[str, NDArray[Any]], names: Sequence[str], what: str) -> NDArray[Any]:
     found = [name for name in names if name in arrays]
     if len(found) != 1:
-        has = ", ".join(arrays) or "nothing"
+        has = ", ".join(arrays) or "no array of a known name"
         raise DataError(f"{path} holds {has}; it needs one array of {what}, named {' or '.join(names)}")
     return arrays[found[0]]
 

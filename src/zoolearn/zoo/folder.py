@@ -286,7 +286,7 @@ class ZooFolder:
             try:
                 wrong = None if checksum(self.file(place, digest)) == digest else "was altered: its checksum differs"
             except (StoreError, OSError) as error:
-                wrong = str(error)
+                wrong = str(error).removeprefix(f"{self.path / name} ")
             yield name, wrong
 
 
