@@ -79,7 +79,7 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
     """The zoo with members silenced where a task can do without them, and what that means."""
     if value < 0 or (kind != "loss" and value == 0):
         raise SettingsError(f"{kind} is {value:g}; give a number above 0")
-    if kind == "loss" and value >= 1:
+    if kind == "loss" and value > 1:
         raise SettingsError(f"loss is {value:g}; it is a share of the answers, as 0.005 for half a percent")
     if not index.tasks:
         raise SettingsError("the zoo has learned nothing yet; there is nothing to prune")
