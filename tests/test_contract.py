@@ -142,7 +142,7 @@ def test_float_features_are_learned_too(name):
 def test_an_unknown_task_is_named_with_the_one_that_was_meant(name):
     with pytest.raises(UnknownTask, match="unknown task 'stripe'; did you mean 'stripes'"):
         learned(name).predict_proba(TOYS[0].test.x, "stripe")
-    with pytest.raises(UnknownTask, match=r"unknown task 'stripes'.*\(one of: none\)"):
+    with pytest.raises(UnknownTask, match="unknown task 'stripes'; there is none"):
         learner_of(SUBJECTS[name]).predict_proba(TOYS[0].test.x, "stripes")
 
 
@@ -192,7 +192,7 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
     for setting in fields(kind(name)):
         if setting.init and get_origin(setting.type) is Literal:
             with pytest.raises(
-                SettingsError, match=f"unknown {setting.name} 'Nonesuch'; .*{get_args(setting.type)[0]}"
+                SettingsError, match=f"unknown {setting.name} 'Nonesuch' .*{get_args(setting.type)[0]}"
             ):
                 kind(name)(**{setting.name: "Nonesuch"})
 
