@@ -137,7 +137,7 @@ def _budget(run: Results) -> str:
     settings = changes(run)
     budget = {name: settings[name] for name in BUDGET if name in settings}
     chosen = run.settings.get("benchmark") or {}
-    part = "samples_per_class" not in chosen and _rows(run) != ROWS[run.benchmark]
+    part = "samples_per_class" not in chosen and run.benchmark in ROWS and _rows(run) != ROWS[run.benchmark]
     words = _words({**budget, **chosen}, without=("samples_seed", "order_seed"))
     return f"{words}, {_rows(run):,.0f} rows a task at hand" if part else words
 
@@ -184,7 +184,7 @@ def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
     for record in records:
         whole, small, alone = record["zoo"], record["distilled"], record["members"]
         run = Results(method="model-zoo", benchmark=record["benchmark"], tasks=[], settings=record["run"])
-        name = f"{record['benchmark']}, {_words(changes(run)) or 'defaults'}, seed {record['run']['seed']}"
+        name = f"{record['benchmark']}, {_budget(run) or 'default budget'}: {_name(run)}, seed {record['run']['seed']}"
         for evidence, found in record["unknown task"].items():
             unknown.append((name, evidence, *map(_percent, (whole["accuracy"], *found.values()))))
         for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
@@ -224,9 +224,8 @@ def _percent(share: float) -> str:
 def _line(group: Group, base: Group | None) -> tuple[str, ...]:
     first = group.first
     prices = [price(run) for run in group.runs]
-    name = _preset(first) or _words(tricks(first)) or "the paper's"
     return (
-        name,
+        _name(first),
         str(len(group.runs)),
         percent([run.summary()["average_accuracy"] for run in group.runs]),
         _gain(group, base),
@@ -239,6 +238,10 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         f"{fmean(run.stored_samples for run in group.runs):,.0f}",
         f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
     )
+
+
+def _name(run: Results) -> str:
+    return _preset(run) or _words(tricks(run)) or "the paper's"
 
 
 def _preset(run: Results) -> str:
