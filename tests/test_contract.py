@@ -191,9 +191,7 @@ def test_settings_are_plain_data_that_give_the_learner_back(name):
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
     for setting in fields(kind(name)):
         if setting.init and get_origin(setting.type) is Literal:
-            with pytest.raises(
-                SettingsError, match=f"unknown {setting.name} 'Nonesuch' .*{get_args(setting.type)[0]}"
-            ):
+            with pytest.raises(SettingsError, match=f"unknown {setting.name} 'Nonesuch' .*{get_args(setting.type)[0]}"):
                 kind(name)(**{setting.name: "Nonesuch"})
 
 

@@ -147,7 +147,19 @@ def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
     main(["judge", str(tmp_path / "run")])
     assert contents(tmp_path) == before
     assert len(all_judged([tmp_path, tmp_path / "run"])) == 1
-    main(["paper", "--runs", str(tmp_path), "--beyond", str(tmp_path / "page.md")])
+    for _ in range(2):  # also from where it was collected to
+        main(
+            [
+                "paper",
+                "--runs",
+                str(tmp_path),
+                "--beyond",
+                str(tmp_path / "page.md"),
+                "--collect",
+                str(tmp_path / "kept"),
+            ]
+        )
+    assert len(all_judged([tmp_path / "kept"])) == 1
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "class-incremental accuracy" in page
     assert "Voting otherwise" in page

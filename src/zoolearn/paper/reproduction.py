@@ -1,12 +1,11 @@
 """`REPRODUCTION.md`, written from run folders alone: for each cell the paper's number, ours, and how to make it again."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 from zoolearn.beyond.judge import FILE as JUDGED
-from zoolearn.files import short_name
+from zoolearn.files import load_json, save_json, short_name
 from zoolearn.paper.compare import MEASURES, cells, is_row, missing_data, runs_of
 from zoolearn.paper.rows import PaperTable, Row
 from zoolearn.paper.tables import FIGURES, TABLES
@@ -160,7 +159,7 @@ def collect(folders: Sequence[Path], to: Path) -> list[Path]:
             if results.finished and (is_row(results) or not any(study in file.parents for study in studies)):
                 results.save(to / run_name(results))
                 if (file.parent / JUDGED).exists():
-                    shutil.copyfile(file.parent / JUDGED, to / run_name(results) / JUDGED)
+                    save_json(to / run_name(results) / JUDGED, load_json(file.parent / JUDGED), indent=1)
                 written.append(to / run_name(results) / Results.FILE)
     for study_folder in studies:
         study = Study.load(study_folder)
