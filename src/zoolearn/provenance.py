@@ -73,7 +73,7 @@ def run_name(run: Results) -> str:
 
 
 def preset_of(run: Results) -> str:
-    """The name of the preset that a run was made with; nothing if it has settings of its own.
+    """The name of the preset that a run was made with, and up to two settings that it changes; nothing if there is none.
 
     >>> settings = {"recipe": {"epochs": 1}, "benchmark": {}}
     >>> preset_of(Results(method="isolated", benchmark="split-cifar100", tasks=["0-1"], settings=settings))
@@ -82,16 +82,19 @@ def preset_of(run: Results) -> str:
     usual = defaults(run.method)
     usual = {**usual, **usual.get("recipe", {})}
     options = {name: value for name, value in (run.settings.get("benchmark") or {}).items() if name not in DATA_SEEDS}
+    near = ""
     for preset in PRESETS:
         named = {**preset.learner, **preset.recipe}
-        wanted = {name: value for name, value in named.items() if value != usual.get(name)}
-        own = {name: value for name, value in changes(run).items() if name != "epochs" or name in named}
-        if (preset.method, preset.benchmark) == (run.method, run.benchmark) and (own, options) == (
-            wanted,
-            preset.tasks,
-        ):
+        wanted = {**preset.tasks, **{name: value for name, value in named.items() if value != usual.get(name)}}
+        own = {**options, **{name: value for name, value in changes(run).items() if name != "epochs" or name in named}}
+        if (preset.method, preset.benchmark) != (run.method, run.benchmark) or not wanted.items() <= own.items():
+            continue
+        more = {name: value for name, value in own.items() if name not in wanted}
+        if not more:
             return preset.name
-    return ""
+        if len(more) <= 2 < len(wanted):  # else it is hardly the preset
+            near = near or ", ".join([preset.name, *(f"{name}={value}" for name, value in more.items())])
+    return near
 
 
 def defaults(method: str) -> dict[str, Json]:

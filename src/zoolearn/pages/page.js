@@ -121,6 +121,17 @@ function range(panels) {
   return [low - room, high + room];
 }
 
+/** How many rows the names of lines fill, one after the other. */
+function legendRows(names, width) {
+  let rows = 1, used = 0;
+  for (const name of names) {
+    const size = 45 + 7 * name.length;
+    if (used && used + size > width) { rows += 1; used = 0; }
+    used += size;
+  }
+  return rows;
+}
+
 function drawPlot(chart, width) {
   const count = chart.panels.length;
   const auto = count <= 4 ? (width < 900 ? 2 : count) : 5;
@@ -156,8 +167,7 @@ function drawPlot(chart, width) {
     });
     for (const series of panel.series) data.push(...traces(series, at ? at + 1 : 0, seen, chart));
   });
-  const perRow = Math.max(1, Math.floor(width / (30 + 7.5 * Math.max(8, ...[...seen].map((name) => name.length)))));
-  const legend = seen.size > 1 || count > 1 ? 22 * Math.ceil(seen.size / perRow) + 10 : 0;
+  const legend = seen.size > 1 || count > 1 ? 30 * legendRows([...seen], width - 68) + 10 : 0;
   layout.showlegend = legend > 0;
   const top = legend + (count > 1 ? 32 : 12);
   layout.margin = { l: 56, r: 12, t: top, b: 52 };
