@@ -45,6 +45,12 @@ def test_the_price_is_counted_from_what_was_drawn():
         ({"fit_heads": "after", "trust": 1.0}, 6, 6 + 6, 2),
         ({"trust": 1.0, "held_out": 0.1}, 3 + 0.9 * 3, 6 + 3 + 0.1 * 3, 2),
         ({"replay": 0.1}, 1 + 2 + 2, 0.1 * 6, 2),
+        ({"trust": 1.0, "held_out": 0.1, "mirror": True}, 3 + 0.9 * 3, 6 + 2 * (3 + 0.1 * 3), 4),
+        ({"inherit": "best"}, 6, 6 + 0.2 * (1 + 2), 2),
+        ({"partners": "separability"}, 6, 6 + 0.1 * (1 + 2), 2),
+        ({"partners": "kinship", "replay": 0.02}, 1 + 2 + 2, 0.02 * 6 + 0.1 * 3, 2),
+        ({"partners": "agreement"}, 6, 6 + 4 * 0.1 * (1 + 2), 2),
+        ({"partners": "disagreement"}, 6, 6 + 0.1 * (1 + 3), 2),
     ],
 )
 def test_every_setting_has_its_price(settings, trained, asked, passes):

@@ -12,7 +12,7 @@ from zoolearn.answers import probabilities, votes
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.weighing import boosted, released, uniform
+from zoolearn.methods.weighing import boosted, ranked, released, uniform
 from zoolearn.nets import Net, mlp, mlp_100
 from zoolearn.recipe import Recipe
 from zoolearn.runs import run
@@ -34,6 +34,14 @@ def test_boosted_weights_are_the_exponential_of_the_loss():
     total = math.exp(0.1) + math.exp(1.4) + math.exp(0.7)
     assert boosted(losses) == pytest.approx([math.exp(loss) / total for loss in losses])
     assert boosted(np.array([3.0, 1000.0])) == pytest.approx([0.0, 1.0])
+
+
+def test_ranked_weights_know_the_order_alone():
+    halves = np.array([0.5, 0.25, 1.0]) / 1.75
+    assert ranked(np.array([0.2, -1.0, 0.21])) == pytest.approx(halves)
+    assert ranked(np.array([20.0, -1.0, 9e9])) == pytest.approx(halves)
+    assert ranked(np.zeros(2)) == pytest.approx([2 / 3, 1 / 3]), "of equals the older"
+    assert ranked(np.array([7.0])) == pytest.approx([1.0])
 
 
 def test_released_weights_are_relative_to_the_mean_loss_and_clipped():

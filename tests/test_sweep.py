@@ -48,7 +48,10 @@ def test_a_sweep_runs_what_zoo_run_runs(tmp_path: Path) -> None:
     [
         (["--vary", "lrr=0.1"], "unknown setting 'lrr'; did you mean 'lr'?"),
         (["--vary", "lr=fast"], "lr cannot be 'fast'; it takes a number"),
-        (["--vary", "weigh=boosted,heavy"], "weigh cannot be 'heavy'; it takes one of boosted, released, uniform"),
+        (
+            ["--vary", "weigh=boosted,heavy"],
+            "weigh cannot be 'heavy'; it takes one of boosted, released, uniform, ranked",
+        ),
         (["--vary", "epochs=0"], "epochs is 0; it must be at least 1"),
         (["--vary", "first_tasks=2,9"], "first_tasks is 9, but split-digits has 5 tasks"),
         (["--vary", "lr"], "no values; write --vary lr=VALUE,VALUE"),

@@ -17,7 +17,7 @@ from zoolearn.methods.members import Member
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.single_net import FineTune
-from zoolearn.methods.weighing import boosted, released, uniform
+from zoolearn.methods.weighing import boosted, ranked, released, uniform
 from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
 from zoolearn.recipe import Recipe
@@ -68,6 +68,7 @@ __all__ = [
     "new",
     "open",
     "progress",
+    "ranked",
     "released",
     "resnet18_s",
     "run",

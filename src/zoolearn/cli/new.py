@@ -49,7 +49,8 @@ class NewOptions:
     tasks_per_episode: Annotated[int, tyro.conf.arg(help="tasks that a member is trained on, the new one included")] = 5
     replay: Annotated[float, tyro.conf.arg(help="share of each task's training rows that is kept for later")] = 1.0
     weigh: Annotated[
-        Literal["boosted", "released", "uniform"], tyro.conf.arg(help="how past tasks are weighed when some are drawn")
+        Literal["boosted", "released", "uniform", "ranked"],
+        tyro.conf.arg(help="how past tasks are weighed when some are drawn"),
     ] = "boosted"
     batch_size: Annotated[int, tyro.conf.arg(help="rows per step")] = 16
     lr: Annotated[float, tyro.conf.arg(help="learning rate at the first step")] = 0.01

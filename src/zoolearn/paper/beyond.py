@@ -7,7 +7,9 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.beyond.judge import FILE
+from zoolearn.beyond.partners import SAMPLE
 from zoolearn.files import Json, load_json
+from zoolearn.methods.model_zoo import PROBED
 from zoolearn.presets import PRESETS
 from zoolearn.provenance import changes, run_command
 from zoolearn.report import Group, grouped
@@ -37,8 +39,8 @@ def price(run: Results) -> Price:
     """The price of a run, counted from what its episodes drew.
 
     Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
-    losses of past tasks, for heads fitted to features and for the trust in votes; tests are not counted, nor are the few
-    hundred rows by which parents and partners are chosen.
+    losses of past tasks, for heads fitted to features, for the trust in votes, and to choose parents and partners; tests
+    are not counted.
     """
     settings = {**run.settings, **run.settings.get("recipe", {})}
     rows = _rows(run)
@@ -54,6 +56,7 @@ def price(run: Results) -> Price:
         trained += settings["epochs"] * seen
         if b > 1 and replay:
             asked += rows * replay * tasks
+        asked += _choosing(run, number, rows, settings)
         if adopts:
             asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number * elders)
         if inherits and number and settings.get("fit_heads") in ("before", "both"):
@@ -62,10 +65,31 @@ def price(run: Results) -> Price:
             full = tasks if replay == 1 else 1
             asked, kept = asked + looks * rows * full, [0.0, *kept[full:]]
         if settings.get("trust"):
-            asked += kept[0] + sum(kept[1:]) * (held or 1)
+            asked += looks * (kept[0] + sum(kept[1:]) * (held or 1))
         speakers = (number * elders + (len(run.episodes) - number if replay else 1)) if adopts else 0
         passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
     return Price(trained, asked, looks * passes / len(run.episodes))
+
+
+def _choosing(run: Results, number: int, rows: float, settings: Mapping[str, Json]) -> float:
+    """Rows that members were shown to choose an episode's parents and partners."""
+    looks = 2 if settings.get("mirror") else 1
+    probed = looks * number * min(PROBED, rows) if settings.get("inherit") == "best" else 0.0
+    replay = settings.get("replay", 0.0)
+    if not replay or settings.get("tasks_per_episode", 1) == 1:
+        return probed
+    new, kept = min(SAMPLE, rows), min(SAMPLE, rows * replay)
+    match settings.get("partners"):
+        case "separability":
+            return probed + number * kept
+        case "kinship":
+            return probed + number * new
+        case "agreement":  # for the features, and for the gradients
+            return probed + number * 2 * (new + kept)
+        case "disagreement":
+            votes = sum(name in earlier.tasks for name in run.tasks[:number] for earlier in run.episodes[:number])
+            return probed + votes * kept
+    return probed
 
 
 def _rows(run: Results) -> float:
