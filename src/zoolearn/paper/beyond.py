@@ -74,8 +74,8 @@ def price(run: Results) -> Price:
 def _choosing(run: Results, number: int, rows: float, settings: Mapping[str, Json]) -> float:
     """Rows that members were shown to choose an episode's parents and partners."""
     looks = 2 if settings.get("mirror") else 1
-    probed = looks * number * min(PROBED, rows) if settings.get("inherit") == "best" else 0.0
-    replay = settings.get("replay", 0.0)
+    probed: float = looks * number * min(PROBED, rows) if settings.get("inherit") == "best" else 0.0
+    replay: float = settings.get("replay", 0.0)
     if not replay or settings.get("tasks_per_episode", 1) == 1:
         return probed
     new, kept = min(SAMPLE, rows), min(SAMPLE, rows * replay)
