@@ -6,6 +6,7 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.single_net import FineTune
 from zoolearn.presets import find_preset
 from zoolearn.report import find_runs, grouped, labels, per_task, report, single_run
@@ -351,3 +352,14 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
     groups = grouped([usual, published, *zoos])
     assert labels(groups) == ["fine-tune", "fine-tune (tag-2022)", "model-zoo", "model-zoo (replay=0.1)"]
+
+
+def test_runs_of_one_preset_with_other_epochs_are_told_apart():
+    preset = find_preset("beyond", "model-zoo", "split-cifar100")
+    longer = {epochs: {**dict(preset.recipe), "epochs": epochs} for epochs in (1, 10)}
+    made = [ModelZoo.from_settings({**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
+    runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings={**own, "benchmark": {}}) for own in made]
+    usual = finished_run("model-zoo", 0, "split-cifar100")
+    both = ["beyond, epochs=1", "beyond, epochs=10"]
+    assert labels(grouped([usual, *runs])) == ["model-zoo (epochs=1)", *(f"model-zoo ({name})" for name in both)]
+    assert column(report([usual, *runs]), "settings")[1:] == both

@@ -83,10 +83,8 @@ def labels(groups: Sequence[Group]) -> list[str]:
 
     That are the settings that are not the default, or the name of the preset that has them if they are many.
     """
-    settings = [
-        shown if len(shown) <= LONGEST_LABEL else preset_of(group.first) or shown
-        for group, shown in zip(groups, _differing_settings(groups, within_method=True), strict=True)
-    ]
+    told = _differing_settings(groups, within_method=True)
+    settings = _in_short(groups, told, told)
     methods = [(group.first.benchmark, group.first.method) for group in groups]
     names = [
         f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
@@ -96,6 +94,21 @@ def labels(groups: Sequence[Group]) -> list[str]:
         name if group.first.finished else f"{name}, {_episodes(group.first)} episodes"
         for group, name in zip(groups, names, strict=True)
     ]
+
+
+def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+    """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
+    presets = [
+        preset_of(group.first) if len(shown) > LONGEST_LABEL else "" for group, shown in zip(groups, told, strict=True)
+    ]
+    names = [(group.first.benchmark, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
+    short = []
+    for group, shown, brief, name in zip(groups, told, otherwise, names, strict=True):
+        preset = name[-1]
+        if preset and names.count(name) > 1:
+            preset += f", epochs={group.first.settings.get('recipe', {}).get('epochs')}"
+        short.append(shown if len(shown) <= LONGEST_LABEL else preset or brief)
+    return short
 
 
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
@@ -123,12 +136,7 @@ def _identity(run: Results) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
-    settings = [
-        shown if len(shown) <= LONGEST_LABEL else preset_of(group.first) or brief
-        for group, shown, brief in zip(
-            groups, _differing_settings(groups), _differing_settings(groups, within_method=True), strict=True
-        )
-    ]
+    settings = _in_short(groups, _differing_settings(groups), _differing_settings(groups, within_method=True))
     columns = {
         "method": [group.first.method for group in groups],
         "benchmark": [group.first.benchmark for group in groups],
