@@ -7,13 +7,13 @@ from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.methods import METHODS
-from zoolearn.presets import PRESETS, Preset, find_preset
+from zoolearn.presets import EVERY, PRESETS, Preset, find_preset
 from zoolearn.recipe import Recipe
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")
 def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
-    assert preset.benchmark in BENCHMARKS
+    assert preset.benchmark in {*BENCHMARKS, EVERY}
     method = METHODS[preset.method]
     assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
     assert preset.tasks.keys() <= set(signature(benchmark).parameters)
@@ -54,3 +54,11 @@ def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeyp
     main(["list", "--presets"])
     out = capsys.readouterr().out
     assert all(f"--preset {preset.name}" in out and preset.target in out for preset in PRESETS)
+
+
+def test_presets_of_an_idea_are_for_every_benchmark():
+    for name in BENCHMARKS:
+        assert find_preset("beyond", "model-zoo", name).learner["inherit"] == "last"
+        assert find_preset("paper", "model-zoo", name).learner == {}
+    with pytest.raises(SettingsError, match="isolated on split-mnist: unknown preset 'beyond'"):
+        find_preset("beyond", "isolated", "split-mnist")

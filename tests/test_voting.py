@@ -42,7 +42,7 @@ def test_the_mean_is_what_the_zoo_answers():
 
 
 def test_pictures_are_also_asked_mirrored():
-    task = pictures("stripes")
+    task = pictures("stripes", shape=(3, 8, 8))
     zoo = zoo_of([task], mirror=True)
     said = by_rule(heard_of(zoo, [task]))
     assert said["mean, mirrored"] == pytest.approx(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y))

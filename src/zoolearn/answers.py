@@ -9,13 +9,23 @@ from zoolearn.batches import to_device
 from zoolearn.nets import Net
 from zoolearn.recipe import Recipe
 
+COLOURS = 3
 CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a third faster than 256 at once
+
+
+def has_mirror_image(shape: Sequence[int]) -> bool:
+    """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
+
+    >>> has_mirror_image((3, 32, 32)), has_mirror_image((1, 28, 28)), has_mirror_image((784,))
+    (True, False, False)
+    """
+    return len(shape) == 3 and shape[0] == COLOURS
 
 
 def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Tensor:
     """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU.
 
-    With `mirror`, those of the mean features of a picture and its mirror image.
+    With `mirror`, those of the mean features of a picture and its mirror image, where it has one.
     """
     return joined([said for (said,) in votes([net], x, task, recipe, mirror=mirror)])
 
@@ -26,6 +36,7 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: 
     A piece is moved to the device and scaled once for all nets that scale alike.
     """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
+    mirror = mirror and has_mirror_image(x.shape[1:])
     for net in nets:
         _make_ready(net, device)
     for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(_rows_at_once(net, device) for net in nets)):
@@ -35,7 +46,7 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: 
             for net in nets:
                 if net.scaling != scaling:
                     scaling, inputs = net.scaling, net.scaled(moved)
-                said.append(_answers(net, inputs, task, dtype, mirror=mirror and x.ndim == 4))
+                said.append(_answers(net, inputs, task, dtype, mirror=mirror))
         yield said
 
 
@@ -81,7 +92,7 @@ def _logits(net: Net, inputs: Tensor, task: str, *, mirror: bool) -> Tensor:
 def feature_rows(net: Net, x: Tensor, recipe: Recipe, *, mirror: bool = False) -> Tensor:
     """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU.
 
-    With `mirror`, the mean of those of a picture and its mirror image.
+    With `mirror`, the mean of those of a picture and its mirror image, where it has one.
     """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
@@ -91,7 +102,7 @@ def feature_rows(net: Net, x: Tensor, recipe: Recipe, *, mirror: bool = False) -
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 inputs = to_device(rows, device)
                 features = net.embed(inputs)
-                if mirror and x.ndim == 4:
+                if mirror and has_mirror_image(x.shape[1:]):
                     features = (features + net.embed(inputs.flip(-1))) / 2
                 parts.append(features.float().cpu())
         return torch.cat(parts)

@@ -12,6 +12,8 @@ from pathlib import Path
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import Json, save_text
 
+EVERY = "BENCHMARK"  # in place of a benchmark's name: the preset is for all of them
+
 SINGLE_PASS: dict[str, Json] = {
     "epochs": 1,
     "batch_size": 10,
@@ -28,17 +30,24 @@ SINGLE_PASS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """One published row: method, benchmark, the accuracy that was published and by whom, and all settings that are not ours."""
+    """One published row: method, benchmark, the accuracy that was published and by whom, and all settings that are not ours.
+
+    Those of no row but of an idea are for every benchmark.
+    """
 
     name: str
     method: str
-    benchmark: str
+    benchmark: str  # or EVERY
     target: str
     source: str
     learner: Mapping[str, Json] = field(default_factory=dict)
     recipe: Mapping[str, Json] = field(default_factory=dict)
     tasks: Mapping[str, Json] = field(default_factory=dict)  # options of the benchmark
     remark: str = ""  # why our number is another, where we know
+
+    def suits(self, method: str, benchmark: str) -> bool:
+        """Whether it is for this method on this benchmark."""
+        return self.method == method and self.benchmark in (benchmark, EVERY)
 
 
 BY_ADAM: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.9}  # its first decay
@@ -130,12 +139,11 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(name, "model-zoo", benchmark, "", source, learner)
+        Preset(name, "model-zoo", EVERY, "", source, learner)
         for name, learner, source in (
             ("paper", {}, f"{ZOO_PAPER}; our defaults"),
             ("beyond", BEYOND, "docs/beyond.md"),
         )
-        for benchmark in ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
     ),
     Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
     Preset(
@@ -376,7 +384,7 @@ def find_preset(name: str, method: str, benchmark: str) -> Preset:
     """
     if name.endswith(".json"):
         return _load_preset(Path(name), method)
-    here = {preset.name: preset for preset in PRESETS if (preset.method, preset.benchmark) == (method, benchmark)}
+    here = {preset.name: preset for preset in PRESETS if preset.suits(method, benchmark)}
     if name not in here:
         raise SettingsError(f"{method} on {benchmark}: {one_of('preset', name, here)}; see `zoo list --presets`")
     return here[name]

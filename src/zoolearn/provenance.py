@@ -87,7 +87,7 @@ def preset_of(run: Results) -> str:
         named = {**preset.learner, **preset.recipe}
         wanted = {**preset.tasks, **{name: value for name, value in named.items() if value != usual.get(name)}}
         own = {**options, **{name: value for name, value in changes(run).items() if name != "epochs" or name in named}}
-        if (preset.method, preset.benchmark) != (run.method, run.benchmark) or not wanted.items() <= own.items():
+        if not preset.suits(run.method, run.benchmark) or not wanted.items() <= own.items():
             continue
         more = {name: value for name, value in own.items() if name not in wanted}
         if not more:

@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.answers import joined, votes
+from zoolearn.answers import has_mirror_image, joined, votes
 from zoolearn.beyond.sharpness import sharpest
 from zoolearn.learner import accuracy
 from zoolearn.methods.members import Member
@@ -79,7 +79,7 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
     softens = zoo.held_out and zoo.fit_heads in ("no", "before")  # fitted heads are softened as they are fitted
     sharpness = {
         mirror: torch.tensor([_sharpness(zoo, member, mirror=mirror) for member in zoo.members]) if softens else None
-        for mirror in {False, len(tasks[0].shape) == 3}
+        for mirror in {False, has_mirror_image(tasks[0].shape)}
     }
     for task in tasks:
         speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]

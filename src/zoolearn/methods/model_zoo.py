@@ -107,7 +107,10 @@ class ModelZoo(Learner):
     )
     mirror: bool = field(
         default=False,
-        metadata={"help": "look at a picture's mirror image too, to answer and to fit heads", "later": True},
+        metadata={
+            "help": "look at the mirror image of a colour picture too, to answer and to fit heads",
+            "later": True,
+        },
     )
 
     members: list[Member] = field(init=False, default_factory=list)

@@ -276,7 +276,7 @@ def _preset(run: Results) -> str:
     for preset in PRESETS:
         named = {**preset.learner, **preset.recipe}
         wanted = {name: value for name, value in named.items() if name not in BUDGET}
-        if preset.method == run.method and preset.benchmark == run.benchmark and wanted and wanted == own:
+        if preset.suits(run.method, run.benchmark) and wanted and wanted == own:
             return f"preset {preset.name}"
     return ""
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoolearn.answers import average, joined, votes
+from zoolearn.answers import average, has_mirror_image, joined, votes
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets import Net
@@ -52,7 +52,7 @@ class Ensemble(nn.Module):
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
-        self.mirror = mirror and len(nets[0][0].shape) == 3
+        self.mirror = mirror and has_mirror_image(nets[0][0].shape)
         self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
         self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
 

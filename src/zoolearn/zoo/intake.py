@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from zoolearn.answers import has_mirror_image
 from zoolearn.errors import DataError, one_of
 from zoolearn.inputs.folders import natural
 from zoolearn.inputs.look import Look
@@ -196,7 +197,7 @@ def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
         return AUGMENT[augment]
     if len(shape) != 3 or min(shape[1:]) < 24:
         return ()
-    return ("crop", "flip") if shape[0] == 3 else ("crop",)
+    return ("crop", "flip") if has_mirror_image(shape) else ("crop",)
 
 
 def _counts(folder: ZooFolder, entry: TaskEntry) -> dict[str, tuple[int, int]]:
