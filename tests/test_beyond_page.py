@@ -75,6 +75,11 @@ def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named()
     assert "+1.00" in limited
 
 
+def test_gains_are_counted_seed_by_seed():
+    runs = [run(0.70), run(0.76, 1), run(0.5, 2), run(0.74, inherit="last"), run(0.82, 1, inherit="last")]
+    assert "| +5.00 ± 1.41 |" in beyond(runs)
+
+
 def test_a_part_of_the_data_is_named():
     part = run(0.5, inherit="last")
     part.train_samples = [400] * 3

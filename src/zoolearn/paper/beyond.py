@@ -121,8 +121,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs; nothing here is typed by hand.",
         "Every section is one budget: the same data, epochs, replay and tasks an episode. The first row of a section is",
         "the paper's Model Zoo, where that was run; the others change the settings that they name. Numbers are percent,",
-        "mean and sample standard deviation over seeds; a *gain* is over the paper's runs with the same seeds. *Trained*",
-        "and *asked* are rows in thousands, over the whole run: rows trained on (times epochs) and rows that finished nets",
+        "mean and sample standard deviation over seeds; a *gain* is over the paper's runs, seed by seed. *Trained* and",
+        "*asked* are rows in thousands, over the whole run: rows trained on (times epochs) and rows that finished nets",
         "were shown while learning; *passes* are nets asked for one answer.",
         "",
         "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
@@ -189,8 +189,8 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     lines = [_line(group, base) for group in ordered]
     measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
     costs = ("trained", "asked", "passes", "weights", "stored", "minutes")
-    gains = [(group, gain) for group in ordered if (gain := _gain(group, base)) is not None]
-    lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if gain < 0]
+    gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
+    lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
     return [
         f"## {benchmark}, {budget or 'default budget'}",
         "",
@@ -254,7 +254,7 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         _name(first),
         str(len(group.runs)),
         percent([run.summary()["average_accuracy"] for run in group.runs]),
-        _signed(_gain(group, base)),
+        _signed(_gains(group, base)),
         percent([run.summary()["forgetting"] for run in group.runs]),
         percent([run.summary()["forward_transfer"] for run in group.runs]),
         f"{fmean(cost.trained for cost in prices) / 1000:,.0f}",
@@ -281,13 +281,13 @@ def _preset(run: Results) -> str:
     return ""
 
 
-def _gain(group: Group, base: Group | None) -> float | None:
-    """How far a group is above the base in accuracy, by the seeds that both have if there are any, in points."""
+def _gains(group: Group, base: Group | None) -> list[float]:
+    """How far the runs of a group are above the base's of the same seed, or their mean above its mean if no seed is common."""
     if base is None or group is base:
-        return None
+        return []
     ours, theirs = ({run.settings.get("seed"): _accuracy(run) for run in each.runs} for each in (group, base))
-    common = ours.keys() & theirs.keys()
-    return 100 * (fmean(ours[seed] for seed in common or ours) - fmean(theirs[seed] for seed in common or theirs))
+    common = sorted(ours.keys() & theirs.keys())
+    return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
 
 
 def _accuracy(run: Results) -> float:
@@ -296,5 +296,6 @@ def _accuracy(run: Results) -> float:
     return value
 
 
-def _signed(gain: float | None) -> str:
-    return "-" if gain is None else f"{gain:+.2f}"
+def _signed(gains: Sequence[float]) -> str:
+    sign = "+" if gains and fmean(gains) >= 0 else ""
+    return sign + percent(gains)
