@@ -286,7 +286,7 @@ def _gains(group: Group, base: Group | None) -> list[float]:
     if base is None or group is base:
         return []
     ours, theirs = ({run.settings.get("seed"): _accuracy(run) for run in each.runs} for each in (group, base))
-    common = sorted(ours.keys() & theirs.keys())
+    common = [seed for seed in ours if seed in theirs]
     return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
 
 
