@@ -137,6 +137,8 @@ def test_the_space_is_the_papers_unless_another_is_given() -> None:
         (["--space", "nesterov=False..True"], "is no range"),
         (["--space", "first_tasks=1..3"], "first_tasks is of the benchmark"),
         (["--space", "lr"], "says not what lr may be"),
+        (["--space", "dropout=0.5..1.5"], "dropout is 1.5; it must be from 0 to below 1"),
+        (["--space", "batch_size=0,16"], "batch_size is 0; it must be at least 1"),
         (["--tune-on", "split-digit"], "did you mean 'split-digits'?"),
         (["--trials", "0"], "trials is 0"),
         (["--seeds", "2"], "a search has one seed"),

@@ -82,6 +82,9 @@ def main(arguments: Sequence[str]) -> None:
         return replace(order, options={**order.options, "validation": form.run.validation}, checkpoint_every=every)
 
     base = order({})
+    for setting, part in space.items():
+        for end in part.ends:
+            order({setting: end})  # a learner that cannot be is refused now, not by a trial
     tasks = len(benchmark(form.benchmark, form.tasks.data, **form.tasks.cut()))
     setup = {
         "method": name,

@@ -22,6 +22,11 @@ class Range:
     high: float
 
     @property
+    def ends(self) -> tuple[float, ...]:
+        """The values between which all others lie."""
+        return self.low, self.high
+
+    @property
     def whole(self) -> bool:
         """Whether only whole numbers count."""
         return isinstance(self.low, int)
@@ -37,6 +42,11 @@ class Choice:
     """One of some values."""
 
     values: tuple[Any, ...]
+
+    @property
+    def ends(self) -> tuple[Any, ...]:
+        """All values: there is nothing between them."""
+        return self.values
 
 
 Space = Mapping[str, Range | Choice]
