@@ -230,7 +230,7 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
     assert source.labels == ["night", "day"]
     assert everything(source, (3, 8, 8))[0].mean(axis=(1, 2, 3)).round().tolist() == [20, 220]
     (tmp_path / "rows.csv").write_text("\ufeffage;height;class\n1;2,5;a\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"column 'height': row 1 is '2,5', not a number.*--ignore"):
+    with pytest.raises(DataError, match=r"rows.csv\[0\], column 'height': '2,5' is not a number.*--ignore"):
         source_of(tmp_path / "rows.csv")
     ignoring = source_of(tmp_path / "rows.csv", Columns(ignore=("height",)))
     assert (ignoring.x.tolist(), ignoring.labels) == ([[1.0]], ["a"])
@@ -243,7 +243,7 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
         ("a,b\n", "no rows"),
         ("a,label\n1\n", "line 2: 1 values for 2 columns"),
         ("a,b\n1,2\n", "--label"),
-        ("a,label\n1,\n", "row 1 has no label"),
+        ("a,label\n1,\n", "column 'label': no label"),
         ("a,a\n1,2\n", "each once"),
     ],
 )
@@ -326,3 +326,22 @@ def test_what_is_not_there_or_not_known_is_told(tmp_path) -> None:
     (tmp_path / "song.mp3").touch()
     with pytest.raises(DataError, match="of no kind that is known"):
         source_of(tmp_path / "song.mp3")
+
+
+def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> None:
+    (tmp_path / "rows.csv").write_text("age,height,class\n1,,a\n2,3,b\nNA,1,a\n\n4,5,b\n")
+    x, broken = everything(source_of(tmp_path / "rows.csv"), (2,))
+    assert x.tolist() == [[2, 3], [4, 5]]
+    assert [row.name.rpartition("[")[2] for row in broken] == ["0]", "2]"]
+
+
+def test_a_line_is_counted_as_an_editor_counts_it(tmp_path) -> None:
+    (tmp_path / "rows.csv").write_text('age,class\n\n1,"two\nlines"\n\n3\n')
+    with pytest.raises(DataError, match="line 6: 1 values for 2 columns"):
+        source_of(tmp_path / "rows.csv")
+
+
+def test_a_zoo_of_images_says_that_a_table_of_numbers_is_none(tmp_path) -> None:
+    (tmp_path / "rows.csv").write_text("kind,height\nk0,2\n")
+    with pytest.raises(DataError, match=r"rows.csv has no column of paths of images.*the zoo takes images"):
+        list(streamed([tmp_path / "rows.csv"], (3, 8, 8)))

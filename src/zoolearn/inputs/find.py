@@ -67,7 +67,8 @@ def _test_split(path: Path) -> str | None:
 
 def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:
     """Everything that these paths hold, in blocks with the names of their rows; folders are walked as they are read."""
-    columns = replace(columns or Columns(), features=shape[0] if len(shape) == 1 else None)
+    is_picture = len(shape) == 3
+    columns = replace(columns or Columns(), features=None if is_picture else shape[0], pictures=is_picture)
     pictures: list[Path] = []
     for path in paths:
         if path.suffix.lower() in SUFFIXES and not path.is_dir():

@@ -52,11 +52,13 @@ def images_below(folder: Path) -> Iterator[Path]:
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A key that sorts names as people do: 2 before 10.
+    """A key that sorts names as people do: 2 before 10, and -1 before both.
 
-    >>> sorted(["10", "b2", "2", "b10"], key=natural)
-    ['2', '10', 'b2', 'b10']
+    >>> sorted(["10", "b2", "2", "b10", "-1"], key=natural)
+    ['-1', '2', '10', 'b2', 'b10']
     """
+    if re.fullmatch("-[0-9]+", name):
+        return ((0, int(name)),)
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
     return tuple((0, int(part)) if part[0] in "0123456789" else (1, part.casefold()) for part in parts)
 

@@ -17,6 +17,7 @@ from zoolearn.inputs.source import Numbers, Pictures, Source
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # what people and programs write where a value is missing
 MOST_NAMED = 10  # columns in one message
 
 
@@ -32,6 +33,7 @@ class Columns:
     ignore: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     features: int | None = None
+    pictures: bool = False  # the zoo takes images, so a table can only hold their paths
 
     def label_of(self, names: Iterable[str]) -> str | None:
         """The column that holds the label, by what was said or by its name."""
@@ -104,6 +106,10 @@ def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns
     if paths is not None:
         names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
         return Pictures(str(path), names, labels)
+    if columns.pictures:
+        raise DataError(
+            f"{path} has no column of paths of images (named {', '.join(PATH_NAMES)}), but the zoo takes images; use another zoo"
+        )
     return Numbers(str(path), _features(path, rest), labels, columns=tuple(kept))
 
 
@@ -121,10 +127,10 @@ def _whole(path: Path, values: NDArray[Any], name: str) -> NDArray[Any]:
     if values.dtype.kind == "O":
         missing = [row for row, value in enumerate(values) if value is None or value == ""]
         if missing:
-            raise DataError(f"{path}, column {name!r}: row {missing[0] + 1} has no label; {len(missing)} lack one")
+            raise DataError(f"{path}[{missing[0]}], column {name!r}: no label; {len(missing)} rows lack one")
         return np.array([str(value) for value in values])
     if values.dtype.kind == "U" and (values == "").any():
-        raise DataError(f"{path}, column {name!r}: row {int((values == '').argmax()) + 1} has no label")
+        raise DataError(f"{path}[{int((values == '').argmax())}], column {name!r}: no label")
     return values
 
 
@@ -138,16 +144,21 @@ def _features(path: Path, table: Mapping[str, NDArray[Any]]) -> NDArray[np.float
 
 
 def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]:
-    if values.dtype.kind not in "uifb":
-        for row, value in enumerate(values):
-            try:
-                float(value)
-            except (TypeError, ValueError) as error:
-                raise DataError(
-                    f"{path}, column {name!r}: row {row + 1} is {str(value)!r}, not a number; if it is no feature, "
-                    f"leave the column out with --ignore {name!r}"
-                ) from error
-    return values.astype(np.float32)
+    """A column as numbers; NaN, which a row is broken by, where a value is missing."""
+    if values.dtype.kind in "uifb":
+        return values.astype(np.float32)
+    numbers = np.full(len(values), np.nan, np.float32)
+    for row, value in enumerate(values):
+        if value is None or str(value).strip().lower() in MISSING:
+            continue
+        try:
+            numbers[row] = float(value)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{path}[{row}], column {name!r}: {str(value)!r} is not a number; if it is no feature, leave the column "
+                f"out with --ignore {name!r}"
+            ) from error
+    return numbers
 
 
 def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -156,7 +167,8 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
             first = file.readline()
             delimiter = max(",;\t", key=first.count)
             header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
-            rows = list(csv.reader(file, delimiter=delimiter))
+            reader = csv.reader(file, delimiter=delimiter)
+            rows = [(reader.line_num + 1, row) for row in reader if row]
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
     except (csv.Error, UnicodeDecodeError, OSError) as error:
@@ -165,10 +177,11 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(
             f"{path} starts with {first[:80].rstrip()!r}; its first line must name two or more columns, each once"
         )
-    rows = [row for row in rows if row]
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         if len(row) != len(header):
             raise DataError(f"{path}, line {number}: {len(row)} values for {len(header)} columns")
     if not rows:
         raise DataError(f"{path} has a header but no rows")
-    return {name: np.array(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
+    return {
+        name: np.array(values) for name, values in zip(header, zip(*(row for _, row in rows), strict=True), strict=True)
+    }
