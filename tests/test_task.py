@@ -109,7 +109,10 @@ def test_a_slice_of_a_benchmark_is_a_benchmark_and_says_how_it_was_cut():
     assert first.options == {"first_tasks": 2}
     assert [task.name for task in whole[1:4:2]] == ["dots", "waves"]
     assert whole[1:4:2].options == {"from": 1, "to": 4, "stride": 2}
-    assert whole[-1].name == "waves"
+    assert whole[1:][1:].options == {"after_tasks": 2}
+    assert whole[:3][:2].options == {"first_tasks": 2}
+    assert whole[:3][1:].options == {"first_tasks": 3, "from1": 1, "to1": 3, "stride1": 1}
+    assert whole[-1].name == whole[np.int64(3)].name == "waves"
     assert len(whole[:9]) == 4
     with pytest.raises(DataError, match="no tasks"):
         whole[4:]
@@ -204,3 +207,10 @@ def test_the_fingerprint_changes_with_anything_that_a_result_depends_on(change):
     assert Benchmark("toys", tuple(pictures(task.name) for task in tasks)).fingerprint == before
     assert Benchmark("toys", (change(tasks[0]), tasks[1])).fingerprint != before
     assert Benchmark("toys", tasks[::-1]).fingerprint != before
+
+
+def test_arrays_are_told_from_tensors_and_names_may_come_in_a_list():
+    with pytest.raises(DataError, match=r"x is a ndarray, not a tensor; Examples\.of"):
+        Examples(np.zeros((4, 3), np.float32), torch.tensor([1, 0, 1, 0]))
+    rows = Examples.of(np.zeros((4, 3), np.float32), [0, 1, 0, 1])
+    assert Task("toy", rows, rows, ["a", "b"]).classes == ("a", "b")

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 from dataclasses import replace
 from itertools import islice
 
@@ -9,14 +10,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from toys import TINY, Spy, blobs, net_for, pictures, row_set, same, state, with_norm
+from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn import batches
 from zoolearn import recipe as recipes
 from zoolearn.answers import feature_rows, probabilities
 from zoolearn.batches import Batch
 from zoolearn.errors import Diverged, SettingsError, StoreError
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets import mlp_100
 from zoolearn.recipe import Recipe
+from zoolearn.runs import run
 from zoolearn.train import Checkpoints, cross_entropy, drain, fit, fitting
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
@@ -30,6 +33,25 @@ def every_batch(monkeypatch):
 
 def recipe(**changes):
     return Recipe(**{"epochs": 2, "batch_size": 8, "lr": 0.05, "device": "cpu", "dropout": 0.0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Recipe(epochs=1.5), "epochs is 1.5; it must be a whole number"),
+        (lambda: Recipe(epochs=True), "epochs is True; it must be a whole number"),
+        (lambda: Recipe(batch_size="16"), "batch_size is '16'; it must be a whole number"),
+        (lambda: Recipe(nesterov=1), "nesterov is 1; it must be True or False"),
+        (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be a finite number"),
+        (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be a function"),
+        (lambda: ModelZoo(recipe={"epochs": 1}), "recipe is {'epochs': 1}; it must be a Recipe"),
+        (lambda: run("model-zoo", benchmark()), "'model-zoo' is no learner"),
+        (lambda: run(ModelZoo(), "split-digits"), "'split-digits' is no Benchmark"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_before_anything_is_done(make, message):
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        make()
 
 
 @pytest.mark.parametrize(

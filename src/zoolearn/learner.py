@@ -1,7 +1,8 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
 The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
-`absorb` (a generator that trains), `answer`, `save` and `restore`; everything else is here.
+`absorb` (a generator that trains), `answer`, `knowledge` and `recall` (what is saved, and how it comes back),
+`stored_samples` and `weights`; everything else is here.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
 from zoolearn.files import Json
 from zoolearn.nets import BACKBONES, Backbone, Net, Shape, small_conv
 from zoolearn.parallel import Crew
-from zoolearn.recipe import Recipe, check_words
+from zoolearn.recipe import Recipe, check_kinds
 from zoolearn.seeds import derive
 from zoolearn.task import Array, Task
 from zoolearn.train import Checkpoints, Progress, drain
@@ -70,8 +71,8 @@ class Learner(ABC):
     )  # processes that train a member together with this one
 
     def __new__(cls, **settings: Any) -> Self:
-        """Refuses words that are no choice, before any method checks the rest of its settings."""
-        check_words(cls, settings)
+        """Refuses values that are of another kind, before any method checks the rest of its settings."""
+        check_kinds(cls, settings)
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:

@@ -4,11 +4,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
+from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
 import torch
 
 from zoolearn.errors import SettingsError, one_of
+
+KINDS: dict[Any, tuple[type, str]] = {
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "True or False"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +51,7 @@ class Recipe:
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
 
     def __post_init__(self) -> None:
-        check_words(Recipe, vars(self))
+        check_kinds(Recipe, vars(self))
         _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
@@ -52,6 +59,7 @@ class Recipe:
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
+        _require("pixel_mean", self.pixel_mean, math.isfinite(self.pixel_mean), "a finite number")
         _require("pixel_std", self.pixel_std, 0 < self.pixel_std < math.inf, "above 0")
 
     @property
@@ -96,19 +104,33 @@ def _sees_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def check_words(cls: type, settings: Mapping[str, Any]) -> None:
-    """Refuses words that are no choice of a dataclass's `Literal` fields.
+def check_kinds(cls: type, settings: Mapping[str, Any]) -> None:
+    """Refuses values that are not of their field's kind: words that are no choice, strings for numbers, names for functions.
 
-    >>> check_words(Recipe, {"schedule": "cosin"})
+    >>> check_kinds(Recipe, {"epochs": 1.5})
+    Traceback (most recent call last):
+    ...
+    zoolearn.errors.SettingsError: epochs is 1.5; it must be a whole number
+    >>> check_kinds(Recipe, {"schedule": "cosin"})
     Traceback (most recent call last):
     ...
     zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine)
     """
     for setting in fields(cls):
-        if get_origin(setting.type) is Literal and setting.name in settings:
-            choices, word = get_args(setting.type), settings[setting.name]
-            if word not in choices:
-                raise SettingsError(one_of(setting.name, str(word), choices))
+        if setting.name not in settings:
+            continue
+        value = settings[setting.name]
+        if get_origin(setting.type) is Literal:
+            if value not in get_args(setting.type):
+                raise SettingsError(one_of(setting.name, str(value), get_args(setting.type)))
+        elif setting.type in KINDS:
+            kind, wanted = KINDS[setting.type]
+            holds = isinstance(value, kind) and (setting.type is bool or not isinstance(value, bool))
+            _require(setting.name, repr(value), holds, wanted)
+        elif "choices" in setting.metadata:
+            _require(setting.name, repr(value), callable(value), "a function")
+        elif setting.type is Recipe:
+            _require(setting.name, repr(value), isinstance(value, Recipe), "a Recipe")
 
 
 def _require(name: str, value: object, holds: bool, wanted: str) -> None:

@@ -30,6 +30,11 @@ class Examples:
     y: Tensor
 
     def __post_init__(self) -> None:
+        for name, given in (("x", self.x), ("y", self.y)):
+            if not isinstance(given, Tensor):
+                raise DataError(
+                    f"{name} is a {type(given).__name__}, not a tensor; Examples.of(x, y) takes arrays and lists"
+                )
         if self.x.ndim not in (2, 4):
             raise DataError(
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
@@ -115,8 +120,9 @@ class Task:
                 f"task {self.name!r} trains on {self.train!r} but tests on {self.test!r}; give both one shape"
             )
         highest = max(int(self.train.y.max()), int(self.test.y.max()))
-        if not self.classes:
-            object.__setattr__(self, "classes", tuple(str(label) for label in range(highest + 1)))
+        named = tuple(self.classes) or tuple(str(label) for label in range(highest + 1))
+        object.__setattr__(self, "classes", named)
+        object.__setattr__(self, "augment", tuple(self.augment))
         if highest >= len(self.classes):
             raise DataError(
                 f"task {self.name!r} has label {highest} but {len(self.classes)} classes; labels are per task and start at 0"
@@ -230,15 +236,17 @@ class Benchmark:
     @overload
     def __getitem__(self, place: slice) -> "Benchmark": ...
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
-        if isinstance(place, int):
+        if not isinstance(place, slice):
             return self.tasks[place]
         first, last, stride = place.indices(len(self.tasks))
-        if (first, stride) == (0, 1):
+        cuts = [name for name in self.options if name in ("first_tasks", "after_tasks") or name.startswith("from")]
+        if (first, stride) == (0, 1) and cuts in ([], ["first_tasks"]):
             options = {"first_tasks": last}
-        elif (last, stride) == (len(self.tasks), 1):
-            options = {"after_tasks": first}
+        elif (last, stride) == (len(self.tasks), 1) and cuts in ([], ["after_tasks"]):
+            options = {"after_tasks": first + self.options.get("after_tasks", 0)}
         else:
-            options = {"from": first, "to": last, "stride": stride}
+            again = len(cuts) or ""  # a cut of what was cut already
+            options = {f"from{again}": first, f"to{again}": last, f"stride{again}": stride}
         return Benchmark(self.name, self.tasks[place], {**self.options, **options})
 
     def sample(self, per_class: int, seed: int = 0) -> "Benchmark":
