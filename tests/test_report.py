@@ -328,9 +328,9 @@ def test_a_folder_without_runs_and_a_path_that_is_not_there_are_named(tmp_path):
         find_runs([tmp_path / "notes.txt"])
 
 
-def sampled(seed=0, samples_seed=0, samples_per_class=100):
+def sampled(seed=0, samples_seed=0, samples_per_class=100, **options):
     made = run(seed=seed)
-    made.settings["benchmark"] = {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
+    made.settings["benchmark"] = {"samples_per_class": samples_per_class, "samples_seed": samples_seed, **options}
     return made
 
 
@@ -363,3 +363,18 @@ def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     both = ["beyond, epochs=1", "beyond, epochs=10"]
     assert labels(grouped([usual, *runs])) == ["model-zoo (epochs=1)", *(f"model-zoo ({name})" for name in both)]
     assert column(report([usual, *runs]), "settings")[1:] == both
+
+
+def test_shuffled_orders_are_not_averaged_with_the_benchmarks_own():
+    shuffled = [sampled(seed=seed, order_seed=seed) for seed in (1, 2)]
+    table = report([sampled(), *shuffled])
+    assert column(table, "seeds") == ["1", "2"]
+    assert "order=shuffled" in column(table, "settings")[1]
+
+
+def test_trials_of_a_search_are_no_runs_unless_one_looks_at_the_search(tmp_path):
+    run().save(tmp_path / "zoo")
+    run().save(tmp_path / "tune-zoo" / "trial-0001")
+    (tmp_path / "tune-zoo" / "tune.json").write_text("{}")
+    assert find_runs([tmp_path]) == [tmp_path / "zoo"]
+    assert find_runs([tmp_path / "tune-zoo"]) == [tmp_path / "tune-zoo" / "trial-0001"]

@@ -95,7 +95,7 @@ def _task_series(name: str, colour: int, runs: Sequence[Results], task: str) -> 
 
 def _cross(name: str, colour: int, group: Group, task: str) -> Series:
     runs = [run for run in group.runs if task in run.tasks and run.tasks.index(task) < len(run.accuracy)]
-    if not runs:
+    if len({run.tasks.index(task) for run in runs}) != 1:  # as with lines: it arrives at another time in each run
         return Series(name, [], [], style="crosses", colour=colour)
     place = runs[0].tasks.index(task)
     means, deviations = _over_seeds([percents([run.accuracy[run.tasks.index(task)][-1]]) for run in runs])

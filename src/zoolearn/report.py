@@ -15,6 +15,7 @@ from zoolearn.tables import MISSING, Table, human, percent, seconds, text
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
+SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
 LONGEST_LABEL = 48
@@ -49,9 +50,16 @@ def _runs_below(path: Path) -> list[Path]:
     if (path / Results.FILE).is_file():
         return [path]
     folders = sorted(file.parent for file in path.rglob(Results.FILE) if file.is_file()) if path.is_dir() else []
+    folders = [folder for folder in folders if not _is_trial(folder, path)]
     if not folders:
         raise StoreError(f"no run in {path}: neither it nor a folder below holds a {Results.FILE}")
     return folders
+
+
+def _is_trial(folder: Path, below: Path) -> bool:
+    """Whether a run is a trial of a search, judged by training data; they count where their search itself is looked at."""
+    above = folder.parent
+    return above != below and below in above.parents and (above / SEARCH).is_file()
 
 
 def report(results: Sequence[Results]) -> Table:
@@ -131,7 +139,7 @@ def _groups(results: Iterable[Results]) -> list[Group]:
 
 def _identity(run: Results) -> str:
     """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
-    settings = {name: value for name, value in _flatten(run.settings).items() if name not in SEEDS}
+    settings = {name: value for name, value in _told(run).items() if name not in SEEDS}
     return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
 
 
@@ -186,7 +194,7 @@ def _differing_settings(groups: Sequence[Group], within_method: bool = False) ->
 
     Within a method, groups of other methods do not count, and a value that is the default is not worth a word.
     """
-    flat = [_flatten(group.first.settings) for group in groups]
+    flat = [_told(group.first) for group in groups]
     shown = [
         [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat, within_method)]
         for group, mine in zip(groups, flat, strict=True)
@@ -215,6 +223,14 @@ def _differs(
         and (other.first.method == group.first.method or (path in settings and not within_method))
     }
     return len(values) > 1
+
+
+def _told(run: Results) -> dict[str, str]:
+    """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
+    flat = _flatten(run.settings)
+    if flat.pop("benchmark.order_seed", None) is not None:
+        flat["benchmark.order"] = "shuffled"
+    return flat
 
 
 def _flatten(settings: dict[str, Json], above: str = "") -> dict[str, str]:

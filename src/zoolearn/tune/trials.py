@@ -16,11 +16,10 @@ from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.jobs import Done, Event, Failed, Job, Place, Report, map_jobs
 from zoolearn.order import Order
+from zoolearn.report import SEARCH
 from zoolearn.results import Results
 from zoolearn.store import RunFolder
 from zoolearn.tune.search import Search
-
-SETUP = "tune.json"
 
 
 @dataclass
@@ -86,7 +85,7 @@ class Tuning:
         return Results.load(self.folder / trial.name)
 
     def _begin(self, setup: Mapping[str, Json]) -> None:
-        file = self.folder / SETUP
+        file = self.folder / SEARCH
         if not file.exists():
             save_json(file, setup, indent=1)
             return
