@@ -24,6 +24,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B0508A", "#8F6400", "#2C8FBF", "#3
 DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (6, 2, 1, 2)))
 MARKERS = "osD^vp*h"
 WIDTH = 6.5  # inches: the text of a page
+NEAR = 30  # times the smallest value: a logarithmic axis up to there has one decade, or hardly more
 APART = 0.1  # between points of one category, whose width is 1
 LEGEND_LETTERS = 110  # that fit side by side below a figure
 STYLE = {
@@ -97,7 +98,7 @@ def draw_plot(chart: Plot) -> Drawing:
             handles.setdefault(series.name, _draw_series(ax, series, small=count > 4))
         ax.set_title(panel.title)
         if panel.log_x:
-            ax.set_xscale("log")
+            _log_ticks(ax, [x for series in panel.series for x in series.x])
         elif all(isinstance(x, int) for series in panel.series for x in series.x):
             ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         elif not any(isinstance(x, str) for series in panel.series for x in series.x):
@@ -113,6 +114,17 @@ def draw_plot(chart: Plot) -> Drawing:
         ncols = max(1, min(3, LEGEND_LETTERS // (max(map(len, handles)) + 6)))
         drawing.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=ncols, frameon=False)
     return drawing
+
+
+def _log_ticks(ax: Axes, values: Sequence[Any]) -> None:
+    """A logarithmic axis with few labels that can be read: 1, 2 and 5 where there is little more than a decade."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    ax.set_xscale("log")
+    near = bool(values) and max(values) < NEAR * min(values)
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if near else (1.0,), numticks=6))
+    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _side_by_side(ax: Axes, many: Sequence[Series]) -> Sequence[Series]:
