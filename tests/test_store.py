@@ -17,8 +17,8 @@ from zoolearn import files
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json, load_state, load_tensors, locked, save_json, save_tensors
 from zoolearn.methods import METHODS
-from zoolearn.runs import episodes, run
-from zoolearn.store import load
+from zoolearn.runs import describe, episodes, run
+from zoolearn.store import RunFolder, load
 
 TOYS = benchmark(3)
 FEW = benchmark(2, per_class=4, test_per_class=2)
@@ -441,3 +441,27 @@ def test_tensors_of_another_net_are_refused_by_name():
     for message, tensors in bad.items():
         with pytest.raises(StoreError, match=f"the file.*{message}"):
             load_state(net, tensors, "the file")
+
+
+def test_a_run_that_has_saved_nothing_may_be_begun_anew_with_other_settings(tmp_path):
+    work = episodes(learner_of(METHODS["model-zoo"]), TOYS, tmp_path)
+    work.close()
+    RunFolder(tmp_path).begin(describe(learner_of(METHODS["model-zoo"], seed=1), TOYS))
+    found = run(learner_of(METHODS["model-zoo"]), TOYS, tmp_path)
+    assert found.finished
+    with pytest.raises(SettingsError, match="seed was 0, now 1"):
+        run(learner_of(METHODS["model-zoo"], seed=1), TOYS, tmp_path)
+
+
+def test_functions_of_a_run_that_is_kept_need_a_name(tmp_path):
+    nameless = learner_of(METHODS["model-zoo"], backbone=lambda shape, dropout=0.0: with_norm(shape, dropout))
+    with pytest.raises(SettingsError, match="backbone is a lambda"):
+        run(nameless, TOYS, tmp_path / "kept")
+    assert not (tmp_path / "kept" / "run.json").exists()
+    assert run(nameless, TOYS[:1]).finished
+
+
+def test_damaged_results_say_that_they_can_be_written_anew(tmp_path, stopped):
+    lay_out({**stopped["model-zoo"], "results.json": b"{"}, tmp_path)
+    with pytest.raises(StoreError, match="or remove it: whoever continues the run writes it anew"):
+        go_on("model-zoo", tmp_path)

@@ -1,6 +1,6 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,6 +61,10 @@ def progress(
     workers: int = 1,
 ) -> Generator[Progress | Results, None, None]:
     """`episodes`, with word of how each training goes in between."""
+    if not isinstance(learner, Learner):
+        raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
+    if not isinstance(benchmark, Benchmark):
+        raise SettingsError(f"{benchmark!r} is no Benchmark; `zoolearn.benchmark(name)` gives those that have a name")
     if learner.episode:
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
     if checkpoint_every is not None and checkpoint_every < 1:
@@ -91,6 +95,7 @@ def _episodes(
         train_samples=[len(task.train) for task in benchmark],
     )
     if folder is not None:
+        _refuse_nameless(header["settings"])
         folder.begin(header)
         _resume(learner, benchmark, folder, results)
         if checkpoint_every is not None:
@@ -188,6 +193,13 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         results.save(folder.path)
     elif results.finished:
         results.environment = saved.environment
+
+
+def _refuse_nameless(settings: Mapping[str, Json]) -> None:
+    """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
+    for setting, name in settings.items():
+        if name in ("<lambda>", "partial"):
+            raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
 
 
 def learner_backbone(learner: Learner) -> str:

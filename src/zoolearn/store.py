@@ -19,6 +19,7 @@ from zoolearn.methods import METHODS
 from zoolearn.results import Results
 
 FORMAT = 1
+PASSING = (".lock", ".pulse")  # files of a run under way
 
 
 class RunFolder:
@@ -34,16 +35,16 @@ class RunFolder:
         return (self.path / "run.json").exists()
 
     def begin(self, header: Mapping[str, Json]) -> None:
-        """Starts a new run, or makes sure that the one here is the same."""
-        if self.exists:
+        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another."""
+        found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
+        saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
+        if self.exists and (self.header() == header or saved != ["run.json"]):
             self.refuse_other(header)
             remove_leftovers(self.path)
             return
-        found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
-        strangers = [name for name in found if name != ".lock" and not name.endswith(".part")]
-        if strangers:
+        if saved and not self.exists:
             raise StoreError(
-                f"{self.path} holds {strangers[0]!r} but no run (run.json is missing); give a new or an empty folder"
+                f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
             )
         remove_leftovers(self.path)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
@@ -92,7 +93,12 @@ class RunFolder:
 
     def results(self) -> Results | None:
         """What results.json says, None before the first episode; a damaged or altered one is refused."""
-        return Results.load(self.path) if (self.path / Results.FILE).exists() else None
+        if not (self.path / Results.FILE).exists():
+            return None
+        try:
+            return Results.load(self.path)
+        except StoreError as error:
+            raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
 
     def episodes(self) -> list[dict[str, Json]]:
         """The records of all episodes so far."""
@@ -127,7 +133,9 @@ class RunFolder:
 
 
 def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None) -> Learner:
-    """The learner of a run, ready to predict; it needs no data. `names` gives your own backbone or weigh functions.
+    """The learner of a run, ready to predict; it needs no data.
+
+    `names` gives what is your own by the names that the run has for it: a backbone, a weigh function, a class of learners.
 
     >>> load("nowhere")
     Traceback (most recent call last):
@@ -136,9 +144,11 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     """
     folder = RunFolder(Path(path))
     header = folder.header()
-    if header["method"] not in METHODS:
-        raise StoreError(f"{path}: {one_of('method', header['method'], METHODS)}")
-    learner = METHODS[header["method"]].from_settings(header["settings"], names)
+    methods: dict[str, Any] = {**METHODS, **(names or {})}
+    if header["method"] not in methods:
+        own = f"names={{{header['method']!r}: ...}}"
+        raise StoreError(f"{path}: {one_of('method', header['method'], METHODS)}; pass your own as {own}")
+    learner: Learner = methods[header["method"]].from_settings(header["settings"], names)
     records = folder.episodes()
     if not records:
         raise StoreError(f"{path} has not finished its first episode; continue the run first")
