@@ -1,20 +1,24 @@
-"""The guide for people's own data: every command and every line of Python in it is run, in its order."""
+"""The guides for people's own data and methods: every command and every line of Python in them is run, in its order."""
 
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import zoolearn
 from zoolearn import cli
+from zoolearn.errors import SettingsError
 
-GUIDE = Path(__file__).parents[1] / "docs" / "your-data.md"
+DOCS = Path(__file__).parents[1] / "docs"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+def blocks(language: str, guide: str = "your-data.md") -> list[str]:
+    text = (DOCS / guide).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def pictures(folder: Path, classes: int, count: int, side: int = 10) -> None:
@@ -64,3 +68,25 @@ def test_every_line_of_python_in_the_guide_works(data) -> None:
     for block in blocks("python"):
         exec(block, names)  # our own text
     assert list(names["zoo"].tasks) == ["flowers"]
+
+
+def test_ones_own_method_backbone_and_benchmark_work_as_the_guide_says(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks("python", "your-method.md"):
+        exec(block, names)  # our own text
+    assert names["results"].summary()["average_accuracy"] > 0.9
+    task = zoolearn.benchmark("split-digits")[0]
+    right = zoolearn.accuracy(names["learner"].predict_proba(task.test.x, task.name), task.test.y)
+    assert right == names["results"].accuracy[-1][0], "what was loaded answers as what was run"
+    again = zoolearn.run(names["NearestMean"](), zoolearn.benchmark("split-digits"), "runs/nearest-mean")
+    assert again.accuracy == names["results"].accuracy
+    with pytest.raises(SettingsError, match=r"sharpness was 0\.05, now 0\.1"):
+        zoolearn.run(names["NearestMean"](sharpness=0.1), zoolearn.benchmark("split-digits"), "runs/nearest-mean")
+    zoo = zoolearn.load("runs/gauges", names={"wide": names["wide"]})
+    assert list(zoo.classes) == ["gauge 0", "gauge 1", "gauge 2"]
+    capsys.readouterr()
+    cli.main(["report"])
+    out = capsys.readouterr().out
+    assert "NearestMean" in out
+    assert "gauges" in out

@@ -10,7 +10,7 @@ from zoolearn.errors import (
     UnknownTask,
     ZooError,
 )
-from zoolearn.learner import Learner, accuracy
+from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy
 from zoolearn.methods import METHODS
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.members import Member
@@ -35,6 +35,7 @@ __all__ = [
     "Benchmark",
     "DataError",
     "Diverged",
+    "Episode",
     "Examples",
     "FineTune",
     "Isolated",
@@ -45,10 +46,12 @@ __all__ = [
     "ModelZoo",
     "MultiHead",
     "Net",
+    "Part",
     "Progress",
     "Recipe",
     "Results",
     "SettingsError",
+    "Snapshot",
     "StoreError",
     "Task",
     "UnknownTask",
