@@ -6,12 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.files import Json, short_name
 from zoolearn.methods import METHODS
 from zoolearn.presets import PRESETS
 from zoolearn.results import Results
 
 DATA_SEEDS = ("samples_seed", "order_seed")
+OPTIONS = {"samples_per_class", "tasks", "first_tasks", "after_tasks", *DATA_SEEDS}  # of a benchmark, by flags
 
 
 def run_command(runs: Sequence[Results]) -> str:
@@ -26,6 +28,8 @@ def run_command(runs: Sequence[Results]) -> str:
     options = first.settings.get("benchmark") or {}
     if "validation" in options:
         return f"zoo tune {first.method} {first.benchmark}"
+    if first.method not in METHODS or first.benchmark not in BENCHMARKS or not options.keys() <= OPTIONS:
+        return f"# made in Python: {first.method} on {first.benchmark}"
     words = ["zoo", "run", first.method, first.benchmark, *_flags(changes(first))]
     words += _flags({name: value for name, value in options.items() if name not in DATA_SEEDS})
     moving = [name for name in DATA_SEEDS if len({_option(run, name) for run in runs}) > 1]

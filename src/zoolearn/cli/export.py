@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     """Exports a task and says how close it came."""
     options = parse(ExportOptions, arguments, "zoo export", IDEA)
     zoo = Zoo(options.folder)
-    path = options.out or Path(f"{options.name.replace('/', '-')}{SUFFIXES[options.to]}")
+    path = options.out or Path(f"{options.name.replace('/', '-').lstrip('.-') or 'task'}{SUFFIXES[options.to]}")
     made = zoo.export(options.name, path, options.to)
     shape = ", ".join(map(str, zoo.settings.shape or ()))
     kind = "uint8" if zoo.settings.kind == "images" else "float32"

@@ -17,7 +17,7 @@ from zoolearn.learner import Learner
 from zoolearn.methods import METHODS
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.order import Order
-from zoolearn.presets import Preset, find_preset
+from zoolearn.presets import EVERY, Preset, find_preset
 from zoolearn.recipe import Recipe
 
 
@@ -79,7 +79,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     else:
         method = METHODS[names[0]]
         idea = (method.__doc__ or "").partition("\n\n")[0]
-        form = parse(_form(method, options), arguments, program, idea)
+        told = _preset_in(arguments, names[0]) if {"--help", "-h"} & {*arguments} else None
+        form = parse(_form(method, options, _checked(told, method) if told else None), arguments, program, idea)
         if form.run.preset is not None:
             preset = find_preset(form.run.preset, names[0], form.benchmark)
             form = parse(_form(method, options, _checked(preset, method)), arguments, program, idea)
@@ -91,6 +92,15 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
                 f"--workers-per-member is for methods whose knowledge is a list of members, not for {name}"
             )
     return form
+
+
+def _preset_in(arguments: Sequence[str], method: str) -> Preset | None:
+    """The preset that is named beside a call for help, whose defaults are to be its own."""
+    words = [part for word in arguments for part in word.split("=", 1)]
+    if "--preset" not in words[:-1]:
+        return None
+    benchmark = next((word for word in words if word in BENCHMARKS), EVERY)
+    return find_preset(words[words.index("--preset") + 1], method, benchmark)
 
 
 def _form(method: type, options: type[RunOptions], preset: Mapping[str, Mapping[str, Any]] | None = None) -> type:

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import tyro
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
     _brought(learned, console)
-    console.print(f"Ask it: zoo predict {escape(str(zoo.path))} {escape(options.name)} INPUT...")
+    console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
 
 
 def _understood(reading: Reading, console: Console) -> None:

@@ -18,6 +18,7 @@ from zoolearn.zoo.lineage import drawn
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 12
+LEAST_SPAN = 0.1  # of a row of bars
 
 
 @dataclass
@@ -73,13 +74,14 @@ def _tasks(zoo: Zoo) -> Table:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Numbers as a row of bars, the lowest and the highest filling the range.
+    """Shares as a row of bars from the lowest to the highest, or from ten points below that: a flat line is no low one.
 
-    >>> sparkline([0.5, 0.75, 1.0])
-    '▁▅█'
+    >>> sparkline([0.5, 0.75, 1.0]), sparkline([1.0, 1.0]), sparkline([0.98, 0.99])
+    ('▁▅█', '██', '▇█')
     """
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    span = (high - low) or 1.0
+    high = max(values, default=0.0)
+    low = min([*values, high - LEAST_SPAN])
+    span = high - low
     return "".join(BARS[int((value - low) / span * (len(BARS) - 1) + 0.5)] for value in values)
 
 

@@ -122,7 +122,8 @@ def refuse_name(name: str, index: Index) -> None:
 
 def _refuse_odd_name(kind: str, name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
-        raise DataError(f"a {kind} is named {name[:80]!r}; give it a name of 1 to {LONGEST_NAME} printable characters")
+        shown = f"{name[:80]!r}... ({len(name)} characters)" if len(name) > LONGEST_NAME else repr(name)
+        raise DataError(f"a {kind} is named {shown}; give it a name of 1 to {LONGEST_NAME} printable characters")
 
 
 def _labels(source: Source) -> Sequence[str]:
