@@ -9,7 +9,7 @@ from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.evidence import figures
 from zoolearn.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.plots import draw_plot, save_figures
+from zoolearn.plots import _log_ticks, draw_plot, save_figures
 
 STARTS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 
@@ -57,3 +57,22 @@ def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
         save_figures([], tmp_path)
+
+
+def test_logarithmic_axes_have_few_labels_that_can_be_read():
+    from matplotlib.figure import Figure as Drawing
+
+    for values, wanted in (
+        ([2, 30], ["2", "5", "10", "20"]),
+        ([0.003, 0.4], ["0.01", "0.1"]),
+        ([2e3, 9e6], ["10k", "1M"]),
+    ):
+        ax = Drawing().subplots()
+        ax.plot(values, [0, 1])
+        _log_ticks(ax, values)
+        low, high = sorted(values)
+        places = [place for place in ax.xaxis.get_majorticklocs() if low <= place <= high]
+        labels = [ax.xaxis.get_major_formatter()(place, 0) for place in places]
+        assert set(wanted) <= set(labels)
+        assert len(labels) <= 5
+        assert not any(label.get_text() for label in ax.xaxis.get_minorticklabels())

@@ -118,12 +118,13 @@ def draw_plot(chart: Plot) -> Drawing:
 
 def _log_ticks(ax: Axes, values: Sequence[Any]) -> None:
     """A logarithmic axis with few labels that can be read: 1, 2 and 5 where there is little more than a decade."""
-    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
     ax.set_xscale("log")
+    thousands = EngFormatter(sep="")
     near = bool(values) and max(values) < NEAR * min(values)
     ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if near else (1.0,), numticks=6))
-    ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: thousands(value) if value >= 1000 else f"{value:g}"))
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 
