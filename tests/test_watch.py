@@ -2,6 +2,7 @@
 
 import os
 import platform
+import platform
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,18 @@ def test_a_pulse_beats_at_most_once_a_second(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_being_written_is_left_for_the_next_look(left, tmp_path):
-    (tmp_path / "damaged").mkdir()
-    (tmp_path / "damaged" / "run.json").write_text("{")
-    assert find_folders([tmp_path]) == [tmp_path / "damaged"]
+def test_a_folder_being_written_is_left_for_the_next_look_and_a_damaged_one_says_so(left, tmp_path, capsys):
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "run.json").write_text("{")
+    assert find_folders([tmp_path]) == [folder]
+    (sight,) = sights([tmp_path])
+    assert sight.state == "damaged"
+    main(["watch", str(tmp_path)])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "run.json" in out
+    assert "1 damaged" in out
+    (folder / ".lock").write_text(f"process {os.getpid()} on {platform.node()}")
     assert sights([tmp_path]) == []
 
 

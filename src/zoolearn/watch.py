@@ -32,10 +32,13 @@ class Sight:
     seconds: float = 0.0  # spent in finished episodes
     seconds_left: float | None = None
     training: Progress | None = None  # the one under way
+    problem: str = ""  # why its files cannot be read
 
     @property
     def state(self) -> str:
-        """In a word: finished, running or stopped."""
+        """In a word: damaged, finished, running or stopped."""
+        if self.problem:
+            return "damaged"
         return "finished" if self.episodes == self.tasks else "running" if self.running else "stopped"
 
 
@@ -118,11 +121,12 @@ def _is_running(path: Path) -> bool:
 
 
 def sights(paths: Iterable[Path]) -> list[Sight]:
-    """All runs below the paths; one whose files are being written at this moment is left for the next look."""
+    """All runs below the paths; one whose files cannot be read says why."""
     seen = []
     for path in find_folders(paths):
         try:
             seen.append(look(path))
-        except StoreError:
-            continue
+        except StoreError as error:
+            if not _is_running(path):  # else its files are being written at this moment
+                seen.append(Sight(path, "", "", None, False, 0, 0, problem=str(error)))
     return seen

@@ -18,7 +18,8 @@ from zoolearn.cli.flags import parse
 from zoolearn.errors import SettingsError
 from zoolearn.watch import Sight, sights
 
-STYLES = {"running": "bold cyan", "finished": "green", "stopped": "yellow"}
+STYLES = {"running": "bold cyan", "stopped": "yellow", "damaged": "red", "finished": "green"}
+STATES = tuple(STYLES)
 WIDE = 100  # columns of a terminal with room for bars
 
 
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         while True:
             seen = sights(folders)
             live.update(view(seen, console.width))
-            if seen and all(sight.state == "finished" for sight in seen):
+            if seen and all(sight.state in ("finished", "damaged") for sight in seen):
                 return
             sleep(options.every)
 
@@ -63,10 +64,9 @@ def main(arguments: Sequence[str]) -> None:
 def view(seen: Sequence[Sight], width: int = 120) -> Group:
     """The table, running ones first, and one line that sums up; on a narrow terminal without bars."""
     above = os.path.commonpath([sight.path.resolve().parent for sight in seen]) if seen else ""
-    order = ("running", "stopped", "finished")
     columns: dict[str, Callable[[Sight], RenderableType]] = {
         "run": lambda sight: Text(_name(sight.path, above)),
-        " ": lambda sight: ProgressBar(total=sight.tasks, completed=_done(sight), width=16),
+        " ": lambda sight: ProgressBar(total=sight.tasks or 1, completed=_done(sight), width=16),
         "state": lambda sight: Text(sight.state, STYLES[sight.state]),
         "tasks": lambda sight: f"{sight.episodes}/{sight.tasks}",
         "epoch": lambda sight: f"{sight.training.epoch}/{sight.training.epochs}" if sight.training else "",
@@ -83,9 +83,10 @@ def view(seen: Sequence[Sight], width: int = 120) -> Group:
     for name in columns:
         left = name in ("run", " ", "state")
         table.add_column(name, justify="left" if left else "right", overflow="fold", no_wrap=name != "run")
-    for sight in sorted(seen, key=lambda sight: order.index(sight.state)):
+    for sight in sorted(seen, key=lambda sight: STATES.index(sight.state)):
         table.add_row(*(cell(sight) for cell in columns.values()))
-    return Group(table, Text(_sum(seen), "dim"))
+    problems = [Text(sight.problem, STYLES["damaged"]) for sight in seen if sight.problem]
+    return Group(table, *problems, Text(_sum(seen), "dim"))
 
 
 def _left(sight: Sight) -> str:
@@ -107,9 +108,7 @@ def _sum(seen: Sequence[Sight]) -> str:
     if not seen:
         return "no run yet"
     states = [sight.state for sight in seen]
-    return ", ".join(
-        f"{states.count(state)} {state}" for state in ("running", "stopped", "finished") if state in states
-    )
+    return ", ".join(f"{states.count(state)} {state}" for state in STATES if state in states)
 
 
 def duration(seconds: float) -> str:
