@@ -2,7 +2,6 @@
 
 import os
 import platform
-import platform
 from pathlib import Path
 
 import pytest
