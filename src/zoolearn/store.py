@@ -38,11 +38,13 @@ class RunFolder:
         """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another."""
         found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
         saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
-        if self.exists and (self.header() == header or saved != ["run.json"]):
+        if self.exists and saved != ["run.json"]:
             self.refuse_other(header)
             remove_leftovers(self.path)
             return
-        if saved and not self.exists:
+        if self.exists:
+            self.header()  # refuses what is not ours to replace
+        elif saved:
             raise StoreError(
                 f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
             )
