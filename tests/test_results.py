@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -307,6 +308,10 @@ def test_the_commit_is_that_of_the_folder_itself_and_shows_changes(tmp_path):
     git("commit", "--quiet", "--message", "one")
     git("tag", "v1")
     assert _commit(tmp_path) == git("rev-parse", "HEAD")
+    os.utime(tmp_path / "file", (0, 0))
+    before = (tmp_path / ".git" / "index").stat().st_mtime_ns
+    assert _commit(tmp_path) == git("rev-parse", "HEAD"), "the same content is no change"
+    assert (tmp_path / ".git" / "index").stat().st_mtime_ns == before, "git's own files are left alone"
     (tmp_path / "file").write_text("two, longer")
     assert _commit(tmp_path) == git("rev-parse", "HEAD") + "-dirty"
     (tmp_path / "below").mkdir()

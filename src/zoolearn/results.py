@@ -209,12 +209,16 @@ def _commit(source: Path) -> str | None:
     """The commit checked out in this folder itself, with `-dirty` if files differ from it."""
     if not (source / ".git").exists():  # an installed copy inside somebody else's checkout has no commit of ours
         return None
-    command = ["git", "--no-optional-locks", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    words = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
+    command = ["git", "--no-optional-locks", *words]  # a lock would stay behind if we are killed
     try:
         answer = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip() or None
+    lines = answer.stdout.splitlines()
+    heads = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
+    changed = any(not line.startswith("#") for line in lines)
+    return heads[0] + ("-dirty" if changed else "") if heads else None
 
 
 def _cpu_model(listing: Path) -> str | None:
