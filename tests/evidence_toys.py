@@ -12,7 +12,7 @@ TASKS = ["cats <and> dogs", "fish", "birds", "trees"]
 def finished_run(
     method: str = "model-zoo",
     seed: int = 0,
-    benchmark: str = "split-toys",
+    benchmark: str = "split-digits",
     episodes: int = 4,
     epochs: int = 1,
     base: float = 0.6,

@@ -130,7 +130,7 @@ class TestPage:
         assert {name: base64.b64decode(content).decode() for name, content in links} == {
             figure.name: figure.csv() for figure in some_figures()
         }
-        assert html.count("zoo run model-zoo split-toys --epochs 1 --seeds 2") == 4 + 4  # shown, and in the data
+        assert html.count("zoo run model-zoo split-digits --epochs 1 --seeds 2") == 4 + 4  # shown, and in the data
 
     def test_the_command_writes_runs_and_studies_and_says_what_the_page_weighs(self, tmp_path, capsys):
         saved_runs(tmp_path / "runs")
@@ -181,12 +181,12 @@ class TestInABrowser:
 
     def test_hover_csv_frames_and_theme_work(self, browser, written, tmp_path):
         tab, complaints = opened(browser, written, 1280, "light")
-        figure = tab.locator("#split-toys-episode-map")
+        figure = tab.locator("#split-digits-episode-map")
         figure.scroll_into_view_if_needed()
-        drawn = tab.locator("#chart-split-toys-episode-map .nsewdrag").first.bounding_box()
+        drawn = tab.locator("#chart-split-digits-episode-map .nsewdrag").first.bounding_box()
         tab.mouse.move(drawn["x"] + drawn["width"] * 0.9, drawn["y"] + drawn["height"] * 0.1)
-        tab.wait_for_selector("#chart-split-toys-episode-map .hoverlayer .hovertext")
-        assert "weight in the draw" in tab.locator("#chart-split-toys-episode-map .hoverlayer").text_content()
+        tab.wait_for_selector("#chart-split-digits-episode-map .hoverlayer .hovertext")
+        assert "weight in the draw" in tab.locator("#chart-split-digits-episode-map .hoverlayer").text_content()
         with tab.expect_download() as download:
             figure.get_by_text("Data (CSV)").click()
         download.value.save_as(tmp_path / "data.csv")

@@ -19,7 +19,10 @@ def test_every_figure_becomes_a_file_of_the_kind_asked_for(tmp_path, kind):
     pytest.importorskip("matplotlib")
     drawn = figures([finished_run(), finished_run("isolated")])[:2]
     paths = save_figures(drawn, tmp_path, kind)
-    assert [path.name for path in paths] == [f"split-toys-average-accuracy.{kind}", f"split-toys-task-accuracy.{kind}"]
+    assert [path.name for path in paths] == [
+        f"split-digits-average-accuracy.{kind}",
+        f"split-digits-task-accuracy.{kind}",
+    ]
     assert all(path.read_bytes().startswith(STARTS[kind]) for path in paths)
 
 
@@ -50,7 +53,7 @@ def test_the_command_writes_figures_and_their_data(tmp_path, capsys):
     saved_runs(tmp_path / "runs")
     main(["plot", str(tmp_path / "runs"), "--to", str(tmp_path / "figures"), "--format", "svg"])
     assert len(capsys.readouterr().out.splitlines()) == len(list((tmp_path / "figures").glob("*.svg"))) == 7
-    assert (tmp_path / "figures" / "split-toys-cost.csv").read_text().startswith("panel,series,x,y")
+    assert (tmp_path / "figures" / "split-digits-cost.csv").read_text().startswith("panel,series,x,y")
 
 
 def test_without_matplotlib_the_error_names_the_extra(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from zoolearn.errors import DataError, StoreError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.single_net import FineTune
 from zoolearn.presets import find_preset
+from zoolearn.provenance import run_command
 from zoolearn.report import find_runs, grouped, labels, per_task, report, single_run
 from zoolearn.results import EpisodeRecord, Results
 from zoolearn.tables import RENDERERS, Table, human, latex, markdown, percent, text
@@ -378,3 +379,14 @@ def test_trials_of_a_search_are_no_runs_unless_one_looks_at_the_search(tmp_path)
     (tmp_path / "tune-zoo" / "tune.json").write_text("{}")
     assert find_runs([tmp_path]) == [tmp_path / "zoo"]
     assert find_runs([tmp_path / "tune-zoo"]) == [tmp_path / "tune-zoo" / "trial-0001"]
+
+
+def test_runs_that_no_command_makes_say_so():
+    known = finished_run("model-zoo", 0, "split-digits")
+    assert run_command([known]) == "zoo run model-zoo split-digits --epochs 1"
+    for other in (
+        replace(known, benchmark="gauges"),
+        replace(known, method="NearestMean"),
+        replace(known, settings={**known.settings, "benchmark": {"from": 1, "to": 3, "stride": 1}}),
+    ):
+        assert run_command([other]) == f"# made in Python: {other.method} on {other.benchmark}"

@@ -242,7 +242,7 @@ class Benchmark:
         cuts = [name for name in self.options if name in ("first_tasks", "after_tasks") or name.startswith("from")]
         if (first, stride) == (0, 1) and cuts in ([], ["first_tasks"]):
             options = {"first_tasks": last}
-        elif (last, stride) == (len(self.tasks), 1) and cuts in ([], ["after_tasks"]):
+        elif (last, stride) == (len(self.tasks), 1) and {*cuts} <= {"first_tasks", "after_tasks"}:
             options = {"after_tasks": first + self.options.get("after_tasks", 0)}
         else:
             again = len(cuts) or ""  # a cut of what was cut already
