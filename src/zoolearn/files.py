@@ -112,7 +112,7 @@ def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Ten
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {}).get(INFO, "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            tensors = {name: read_tensor(file, name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         inner = info.pop("checksum", None)
         if expected is None and inner != _tensors_checksum(tensors, info):
             raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
@@ -121,6 +121,16 @@ def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Ten
         raise StoreError(f"{path} is missing; restore it from a copy") from error
     except (SafetensorError, ValueError, OSError, RecursionError) as error:
         raise StoreError(f"{path} is damaged or not a safetensors file ({error}); restore it from a copy") from error
+
+
+def read_tensor(file: Any, name: str) -> Tensor:
+    """One tensor of an open safetensors file, in memory of its own.
+
+    A tensor of a file lies where the file has it, at any address. Matrix products round differently by alignment, so
+    that a network read from disk would not learn on bit for bit like the one that was saved.
+    """
+    tensor: Tensor = file.get_tensor(name)
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _tensors_checksum(tensors: Mapping[str, Tensor], info: Mapping[str, Json]) -> str:

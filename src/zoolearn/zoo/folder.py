@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, load_json, locked, save_json, save_tensors
+from zoolearn.files import checksum, load_json, locked, read_tensor, save_json, save_tensors
 from zoolearn.nets import Shape
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST
@@ -269,7 +269,7 @@ class ZooFolder:
         try:
             with safe_open(path, framework="pt") as file:
                 _refuse_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
-                found = {name: file.get_tensor(name) for name in wanted}
+                found = {name: read_tensor(file, name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
                 f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
