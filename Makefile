@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check lint types bench clean
+.PHONY: setup demo test check lint types mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -25,6 +25,9 @@ types: setup
 	$(BIN)/mypy
 
 check: lint types test  ## all that a change must pass
+
+mutants: setup     ## break the library in one place at a time: which break does no test notice? (half an hour)
+	$(BIN)/python tests/mutate.py
 
 bench: setup       ## speed against a bare loop and against peers, one table each (some minutes on a quiet machine)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
