@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.timing import stopwatch
-from zoolearn.nets import BACKBONES, Net
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.nets.net import Net
 
 LR, MOMENTUM, DECAY = 0.01, 0.9, 1e-5
 

@@ -13,10 +13,10 @@ from benchmarks.streams import stream
 from benchmarks.tables import Table
 from zoolearn import files
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import mlp_100
-from zoolearn.recipe import Recipe
-from zoolearn.runs import episodes, run
-from zoolearn.store import load
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.runs.run import episodes, run
+from zoolearn.runs.store import load
+from zoolearn.training.recipe import Recipe
 
 TASKS = 210
 WINDOW = 10  # episodes around the one that is looked at, since single ones are noisy

@@ -8,7 +8,7 @@ from benchmarks.bare import net_for
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import stopwatch, take_turns
-from zoolearn.augment import augment
+from zoolearn.data.augment import augment
 
 ROWS = 640  # one chunk of 32x32 colour images, about
 BATCH = 16

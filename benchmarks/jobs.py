@@ -11,8 +11,8 @@ import torch
 
 from benchmarks import bare
 from benchmarks.tables import Table
-from zoolearn.jobs import Done, Job, Local, Place, Ray, map_jobs
-from zoolearn.train import Progress
+from zoolearn.runs.jobs import Done, Job, Local, Place, Ray, map_jobs
+from zoolearn.training.fit import Progress
 
 JOBS = 200
 
@@ -105,7 +105,7 @@ class _Canned:
 
 def _strain(*, quick: bool) -> Table:
     """How long the driver needs for one letter of every running job; they write one every half second."""
-    from zoolearn.jobs.on_ray import SECONDS_BETWEEN_REPORTS, _Attempt, _Driver
+    from zoolearn.runs.jobs.on_ray import SECONDS_BETWEEN_REPORTS, _Attempt, _Driver
 
     table = Table(
         "a driver alone with canned letters of five reports each",

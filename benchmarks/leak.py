@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import torch
 
 from benchmarks.tables import Table
-from zoolearn.benchmarks import benchmark
+from zoolearn.data.benchmarks import benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import BACKBONES
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.task import Examples, Task
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.runs.run import run
+from zoolearn.training.recipe import Recipe
 
 
 @dataclass(frozen=True, eq=False)

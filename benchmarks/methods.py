@@ -6,11 +6,11 @@ from copy import deepcopy
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.learner import Learner
-from zoolearn.methods import METHODS
-from zoolearn.nets import BACKBONES
-from zoolearn.recipe import Recipe
-from zoolearn.task import Benchmark, Task
+from zoolearn.data.task import Benchmark, Task
+from zoolearn.methods.learner import Learner
+from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.training.recipe import Recipe
 
 PAST = 9
 BATCH = 16

@@ -15,12 +15,12 @@ from torch import nn
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.learner import Learner
-from zoolearn.methods import METHODS
-from zoolearn.nets import mlp, small_conv
-from zoolearn.parts.pergrad import batched
-from zoolearn.recipe import Recipe
-from zoolearn.task import Benchmark
+from zoolearn.data.task import Benchmark
+from zoolearn.methods.learner import Learner
+from zoolearn.methods.parts.pergrad import batched
+from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import mlp, small_conv
+from zoolearn.training.recipe import Recipe
 
 TASKS, BATCH, MEMORY = 3, 16, 64
 NETS = {"small-conv": (small_conv, (3, 32, 32), 160, 1.4), "mlp": (mlp, (1, 28, 28), 1600, 2.0)}

@@ -11,8 +11,9 @@ from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
 from zoolearn.methods.members import Member
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import BACKBONES, Net
-from zoolearn.recipe import Recipe
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.nets.net import Net
+from zoolearn.training.recipe import Recipe
 
 MEMBERS = (1, 5, 20)
 BATCHES = (1, 16, 256)

@@ -28,8 +28,8 @@ from PIL import Image
 import zoolearn
 from benchmarks.streams import task
 from benchmarks.tables import Table
-from zoolearn.nets import BACKBONES
-from zoolearn.recipe import Recipe
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 
 CORES = sorted(os.sched_getaffinity(0))

@@ -2,7 +2,7 @@
 
 import torch
 
-from zoolearn.task import Benchmark, Examples, Task
+from zoolearn.data.task import Benchmark, Examples, Task
 
 
 def task(

@@ -7,9 +7,9 @@ from benchmarks import bare
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.recipe import Recipe
-from zoolearn.task import Task
-from zoolearn.train import fit
+from zoolearn.data.task import Task
+from zoolearn.training.fit import fit
+from zoolearn.training.recipe import Recipe
 
 SAMPLES = {  # per pass: enough steps for a steady figure, few enough for many rounds
     ("mlp", 16): 3200,

@@ -9,13 +9,14 @@ from benchmarks import bare
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.learner import Learner
+from zoolearn.data.task import Benchmark
 from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.learner import Learner
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import BACKBONES, Net
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.task import Benchmark
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.nets.net import Net
+from zoolearn.runs.run import run
+from zoolearn.training.recipe import Recipe
 
 
 def measure(*, quick: bool) -> list[Table]:

@@ -10,11 +10,11 @@ import torch
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from zoolearn.cores import usable_cores
+from zoolearn.data.task import Benchmark
 from zoolearn.methods.isolated import Isolated
-from zoolearn.nets import small_conv
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.task import Benchmark
+from zoolearn.nets.backbones import small_conv
+from zoolearn.runs.run import run
+from zoolearn.training.recipe import Recipe
 
 
 def measure(*, quick: bool) -> list[Table]:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from zoolearn.methods import METHODS
-from zoolearn.recipe import Recipe
-from zoolearn.results import EpisodeRecord, Results
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.training.recipe import Recipe
 
 TASKS = ["cats <and> dogs", "fish", "birds", "trees"]
 

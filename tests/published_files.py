@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolearn.datasets import status
+from zoolearn.data.datasets import status
 
 REAL = os.environ.get("ZOOLEARN_REAL_DATA") or os.environ.get("ZOOLEARN_DATA")
 AT_HAND = [entry.name for entry in status(REAL, verify=False) if entry.state == "present"] if REAL else []

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from zoolearn.serve.app import make_app
-from zoolearn.serve.limits import Limits
-from zoolearn.serve.server import Server, listening, own_names, server_of
-from zoolearn.serve.service import Service
+from zoolearn.zoo.serve.app import make_app
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.server import Server, listening, own_names, server_of
+from zoolearn.zoo.serve.service import Service
 
 PATIENCE = 240.0  # seconds; a busy machine is no fault of the server
 

@@ -8,7 +8,7 @@ import torch
 from toys import TINY, benchmark, learner_of, same, show, state
 from zoolearn.methods import a_gem
 from zoolearn.methods.a_gem import AGem, project
-from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.bases.single_net import FineTune
 
 TASKS = benchmark(3).tasks
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from toys import TINY, net_for, pictures, same, state
-from zoolearn.parts.adam import Adam, fitting_by, shorten
-from zoolearn.recipe import Recipe
-from zoolearn.train import Checkpoints, cross_entropy, drain, fit
+from zoolearn.methods.parts.adam import Adam, fitting_by, shorten
+from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit
+from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)
 

@@ -9,15 +9,15 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state
-from zoolearn.answers import feature_rows, probabilities
-from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.inherit import last
-from zoolearn.beyond.linear_head import fit_head
 from zoolearn.cli import main
+from zoolearn.data.task import Examples
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.task import Examples
-from zoolearn.train import drain
+from zoolearn.methods.parts.held_out import is_held_out
+from zoolearn.methods.parts.inherit import last
+from zoolearn.methods.parts.linear_head import fit_head
+from zoolearn.training.fit import drain
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.settings import ZooSettings
 from zoos import alike, answers, small_zoo, stray_files

@@ -8,14 +8,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import TINY, benchmark, pictures, show
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
-from zoolearn.nets import mlp_100, resnet18_s, small_conv
-from zoolearn.nets_published import lenet_apd
-from zoolearn.parts import additive
-from zoolearn.parts.additive import AdditiveLayer, Held, objective
-from zoolearn.parts.taskweight import TaskNorm, parts
+from zoolearn.methods.parts import additive
+from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
+from zoolearn.methods.parts.taskweight import TaskNorm, parts
+from zoolearn.nets.backbones import mlp_100, resnet18_s, small_conv
+from zoolearn.nets.published import lenet_apd
+from zoolearn.training.batches import Batch
 
 RECIPE = replace(TINY, epochs=4, lr=0.01, augment="no", dropout=0.0)
 NETS = pytest.mark.parametrize("backbone", [mlp_100, small_conv], ids=["mlp", "conv"])

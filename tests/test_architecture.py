@@ -6,7 +6,6 @@ import sys
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import find_spec
-from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,20 @@ import pytest
 import zoolearn
 
 ROOT = Path(zoolearn.__file__).parent
-TIERS = (
-    ("errors",),
-    ("seeds", "files"),
-    ("task",),
-    ("nets",),
-    ("augment", "recipe"),
-    ("batches", "sgd"),
-    ("answers", "train"),
-    ("learner",),
-    ("parts",),
-    ("methods",),
-    ("metrics", "results"),
-    ("store",),
-    ("runs",),
-    ("report", "cli", "__main__", "public"),
-)
-DATA = ("datasets", "benchmarks")  # they sit on `task` and know nothing of learning
+GROUND = ("errors", "seeds", "cores", "files")  # what every room stands on
+ROOMS = (
+    "data",
+    "nets",
+    "training",
+    "methods",
+    "beyond",
+    "runs",
+    "zoo",
+    "lab",
+    "cli",
+)  # each may import those before it
+APART = {("lab", "zoo")}  # two products side by side: neither imports the other
+DOORS = ("public", "__main__")  # they open on every room
 
 
 @cache
@@ -71,40 +67,34 @@ def reached(name):
     return frozenset(seen)
 
 
+def room(name):
+    return name.split(".")[0]
+
+
 def within(tops):
-    return sorted(name for name in modules() if name.split(".")[0] in tops)
+    return sorted(name for name in modules() if room(name) in tops)
 
 
-def test_the_tiers_name_modules_that_exist():
-    tops = {name.split(".")[0] for name in modules()}
-    assert {name for tier in TIERS for name in tier} | set(DATA) <= tops
+def test_every_module_is_in_a_room():
+    assert {room(name) for name in modules()} == {*GROUND, *ROOMS, *DOORS}
 
 
 def test_imports_point_one_way():
+    order = {name: place for place, name in enumerate((*GROUND, *ROOMS, *DOORS))}
     wrong = [
-        f"{name} reaches {target}"
-        for earlier, later in combinations(TIERS, 2)
-        for name in within(earlier)
-        for target in reached(name)
-        if target.split(".")[0] in later
+        f"{name} imports {target}"
+        for name in modules()
+        for target in imports(name)
+        if room(target) != room(name)
+        and (order[room(target)] > order[room(name)] or (room(name), room(target)) in APART)
     ]
     assert wrong == []
 
 
-def test_data_knows_nothing_of_learning_and_learning_nothing_of_data_sets():
-    core = {name for tier in TIERS[3:] for name in tier}
-    upward = [
-        f"{name} reaches {target}" for name in within(DATA) for target in reached(name) if target.split(".")[0] in core
-    ]
-    learning = {name for tier in TIERS[:-1] for name in tier}
-    downward = [
-        f"{name} reaches {target}"
-        for name in within(learning)
-        for target in reached(name)
-        if target.split(".")[0] in DATA
-    ]
-    assert upward == []
-    assert downward == []
+def test_every_room_says_what_it_is_for():
+    for name in ROOMS:
+        explained = ast.get_docstring(ast.parse(modules()[name].read_text(encoding="utf-8"))) or ""
+        assert len(explained.splitlines()) >= 4, name
 
 
 def test_no_module_imports_itself_in_a_circle():
@@ -171,7 +161,10 @@ def test_importing_the_package_alone_waits_for_no_large_library(tmp_path):
     assert in_a_fresh_interpreter(program, tmp_path).strip() == "[]"
 
 
-@pytest.mark.parametrize("module", within({name for tier in TIERS[:-1] for name in tier} | set(DATA)))
+CORE = (*GROUND, "data", "nets", "training", "methods", "beyond", "runs")
+
+
+@pytest.mark.parametrize("module", within(CORE))
 def test_every_module_of_the_core_can_be_imported_first(module):
     """By the imports alone: what a module needs at import is installed with the package itself."""
     tree = ast.parse(modules()[module].read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from zoolearn.augment import PADDING, augment
+from zoolearn.data.augment import PADDING, augment
 from zoolearn.seeds import generator
 
 SHIFTS = 2 * PADDING + 1

@@ -19,8 +19,8 @@ from published_files import (
     write_mini_imagenet_folder,
     write_mnist,
 )
-from zoolearn import datasets
-from zoolearn.benchmarks import (
+from zoolearn.data import datasets
+from zoolearn.data.benchmarks import (
     BENCHMARKS,
     benchmark,
     coarse_cifar100,
@@ -34,8 +34,8 @@ from zoolearn.benchmarks import (
     split_miniimagenet,
     split_mnist,
 )
+from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, MissingData, SettingsError
-from zoolearn.task import Examples
 
 
 def random_images(count: int = 5, *shape: int) -> Examples:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from zoolearn.lab.paper.beyond import beyond, price
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.paper.beyond import beyond, price
-from zoolearn.recipe import Recipe
-from zoolearn.results import EpisodeRecord, Results
+from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.training.recipe import Recipe
 
 SECONDS = {"train": 60.0, "evaluate": 0.0}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.cli import main
 from zoolearn.cli.commands import COMMANDS
-from zoolearn.methods import METHODS
-from zoolearn.nets import BACKBONES
-from zoolearn.results import Results
+from zoolearn.data.benchmarks import BENCHMARKS
+from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.runs.results import Results
 
 QUICK = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
 

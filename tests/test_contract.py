@@ -11,16 +11,15 @@ import pytest
 import torch
 
 from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome, pictures, show
-from zoolearn import train
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask
-from zoolearn.learner import accuracy
-from zoolearn.methods import METHODS
-from zoolearn.recipe import Recipe
-from zoolearn.results import Results
-from zoolearn.runs import episodes, run
-from zoolearn.store import load
-from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import drain
+from zoolearn.methods.learner import accuracy
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import episodes, run
+from zoolearn.runs.store import load
+from zoolearn.training.fit import drain
+from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3, per_class=8, test_per_class=6)
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")
@@ -173,7 +172,7 @@ def test_a_step_that_loss_scaling_skips_leaves_nothing_behind_that_is_not_finite
     def overflows_at_first(device, enabled):
         return torch.amp.GradScaler(device, init_scale=2.0**40, backoff_factor=2.0**-30)
 
-    monkeypatch.setattr(train, "GradScaler", overflows_at_first)
+    monkeypatch.setattr("zoolearn.training.fit.GradScaler", overflows_at_first)
     learner = learner_of(SUBJECTS[name], replace(LEARNING, epochs=1, lr=0.001, precision="float16"))
     for task in TOYS[:2]:
         learner.learn(task)

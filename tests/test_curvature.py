@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from toys import net_for, pictures, state
-from zoolearn.nets import mlp_100, small_conv
-from zoolearn.parts.curvature import gauss_newton_diagonal
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.pergrad import exact
+from zoolearn.methods.parts.curvature import gauss_newton_diagonal
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.pergrad import exact
+from zoolearn.nets.backbones import mlp_100, small_conv
 
 
 def by_hand(net, task, flat, x):

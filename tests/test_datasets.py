@@ -31,11 +31,11 @@ from published_files import (
     write_mini_imagenet_pickles,
     write_mnist,
 )
-from zoolearn import datasets
-from zoolearn.datasets.catalog import SOURCES, Layout, PublishedFile, Source
-from zoolearn.datasets.mini_imagenet import cache_files
-from zoolearn.datasets.progress import shown
-from zoolearn.datasets.safe_pickle import load_pickle
+from zoolearn.data import datasets
+from zoolearn.data.datasets.catalog import SOURCES, Layout, PublishedFile, Source
+from zoolearn.data.datasets.mini_imagenet import cache_files
+from zoolearn.data.datasets.progress import shown
+from zoolearn.data.datasets.safe_pickle import load_pickle
 from zoolearn.errors import DataError, MissingData, StoreError
 
 # The data root
@@ -64,7 +64,7 @@ def test_each_platform_has_its_own_cache_folder(monkeypatch, tmp_path, platform,
 
 
 def test_importing_loads_no_image_learning_or_terminal_library():
-    code = "import sys, zoolearn.benchmarks; print(sorted({'PIL', 'sklearn', 'rich'} & sys.modules.keys()))"
+    code = "import sys, zoolearn.data.benchmarks; print(sorted({'PIL', 'sklearn', 'rich'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from published_files import write, write_cifar100, write_mnist
-from zoolearn import datasets
-from zoolearn.datasets.catalog import SOURCES, Download, Layout, PublishedFile, Source
-from zoolearn.datasets.downloads import fetch, fetch_first, unpack
+from zoolearn.data import datasets
+from zoolearn.data.datasets.catalog import SOURCES, Download, Layout, PublishedFile, Source
+from zoolearn.data.datasets.downloads import fetch, fetch_first, unpack
 from zoolearn.errors import DataError, MissingData, SettingsError, StoreError
 
 CONTENT = bytes(range(256)) * 4000

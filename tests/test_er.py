@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er, Rehearsal
-from zoolearn.methods.single_net import FineTune
-from zoolearn.nets import Net, mlp_100
-from zoolearn.parts.reservoir import Reservoir
+from zoolearn.methods.parts.reservoir import Reservoir
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
 
 
 def er(**settings: Any) -> Er:

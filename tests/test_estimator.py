@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import zoolearn
 from zoolearn.errors import UnknownTask
-from zoolearn.estimator import ModelZooClassifier
+from zoolearn.zoo.estimator import ModelZooClassifier
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -8,9 +8,9 @@ import torch
 from toys import TINY, benchmark, show, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ewc import Ewc
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.importance import JOINS, Spring, separate
-from zoolearn.parts.pergrad import FISHERS, batched
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.importance import JOINS, Spring, separate
+from zoolearn.methods.parts.pergrad import FISHERS, batched
 
 
 def ewc(**settings: Any) -> Ewc:

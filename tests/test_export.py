@@ -10,7 +10,7 @@ import torch
 import zoolearn
 from toys import blobs, pictures
 from zoolearn.errors import StoreError
-from zoolearn.recipe import Recipe
+from zoolearn.training.recipe import Recipe
 from zoos import small_zoo
 
 RECIPE = Recipe(epochs=2, device="cpu")

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, pictures, show
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.fedweit import FedWeit, KnowingLayer
-from zoolearn.nets import mlp_100, small_conv
-from zoolearn.parts.additive import AdditiveLayer, objective
-from zoolearn.parts.taskweight import parts
+from zoolearn.methods.parts.additive import AdditiveLayer, objective
+from zoolearn.methods.parts.taskweight import parts
+from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.training.batches import Batch
 
 RECIPE = replace(TINY, epochs=3, lr=0.01, augment="no", dropout=0.0)
 BASES = pytest.mark.parametrize("base", ["all", "last"])

@@ -1,8 +1,9 @@
 import torch
 from torch import nn
 
-from zoolearn.nets import Net, small_conv
-from zoolearn.parts.flat import Flat
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.net import Net
 
 
 def two_headed():

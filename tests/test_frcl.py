@@ -7,7 +7,6 @@ import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
 from toys import TINY, benchmark, net_for, pictures, row_set, show, state, with_norm
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.frcl import (
     Frcl,
@@ -18,9 +17,10 @@ from zoolearn.methods.frcl import (
     random_points,
     with_one,
 )
-from zoolearn.nets import mlp_100
-from zoolearn.parts import gp
+from zoolearn.methods.parts import gp
+from zoolearn.nets.backbones import mlp_100
 from zoolearn.seeds import generator
+from zoolearn.training.batches import Batch
 
 
 def narrow(shape, dropout=0.0):

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from toys import TINY, benchmark, net_for, pictures, row_set, show, with_norm
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, highest, uncertain
-from zoolearn.nets import mlp_100
-from zoolearn.parts import gp
-from zoolearn.parts.flat import Flat
-from zoolearn.task import Examples, Task
+from zoolearn.methods.parts import gp
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.nets.backbones import mlp_100
 
 
 def tiny(shape, dropout=0.0):

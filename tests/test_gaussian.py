@@ -7,8 +7,7 @@ from torch.distributions import Normal, kl_divergence
 
 from toys import net_for, pictures
 from zoolearn.errors import SettingsError
-from zoolearn.nets import mlp_100, small_conv
-from zoolearn.parts.gaussian import (
+from zoolearn.methods.parts.gaussian import (
     GaussianLinear,
     common_noise,
     divergence,
@@ -17,6 +16,7 @@ from zoolearn.parts.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
+from zoolearn.nets.backbones import mlp_100, small_conv
 from zoolearn.seeds import generator
 
 

@@ -10,8 +10,8 @@ from scipy.optimize import minimize, nnls
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods import a_gem, gem
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.gem import RIDGE, Gem, project, solve_dual
-from zoolearn.methods.single_net import FineTune
 
 TASKS = benchmark(3).tasks
 

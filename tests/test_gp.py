@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from zoolearn.parts import gp
+from zoolearn.methods.parts import gp
 from zoolearn.seeds import generator
 
 JITTER = 1e-3

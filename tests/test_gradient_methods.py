@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
-from zoolearn import batches, train
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.a_gem import AGem
 from zoolearn.methods.gem import Gem
 from zoolearn.methods.mc_sgd import McSgd
 from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.tag import Tag
-from zoolearn.train import Checkpoints
+from zoolearn.training import batches
+from zoolearn.training.fit import Checkpoints
 
 TASKS = benchmark(3).tasks
 RECIPE = replace(TINY, epochs=2)
@@ -68,7 +68,7 @@ def test_what_is_restored_without_data_answers_and_counts_the_same(make):
 def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):
     learner = show(make(), TASKS[:2])
     before = kept(learner)
-    monkeypatch.setattr(train, "_mean_or_diverged", diverge)
+    monkeypatch.setattr("zoolearn.training.fit._mean_or_diverged", diverge)
     with pytest.raises(Diverged):
         learner.learn(TASKS[2])
     assert same(kept(learner), before)

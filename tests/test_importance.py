@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.importance import JOINS, Spring, average, online, separate
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.importance import JOINS, Spring, average, online, separate
 
 
 def spring(seed: int) -> Spring:

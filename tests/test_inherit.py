@@ -8,14 +8,14 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, contents, learner_of, same, state, with_norm
-from zoolearn.answers import feature_rows
-from zoolearn.beyond.inherit import average, begin_from, best, last, nobody
-from zoolearn.beyond.linear_head import fit_head
 from zoolearn.errors import SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import Net
-from zoolearn.train import cross_entropy, drain, fit
+from zoolearn.methods.parts.inherit import average, begin_from, best, last, nobody
+from zoolearn.methods.parts.linear_head import fit_head
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import cross_entropy, drain, fit
+from zoolearn.training.predict import feature_rows
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)

@@ -11,10 +11,10 @@ from PIL import Image
 import zoolearn
 from toys import TINY
 from zoolearn.errors import DataError, MissingData
-from zoolearn.inputs import Columns, pair_of, source_of, streamed
-from zoolearn.inputs.folders import images_below
-from zoolearn.inputs.pictures import Undecodable, decode, picture_size
-from zoolearn.nets import mlp_100
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.zoo.inputs import Columns, pair_of, source_of, streamed
+from zoolearn.zoo.inputs.folders import images_below
+from zoolearn.zoo.inputs.pictures import Undecodable, decode, picture_size
 
 
 def saved(image: Image.Image, path: Path, **options) -> Path:
@@ -302,7 +302,7 @@ def test_a_saved_data_set_of_images_gives_its_splits_and_class_names(tmp_path) -
 
 
 def test_a_folder_is_streamed_in_blocks_of_bounded_size(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("zoolearn.inputs.find.PICTURES_AT_ONCE", 4)
+    monkeypatch.setattr("zoolearn.zoo.inputs.find.PICTURES_AT_ONCE", 4)
     folder = image_folder(tmp_path / "data")
     lone = saved(Image.new("L", (5, 5)), tmp_path / "lone.png")
     np.save(tmp_path / "many.npy", np.zeros((3, 8, 8), np.uint8))

@@ -14,7 +14,7 @@ import torch
 
 from zoolearn.cores import container_limit, default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
-from zoolearn.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs
+from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs
 
 
 def random_walk(seed: int, steps: int = 3) -> Generator[float, None, torch.Tensor]:
@@ -191,7 +191,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from test_jobs import wait_to_be_stopped
-from zoolearn.jobs import Job, Local, map_jobs
+from zoolearn.runs.jobs import Job, Local, map_jobs
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])

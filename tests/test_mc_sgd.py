@@ -9,10 +9,10 @@ from torch import nn
 
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
-from zoolearn.methods.single_net import FineTune
-from zoolearn.parts.memory import Memory
-from zoolearn.sgd import Sgd
+from zoolearn.methods.parts.memory import Memory
+from zoolearn.training.sgd import Sgd
 
 TASKS = benchmark(3).tasks
 

@@ -7,8 +7,8 @@ import torch
 
 from toys import benchmark, learner_of, same, show, state
 from zoolearn.methods import mega_ii
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.mega_ii import MegaII, best_angle, mix
-from zoolearn.methods.single_net import FineTune
 
 TASKS = benchmark(3).tasks
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.parts.memory import Memory, check_sizes
-from zoolearn.task import Examples, Task
+from zoolearn.methods.parts.memory import Memory, check_sizes
 
 
 def task(name, count=30, classes=3):

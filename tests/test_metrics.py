@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoolearn import metrics
 from zoolearn.errors import DataError
+from zoolearn.runs import metrics
 
 # Task 0: 0.8, then 0.9, then 0.6. Task 1: 0.7, then 0.5. Task 2: 0.9.
 BY_HAND = [[0.8], [0.9, 0.7], [0.6, 0.5, 0.9]]

@@ -8,15 +8,16 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.answers import probabilities, votes
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import boosted, ranked, released, uniform
-from zoolearn.nets import Net, mlp, mlp_100
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.store import load
+from zoolearn.nets.backbones import mlp, mlp_100
+from zoolearn.nets.net import Net
+from zoolearn.runs.run import run
+from zoolearn.runs.store import load
+from zoolearn.training.predict import probabilities, votes
+from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)
 

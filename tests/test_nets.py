@@ -6,11 +6,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import net_for, pictures, same, state, with_norm
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.files import load_state
-from zoolearn.nets import BACKBONES, Net, mlp, mlp_100, mlp_2000, resnet18_s, small_conv, wrn_16_4
-from zoolearn.train import cross_entropy
+from zoolearn.nets.backbones import BACKBONES, mlp, mlp_100, mlp_2000, resnet18_s, small_conv, wrn_16_4
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import cross_entropy
 
 
 def numbers(module):

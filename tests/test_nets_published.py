@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from zoolearn.errors import SettingsError
-from zoolearn.nets import BACKBONES, Net
-from zoolearn.nets_published import alexnet_hat, lenet_apd
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.nets.net import Net
+from zoolearn.nets.published import alexnet_hat, lenet_apd
 
 
 def numbers(module, kind=""):

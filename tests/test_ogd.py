@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
+from zoolearn.methods.bases.single_net import FineTune, SingleNet
 from zoolearn.methods.ogd import DIRECTIONS, Ogd, equal_shares, orthonormal, stripped
-from zoolearn.methods.single_net import FineTune, SingleNet
-from zoolearn.nets import Shape, mlp_100
-from zoolearn.parts.flat import Flat
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.nets.backbones import Shape, mlp_100
 
 
 def ogd(**settings: Any) -> Ogd:

@@ -17,15 +17,15 @@ import torch
 from test_jobs import random_walk, say_a_lambda, stumble, wait_to_be_stopped
 from toys import learner_of, outcome, pictures
 from zoolearn.cli import main
+from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import DataError
-from zoolearn.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
-from zoolearn.methods import METHODS
-from zoolearn.order import Order, carry_out
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.store import RunFolder
-from zoolearn.task import Benchmark, Task
-from zoolearn.train import Progress
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
+from zoolearn.runs.order import Order, carry_out
+from zoolearn.runs.run import run
+from zoolearn.runs.store import RunFolder
+from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own

@@ -15,12 +15,12 @@ from evidence_toys import TASKS, finished_run, saved_runs
 from tabs import watched_tab
 from zoolearn.cli import main
 from zoolearn.errors import DataError, StoreError
-from zoolearn.evidence import average_over_episodes, figures
-from zoolearn.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.pages import NOTICE, page
-from zoolearn.pages.sources import gathered
-from zoolearn.report import grouped, labels
-from zoolearn.studies.study import Study
+from zoolearn.lab.evidence import average_over_episodes, figures
+from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
+from zoolearn.lab.pages import NOTICE, page
+from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.report import grouped, labels
+from zoolearn.lab.studies.study import Study
 
 
 def some_figures() -> list[Figure]:

@@ -8,15 +8,15 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.cli import main
-from zoolearn.methods import METHODS
-from zoolearn.paper.compare import all_runs, comparison, runs_of
-from zoolearn.paper.reproduction import collect, reproduction
-from zoolearn.paper.rows import PaperTable, Row
-from zoolearn.paper.tables import TABLES
-from zoolearn.provenance import run_command, run_name
-from zoolearn.results import Results
-from zoolearn.studies.estimate import SIZES, seconds, work
-from zoolearn.studies.trials import Trial
+from zoolearn.lab.paper.compare import all_runs, comparison, runs_of
+from zoolearn.lab.paper.reproduction import collect, reproduction
+from zoolearn.lab.paper.rows import PaperTable, Row
+from zoolearn.lab.paper.tables import TABLES
+from zoolearn.lab.provenance import run_command, run_name
+from zoolearn.lab.studies.estimate import SIZES, seconds, work
+from zoolearn.lab.studies.trials import Trial
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
 
 ROWS = [row for table in TABLES.values() for row in table.rows]
 SMALL = next(row for row in TABLES["table-2-single-epoch"].rows if row.name == "isolated-small")

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, net_for, same, state
-from zoolearn import parallel, train
-from zoolearn.nets import Net
-from zoolearn.parallel import Crew
-from zoolearn.train import Checkpoints, cross_entropy, drain, fit
+from zoolearn.nets.net import Net
+from zoolearn.training import parallel
+from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit
+from zoolearn.training.parallel import Crew
 
 TASKS = benchmark(2).tasks
 
@@ -46,6 +46,6 @@ def test_what_a_crew_began_in_half_precision_one_process_goes_on_with(
 ) -> None:
     checkpoints = Checkpoints(tmp_path, every=1)
     trained(crew, "float16", checkpoints=checkpoints)
-    monkeypatch.setattr(train, "GradScaler", lambda device, enabled: torch.amp.GradScaler(device))
+    monkeypatch.setattr("zoolearn.training.fit.GradScaler", lambda device, enabled: torch.amp.GradScaler(device))
     recipe = replace(TINY, epochs=TINY.epochs + 1, precision="float16")
     assert fit(net_for(TASKS), TASKS, recipe, seed=0, checkpoints=checkpoints) > 0

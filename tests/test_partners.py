@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from toys import TINY, benchmark, learner_of, same, state
-from zoolearn.beyond.partners import MEASURES, Partner, agreement, disagreement, kinship, loss, separability
+from zoolearn.data.task import Examples
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.partners import MEASURES, Partner, agreement, disagreement, kinship, loss, separability
 from zoolearn.methods.weighing import boosted, uniform
-from zoolearn.task import Examples
 
 TOYS = benchmark(4)
 

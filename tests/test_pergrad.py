@@ -6,10 +6,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from toys import blobs, net_for, pictures, same, state, with_norm
-from zoolearn.nets import Net, Shape, small_conv
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.pergrad import FISHERS, batched, exact, log_likelihood, logit, observed, sample_gradients, sampled
-from zoolearn.task import Examples, Task
+from zoolearn.data.task import Examples, Task
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.pergrad import (
+    FISHERS,
+    batched,
+    exact,
+    log_likelihood,
+    logit,
+    observed,
+    sample_gradients,
+    sampled,
+)
+from zoolearn.nets.backbones import Shape, small_conv
+from zoolearn.nets.net import Net
 
 
 def linear(shape: Shape, dropout: float = 0.0) -> nn.Module:

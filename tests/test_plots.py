@@ -7,9 +7,9 @@ import pytest
 from evidence_toys import finished_run, saved_runs
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
-from zoolearn.evidence import figures
-from zoolearn.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.plots import _log_ticks, draw_plot, save_figures
+from zoolearn.lab.evidence import figures
+from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
+from zoolearn.lab.plots import _log_ticks, draw_plot, save_figures
 
 STARTS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 

@@ -3,12 +3,12 @@ from inspect import signature
 
 import pytest
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli import main
+from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.methods import METHODS
-from zoolearn.presets import EVERY, PRESETS, Preset, find_preset
-from zoolearn.recipe import Recipe
+from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
+from zoolearn.methods.registry import METHODS
+from zoolearn.training.recipe import Recipe
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")
@@ -39,10 +39,10 @@ def test_an_unknown_preset_is_corrected():
 def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
     learner, recipe = {"backbone": "mlp-100"}, {"epochs": 1, "lr": 0.5}
     preset = Preset("toy", "isolated", "split-digits", "1", "us", learner, recipe, {"after_tasks": 2, "order_seed": 1})
-    monkeypatch.setattr("zoolearn.presets.PRESETS", (preset,))
+    monkeypatch.setattr("zoolearn.lab.presets.PRESETS", (preset,))
     words = ["run", "isolated", "split-digits", "--first-tasks", "3", "--preset", "toy", "--lr", "0.25"]
     main([*words, "--out", str(tmp_path)])
-    from zoolearn.results import Results
+    from zoolearn.runs.results import Results
 
     settings = Results.load(tmp_path).settings
     assert (settings["backbone"], settings["recipe"]["epochs"], settings["recipe"]["lr"]) == ("mlp-100", 1, 0.25)

@@ -1,11 +1,13 @@
-"""The README's tree is made of the modules' own first sentences; `python tests/test_readme.py` writes it anew."""
+"""The README's list of rooms is made of their own first sentences; `python tests/test_readme.py` writes it again."""
 
 import ast
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "<!-- tree -->\n", "<!-- end of tree -->\n"
+BEGIN, END = "<!-- rooms -->\n", "<!-- end of rooms -->\n"
+ROOMS = ("data", "nets", "training", "methods", "beyond", "runs", "zoo", "lab", "cli")
+GROUND = "errors, seeds, files, cores"
 
 
 def first_sentence(path: Path) -> str:
@@ -13,28 +15,21 @@ def first_sentence(path: Path) -> str:
     return re.split(r"(?<=[^.A-Z])[.;] ", text)[0].rstrip(".")
 
 
-def lines(folder: Path, indent: str = "  ") -> list[str]:
-    found = []
-    for path in sorted(folder.glob("*.py"), key=lambda path: (path.stem != "__init__", path.name)):
-        found.append(f"{indent + path.name:<26}{first_sentence(path)}".rstrip())
-    for below in sorted(path for path in folder.iterdir() if (path / "__init__.py").exists()):
-        found += [f"{indent}{below.name}/", *lines(below, indent + "  ")]
-    return found
+def rooms() -> str:
+    package = ROOT / "src" / "zoolearn"
+    listed = [f"| `{name}/` | {first_sentence(package / name / '__init__.py')} |" for name in ROOMS]
+    return "\n".join(["| room | what is in it |", "|---|---|", f"| {GROUND} | what every room stands on |", *listed]) + "\n"
 
 
-def tree() -> str:
-    return "\n".join(["```", "src/zoolearn/", *lines(ROOT / "src" / "zoolearn"), "```"]) + "\n"
-
-
-def readme_with_tree() -> str:
+def readme_with_rooms() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}{tree()}{END}{after}"
+    return f"{before}{BEGIN}{rooms()}{END}{after}"
 
 
-def test_the_readme_shows_every_file_with_what_it_is() -> None:
-    assert (ROOT / "README.md").read_text(encoding="utf-8") == readme_with_tree()
+def test_the_readme_names_every_room_with_what_it_is() -> None:
+    assert (ROOT / "README.md").read_text(encoding="utf-8") == readme_with_rooms()
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -43,4 +38,4 @@ def test_every_module_says_what_it_is() -> None:
 
 
 if __name__ == "__main__":
-    (ROOT / "README.md").write_text(readme_with_tree(), encoding="utf-8")
+    (ROOT / "README.md").write_text(readme_with_rooms(), encoding="utf-8")

@@ -12,9 +12,9 @@ import torch
 import zoolearn
 from toys import contents
 from zoolearn import cli
-from zoolearn.beyond.which_task import WhichTask
+from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.recipe import Recipe
+from zoolearn.training.recipe import Recipe
 from zoos import TASKS, small_zoo
 
 LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")

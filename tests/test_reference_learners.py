@@ -7,17 +7,18 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
-from zoolearn import batches, train
-from zoolearn.answers import probabilities
 from zoolearn.errors import DataError, SettingsError, UnknownTask
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.single_net import FineTune
-from zoolearn.nets import Net, mlp_100
-from zoolearn.recipe import Recipe
-from zoolearn.runs import episodes, run
-from zoolearn.store import load
-from zoolearn.train import drain, fit
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.net import Net
+from zoolearn.runs.run import episodes, run
+from zoolearn.runs.store import load
+from zoolearn.training import batches
+from zoolearn.training.fit import drain, fit
+from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3)
 DECAYING = Recipe(epochs=2, batch_size=8, lr=0.05, weight_decay=0.1, momentum=0.9, device="cpu")
@@ -57,7 +58,7 @@ def losses_of_the_same_rows(tasks, monkeypatch):
     for task in tasks:
         learner.learn(task)
     with monkeypatch.context() as patch:
-        patch.setattr(train, "shuffled_order", lambda _, seed: rows[batches.shuffled_order(TOYS, seed)])
+        patch.setattr("zoolearn.training.fit.shuffled_order", lambda _, seed: rows[batches.shuffled_order(TOYS, seed)])
         return [event.loss for event in learner.finishing()]
 
 

@@ -6,13 +6,13 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.presets import find_preset
+from zoolearn.lab.provenance import run_command
+from zoolearn.lab.report import find_runs, grouped, labels, per_task, report, single_run
+from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.single_net import FineTune
-from zoolearn.presets import find_preset
-from zoolearn.provenance import run_command
-from zoolearn.report import find_runs, grouped, labels, per_task, report, single_run
-from zoolearn.results import EpisodeRecord, Results
-from zoolearn.tables import RENDERERS, Table, human, latex, markdown, percent, text
+from zoolearn.runs.results import EpisodeRecord, Results
 
 
 def run(

@@ -2,7 +2,7 @@
 
 import torch
 
-from zoolearn.parts.reservoir import Reservoir
+from zoolearn.methods.parts.reservoir import Reservoir
 
 
 def filled(offers: list[int], size: int, seed: int) -> Reservoir:

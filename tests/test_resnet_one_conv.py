@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from zoolearn.nets import BACKBONES, Net, resnet18_s, resnet18_s_one_conv
+from zoolearn.nets.backbones import BACKBONES, resnet18_s, resnet18_s_one_conv
+from zoolearn.nets.net import Net
 
 
 def one_conv(dropout: float = 0.0) -> nn.Module:

@@ -13,10 +13,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoolearn import metrics
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_json, save_json
-from zoolearn.results import EpisodeRecord, Results, _commit, _cpu_model, environment
+from zoolearn.runs import metrics
+from zoolearn.runs.results import EpisodeRecord, Results, _commit, _cpu_model, environment
 
 
 def record(*tasks, weights=None, loss=0.5, train=2.0, evaluate=0.5):

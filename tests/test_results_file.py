@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from toys import benchmark, learner_of, outcome
-from zoolearn import results_file
 from zoolearn.errors import StoreError
-from zoolearn.methods import METHODS
-from zoolearn.results import Results
-from zoolearn.results_file import ResultsFile
-from zoolearn.runs import episodes, run
-from zoolearn.store import RunFolder
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs import results_file
+from zoolearn.runs.results import Results
+from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.run import episodes, run
+from zoolearn.runs.store import RunFolder
 
 
 def rows(folder: Path) -> int:

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from toys import LONGER, RESUMED, doomed, in_another_process, learner_of, outcome, processes
-from zoolearn.methods import METHODS
-from zoolearn.results import Results
-from zoolearn.runs import progress
-from zoolearn.store import load
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import progress
+from zoolearn.runs.store import load
 
 NEVER = -1
 

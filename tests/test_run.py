@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from toys import TINY, benchmark, contents, learner_of, outcome, pictures
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import Diverged, SettingsError
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.single_net import FineTune
 from zoolearn.methods.weighing import uniform
-from zoolearn.nets import mlp
-from zoolearn.recipe import Recipe
-from zoolearn.results import Results
-from zoolearn.runs import episodes, progress, run
-from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Progress
+from zoolearn.nets.backbones import mlp
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import episodes, progress, run
+from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3)
 
@@ -182,7 +182,7 @@ def test_a_run_of_ones_own_functions_goes_on(tmp_path):
 def test_a_finished_run_keeps_the_record_of_what_it_ran_on(tmp_path, monkeypatch):
     first = run(zoo(), TOYS, tmp_path)
     before = contents(tmp_path)
-    monkeypatch.setattr(import_module("zoolearn.runs"), "environment", lambda: {"torch": "from the future"})
+    monkeypatch.setattr(import_module("zoolearn.runs.run"), "environment", lambda: {"torch": "from the future"})
     again = run(zoo(), TOYS, tmp_path)
     assert again.environment == first.environment
     assert contents(tmp_path) == before

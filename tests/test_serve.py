@@ -21,12 +21,12 @@ import zoolearn
 from servers import Client, Said, eventually, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
-from zoolearn.serve.batching import Backlog, Batcher
-from zoolearn.serve.counters import Counters
-from zoolearn.serve.guard import Guard
-from zoolearn.serve.page import shell
-from zoolearn.serve.problems import Problem
-from zoolearn.serve.server import listening
+from zoolearn.zoo.serve.batching import Backlog, Batcher
+from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.guard import Guard
+from zoolearn.zoo.serve.page import shell
+from zoolearn.zoo.serve.problems import Problem
+from zoolearn.zoo.serve.server import listening
 from zoos import TASKS, small_zoo
 
 X = TASKS[0].test.x

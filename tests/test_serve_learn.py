@@ -21,9 +21,9 @@ import zoolearn
 from archives import files, tarred, zipped
 from servers import Client, eventually, png, serving
 from zoolearn.files import load_json, save_json
-from zoolearn.serve.archive import unpack, unpacked
-from zoolearn.serve.limits import Limits
-from zoolearn.serve.problems import Problem
+from zoolearn.zoo.serve.archive import unpack, unpacked
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.problems import Problem
 from zoos import TASKS, alike, answers, small_zoo
 
 SMALL = replace(Limits(), archive_entries=50, picture_bytes=100_000, unpacked_bytes=400_000)
@@ -246,7 +246,7 @@ class TestLearning:
             raise OSError(28, "No space left on device")
 
         with serving(folder, learns=True) as client:
-            monkeypatch.setattr("zoolearn.serve.training.tempfile.mkdtemp", full)
+            monkeypatch.setattr("zoolearn.zoo.serve.training.tempfile.mkdtemp", full)
             said = client.post("/tasks/new", b"nothing", "application/zip")
             assert (said.status, said.headers["retry-after"]) == (503, "60")
             monkeypatch.undo()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from zoolearn.recipe import Recipe
-from zoolearn.sgd import Sgd
+from zoolearn.training.recipe import Recipe
+from zoolearn.training.sgd import Sgd
 
 SETTINGS = [(0.0, False, 0.0), (0.9, False, 0.0), (0.9, True, 1e-2), (0.0, True, 1e-2)]
 

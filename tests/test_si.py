@@ -9,10 +9,10 @@ import torch
 from test_pergrad import with_idle
 from toys import TINY, benchmark, blobs, show, with_norm
 from zoolearn.errors import SettingsError
+from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.si import Path, Si
-from zoolearn.nets import mlp_100
-from zoolearn.parts.flat import Flat
-from zoolearn.recipe import Recipe
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.training.recipe import Recipe
 
 
 def si(**settings: Any) -> Si:

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ewc import Ewc
+from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.si import Si
-from zoolearn.methods.single_net import FineTune
-from zoolearn.nets import mlp_100
-from zoolearn.parts.flat import Flat
+from zoolearn.nets.backbones import mlp_100
 
 pytestmark = pytest.mark.parametrize("method", [Ewc, Si])
 STRONG = {Ewc: 1e4, Si: 100.0}

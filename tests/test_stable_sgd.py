@@ -8,10 +8,10 @@ import torch
 
 from toys import TINY, benchmark, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
-from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
-from zoolearn.recipe import Recipe
-from zoolearn.train import fit
+from zoolearn.training.fit import fit
+from zoolearn.training.recipe import Recipe
 
 
 def stable(**settings: Any) -> StableSgd:

@@ -26,7 +26,7 @@ def test_every_public_name_is_given_and_listed() -> None:
 
 
 def test_a_submodule_is_found_by_its_name() -> None:
-    assert zoolearn.metrics.__name__ == "zoolearn.metrics"
+    assert zoolearn.runs.metrics.__name__ == "zoolearn.runs.metrics"
 
 
 def test_an_unknown_name_is_an_error_that_says_so() -> None:

@@ -16,9 +16,9 @@ from toys import benchmark, contents, cramped, in_another_process, learner_of, o
 from zoolearn import files
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json, load_state, load_tensors, locked, save_json, save_tensors
-from zoolearn.methods import METHODS
-from zoolearn.runs import describe, episodes, run
-from zoolearn.store import RunFolder, load
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.run import describe, episodes, run
+from zoolearn.runs.store import RunFolder, load
 
 TOYS = benchmark(3)
 FEW = benchmark(2, per_class=4, test_per_class=2)
@@ -29,7 +29,7 @@ KINDS = ["model-zoo", "fine-tune"]  # one that grows, one whose net is replaced
 def nowhere_in_particular():
     """Looking up processor and commit takes longer than these runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(import_module("zoolearn.runs"), "environment", dict)
+        patch.setattr(import_module("zoolearn.runs.run"), "environment", dict)
         yield
 
 

@@ -6,18 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolearn.benchmarks import benchmark
 from zoolearn.cli import main
+from zoolearn.data.benchmarks import benchmark
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
-from zoolearn.jobs import Local
-from zoolearn.results import Results
-from zoolearn.runs import run
-from zoolearn.studies import ablations, competition, together, transfer
-from zoolearn.studies.conduct import STUDIES, conduct, parts_of
-from zoolearn.studies.exponent import exponent, resolution
-from zoolearn.studies.setup import Setup
-from zoolearn.studies.study import Study, find_studies
-from zoolearn.studies.thresholds import (
+from zoolearn.lab.studies import ablations, competition, together, transfer
+from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
+from zoolearn.lab.studies.exponent import exponent, resolution
+from zoolearn.lab.studies.setup import Setup
+from zoolearn.lab.studies.study import Study, find_studies
+from zoolearn.lab.studies.thresholds import (
     REFUTING,
     Thresholds,
     competition_figure,
@@ -25,7 +22,10 @@ from zoolearn.studies.thresholds import (
     fewest_errors,
     simulate,
 )
-from zoolearn.studies.trials import Trial, attempts
+from zoolearn.lab.studies.trials import Trial, attempts
+from zoolearn.runs.jobs import Local
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import run
 
 SETUP = Setup(
     study="competition",

@@ -6,7 +6,7 @@ import pytest
 
 from toys import outcome
 from zoolearn.cli import main
-from zoolearn.results import Results
+from zoolearn.runs.results import Results
 
 BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "5", "--first-tasks", "2", "--device", "cpu")
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, learner_of, same, show, state, with_norm
-from zoolearn.batches import Batch
 from zoolearn.errors import SettingsError
 from zoolearn.methods.tag import EPSILON, Tag, agreement
-from zoolearn.nets import Net
-from zoolearn.train import cross_entropy, fit
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import cross_entropy, fit
 
 TASKS = benchmark(3).tasks
 PLAIN = replace(TINY, lr=1e-3, momentum=0.0, weight_decay=0.0, schedule="constant", dropout=0.0)

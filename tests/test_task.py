@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from toys import benchmark, blobs, pictures, row_set
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError
-from zoolearn.task import Benchmark, Examples, Task
 
 
 def images(count, *shape):

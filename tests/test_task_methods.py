@@ -7,17 +7,18 @@ import torch
 from torch import nn
 
 from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
-from zoolearn import batches, train
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.hat import Hat
+from zoolearn.methods.parts.protect import Guard
+from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
-from zoolearn.nets import Net, tabular
-from zoolearn.parts.protect import Guard
-from zoolearn.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
-from zoolearn.train import Checkpoints
+from zoolearn.nets.backbones import tabular
+from zoolearn.nets.net import Net
+from zoolearn.training import batches
+from zoolearn.training.fit import Checkpoints
 
 TASKS = benchmark(3).tasks
 RECIPE = replace(TINY, epochs=3, weight_decay=0.01, lr=0.02)
@@ -102,7 +103,7 @@ def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):
 
     learner = show(make(), TASKS[:2])
     before = kept(learner)
-    monkeypatch.setattr(train, "_mean_or_diverged", diverge)
+    monkeypatch.setattr("zoolearn.training.fit._mean_or_diverged", diverge)
     with pytest.raises(Diverged):
         learner.learn(TASKS[2])
     assert same(kept(learner), before)

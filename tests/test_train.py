@@ -11,16 +11,16 @@ import torch
 import torch.nn.functional as F
 
 from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
-from zoolearn import batches
-from zoolearn import recipe as recipes
-from zoolearn.answers import feature_rows, probabilities
-from zoolearn.batches import Batch
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import mlp_100
-from zoolearn.recipe import Recipe
-from zoolearn.runs import run
-from zoolearn.train import Checkpoints, cross_entropy, drain, fit, fitting
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.runs.run import run
+from zoolearn.training import batches
+from zoolearn.training import recipe as recipes
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit, fitting
+from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.recipe import Recipe
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
 

@@ -11,10 +11,10 @@ from toys import pictures
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
-from zoolearn.presets import Preset, find_preset, save_preset
-from zoolearn.results import Results
-from zoolearn.tune.space import PAPER, Choice, Range, part_of_space
-from zoolearn.tune.trials import rungs
+from zoolearn.lab.presets import Preset, find_preset, save_preset
+from zoolearn.lab.tune.space import PAPER, Choice, Range, part_of_space
+from zoolearn.lab.tune.trials import rungs
+from zoolearn.runs.results import Results
 
 pytest.importorskip("optuna")
 pytest.importorskip("nevergrad")
@@ -90,7 +90,7 @@ def test_the_same_command_continues_and_other_settings_are_refused(
 
 @SEARCHES
 def test_a_trial_that_was_cut_off_is_taken_up(search: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from zoolearn.tune.trials import Tuning
+    from zoolearn.lab.tune.trials import Tuning
 
     count = Tuning._count
     seen: list[str] = []

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
-from zoolearn.batches import Batch
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
+from zoolearn.methods.parts.adam import fitting_by
+from zoolearn.methods.parts.gaussian import divergence, gaussian_layers
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
-from zoolearn.nets import mlp_100, small_conv
-from zoolearn.parts.adam import fitting_by
-from zoolearn.parts.gaussian import divergence, gaussian_layers
-from zoolearn.task import Examples, Task
-from zoolearn.train import cross_entropy, drain
+from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import cross_entropy, drain
 
 
 def vcl(**settings):

@@ -6,9 +6,9 @@ import torch
 from toys import benchmark, learner_of, pictures
 from zoolearn.beyond.sharpness import sharpest
 from zoolearn.beyond.voting import Heard, Said, alone, by_rule, hear
-from zoolearn.learner import accuracy
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.recipe import Recipe
+from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3, per_class=16)
 LEARNING = Recipe(epochs=4, batch_size=8, lr=0.05, device="cpu", augment="no")

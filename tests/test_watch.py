@@ -11,12 +11,12 @@ import toys
 from zoolearn.cli import main
 from zoolearn.cli.watch import view
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import mlp
-from zoolearn.pulse import FILE, Pulse, felt
-from zoolearn.results import Results
-from zoolearn.runs import progress
-from zoolearn.train import Progress
-from zoolearn.watch import Sight, find_folders, look, sights
+from zoolearn.nets.backbones import mlp
+from zoolearn.runs.pulse import FILE, Pulse, felt
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import progress
+from zoolearn.runs.watch import Sight, find_folders, look, sights
+from zoolearn.training.fit import Progress
 
 
 def begun(folder: Path, episodes: int, **options: int) -> Path:
@@ -83,7 +83,7 @@ def test_a_beat_that_cannot_be_read_or_written_is_no_beat(tmp_path):
 
 def test_a_pulse_beats_at_most_once_a_second(tmp_path, monkeypatch):
     now = 100.0
-    monkeypatch.setattr("zoolearn.pulse.monotonic", lambda: now)
+    monkeypatch.setattr("zoolearn.runs.pulse.monotonic", lambda: now)
     pulse = Pulse(tmp_path)
     for step, now in ((1, 100.0), (2, 100.5), (3, 101.5)):
         pulse.beat(Progress("task", step, 9, 1, 1, 0.5))

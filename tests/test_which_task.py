@@ -5,19 +5,19 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, learner_of, show
-from zoolearn.answers import probabilities
 from zoolearn.beyond.distil import distilling
-from zoolearn.beyond.judge import judging
-from zoolearn.beyond.which_task import EVIDENCE, WhichTask, class_incremental
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
-from zoolearn.learner import accuracy
+from zoolearn.lab.judge import judging
+from zoolearn.lab.paper.beyond import all_judged
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.paper.beyond import all_judged
-from zoolearn.recipe import Recipe
-from zoolearn.results import Results
-from zoolearn.train import drain
+from zoolearn.runs.results import Results
+from zoolearn.training.fit import drain
+from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, small_zoo
 

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from toys import benchmark, contents, embedded, learner_of, outcome
-from zoolearn.ahead import train
 from zoolearn.cli import main
 from zoolearn.errors import Diverged, SettingsError
-from zoolearn.methods import METHODS
-from zoolearn.recipe import Recipe
-from zoolearn.results import Results
-from zoolearn.runs import episodes, progress, run
-from zoolearn.store import RunFolder
-from zoolearn.train import Checkpoints, Progress, drain
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.ahead import train
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import episodes, progress, run
+from zoolearn.runs.store import RunFolder
+from zoolearn.training.fit import Checkpoints, Progress, drain
+from zoolearn.training.recipe import Recipe
 
 BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu")
 

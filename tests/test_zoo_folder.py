@@ -14,12 +14,12 @@ from torch import nn
 import zoolearn
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn import cli
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import uniform
-from zoolearn.recipe import Recipe
-from zoolearn.task import Task
-from zoolearn.train import drain
+from zoolearn.training.fit import drain
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.adoption import adopting
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, alike, answers, small_zoo, stray_files

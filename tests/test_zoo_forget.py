@@ -9,7 +9,7 @@ import zoolearn
 from toys import TINY, contents, pictures
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.weighing import uniform
-from zoolearn.train import drain, fit
+from zoolearn.training.fit import drain, fit
 from zoolearn.zoo.pruning import committed
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 

@@ -14,7 +14,7 @@ import zoolearn
 from toys import contents
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.files import load_json, save_json
-from zoolearn.train import drain
+from zoolearn.training.fit import drain
 from zoos import TASKS, answers, small_zoo
 
 

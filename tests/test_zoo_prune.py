@@ -6,7 +6,7 @@ import torch
 import zoolearn
 from toys import contents
 from zoolearn.errors import DataError, SettingsError, UnknownTask
-from zoolearn.train import drain
+from zoolearn.training.fit import drain
 from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 

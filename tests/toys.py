@@ -17,18 +17,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from zoolearn import batches
-from zoolearn.batches import Batch
-from zoolearn.beyond.inherit import average, best, last
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import StoreError
-from zoolearn.learner import Learner
-from zoolearn.methods import METHODS
-from zoolearn.nets import Net, mlp_100
-from zoolearn.recipe import Recipe
-from zoolearn.runs import progress, run
+from zoolearn.methods.learner import Learner
+from zoolearn.methods.parts.inherit import average, best, last
+from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.net import Net
+from zoolearn.runs.run import progress, run
 from zoolearn.seeds import derive
-from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import cross_entropy, drain
+from zoolearn.training import batches
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import cross_entropy, drain
+from zoolearn.training.recipe import Recipe
 
 BEYOND = {
     "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
@@ -179,7 +180,7 @@ def _timeless(content: Any) -> Any:
 
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["torch._dynamo", "zoolearn.runs", "pytest"])  # imported once: processes are forks
+processes.set_forkserver_preload(["torch._dynamo", "zoolearn.runs.run", "pytest"])  # imported once: processes are forks
 
 
 def in_another_process(work: Callable[..., str], *arguments: Any) -> str:

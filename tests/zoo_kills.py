@@ -21,8 +21,8 @@ import torch
 
 import zoolearn
 from toys import pictures
-from zoolearn.beyond.inherit import last
-from zoolearn.train import drain
+from zoolearn.methods.parts.inherit import last
+from zoolearn.training.fit import drain
 from zoolearn.zoo import Zoo
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 

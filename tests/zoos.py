@@ -8,8 +8,8 @@ from torch import Tensor
 
 import zoolearn
 from toys import TINY, benchmark, contents
-from zoolearn.nets import mlp_100
-from zoolearn.task import Task
+from zoolearn.data.task import Task
+from zoolearn.nets.backbones import mlp_100
 from zoolearn.zoo import Zoo
 
 TASKS = benchmark(4)

@@ -1,6 +1,7 @@
 """The public names, nothing else; `zoolearn` gives them, and imports them (and torch) when the first is asked for."""
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark
+from zoolearn.data.benchmarks import BENCHMARKS, benchmark
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import (
     DataError,
     Diverged,
@@ -10,22 +11,22 @@ from zoolearn.errors import (
     UnknownTask,
     ZooError,
 )
-from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy
-from zoolearn.methods import METHODS
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.learner import Episode, Learner, Part, Snapshot, accuracy
 from zoolearn.methods.members import Member
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.single_net import FineTune
+from zoolearn.methods.registry import METHODS
 from zoolearn.methods.weighing import boosted, ranked, released, uniform
-from zoolearn.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
-from zoolearn.nets import BACKBONES, Net, mlp, resnet18_s, small_conv, wrn_16_4
-from zoolearn.recipe import Recipe
-from zoolearn.results import Results
-from zoolearn.runs import episodes, progress, run
-from zoolearn.store import load
-from zoolearn.task import Benchmark, Examples, Task
-from zoolearn.train import Progress, fit
+from zoolearn.nets.backbones import BACKBONES, mlp, resnet18_s, small_conv, wrn_16_4
+from zoolearn.nets.net import Net
+from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import episodes, progress, run
+from zoolearn.runs.store import load
+from zoolearn.training.fit import Progress, fit
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo, new, open
 
 __all__ = [

@@ -6,14 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.batches import Batch
-from zoolearn.beyond.inherit import begin_from
+from zoolearn.data.task import Task
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import Net
-from zoolearn.recipe import Recipe
+from zoolearn.methods.parts.inherit import begin_from
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.recipe import Recipe
 
 
 def distilling(

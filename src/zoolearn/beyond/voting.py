@@ -11,12 +11,12 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.answers import has_mirror_image, joined, votes
 from zoolearn.beyond.sharpness import sharpest
-from zoolearn.learner import accuracy
+from zoolearn.data.task import Task
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.members import Member
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.task import Task
+from zoolearn.training.predict import has_mirror_image, joined, votes
 
 Rule = Callable[[Tensor, Tensor], Tensor]  # log-probabilities (member, row, class) and weights of members to answers
 

@@ -1,4 +1,8 @@
-"""The `zoo` command: one module per subcommand, imported only when it is called, so that help is instant."""
+"""The `zoo` command: one module per subcommand, imported only when it is called, so that help is instant.
+
+A command reads its arguments into a dataclass, calls one function of `runs`, `lab` or `zoo`, and shows what it gives;
+it decides nothing about learning. A mistake of the caller's ends in one line on stderr that names the way out.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.inputs import Columns, streamed
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.inputs import Columns, streamed
 
 Answer = TypeVar("Answer")
 

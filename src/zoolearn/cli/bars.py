@@ -13,9 +13,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from zoolearn.jobs import Done, Event, Failed
-from zoolearn.results import Results
-from zoolearn.train import Progress as Training
+from zoolearn.runs.jobs import Done, Event, Failed
+from zoolearn.runs.results import Results
+from zoolearn.training.fit import Progress as Training
 
 
 def show(events: Iterable[Training | Results], title: str, tasks: int, console: Console) -> Results:

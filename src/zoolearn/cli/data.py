@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from zoolearn.cli.flags import optional, parse
-from zoolearn.datasets import data_root, download, status
+from zoolearn.data.datasets import data_root, download, status
 
 COLOURS = {"verified": "green", "present": "green", "missing": "yellow", "damaged": "red"}
 

@@ -7,16 +7,16 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from zoolearn.benchmarks import benchmark
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.flags import parse
-from zoolearn.jobs import Failed, map_jobs
-from zoolearn.methods import METHODS
-from zoolearn.order import Order
-from zoolearn.recipe import Recipe
-from zoolearn.report import report
-from zoolearn.results import Results
-from zoolearn.tables import text
+from zoolearn.data.benchmarks import benchmark
+from zoolearn.lab.report import report
+from zoolearn.lab.tables import text
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.jobs import Failed, map_jobs
+from zoolearn.runs.order import Order
+from zoolearn.runs.results import Results
+from zoolearn.training.recipe import Recipe
 
 CONTENDERS = {
     "model-zoo": "one small net per episode, trained on the new task and on hard past ones; the zoo votes",

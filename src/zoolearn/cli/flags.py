@@ -8,8 +8,8 @@ import tyro
 
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Learner, name_of
-from zoolearn.recipe import Recipe
+from zoolearn.methods.learner import Learner, name_of
+from zoolearn.training.recipe import Recipe
 
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
 

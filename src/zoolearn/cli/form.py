@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.cli.flags import learner_from, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
+from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, one_of
-from zoolearn.learner import Learner
-from zoolearn.methods import METHODS
+from zoolearn.lab.presets import EVERY, Preset, find_preset
+from zoolearn.methods.learner import Learner
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.order import Order
-from zoolearn.presets import EVERY, Preset, find_preset
-from zoolearn.recipe import Recipe
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.order import Order
+from zoolearn.training.recipe import Recipe
 
 
 @dataclass

@@ -9,10 +9,10 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zoolearn.beyond.judge import judging
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
+from zoolearn.lab.judge import judging
 
 IDEA = """Judge finished runs of model-zoo in more ways, and write judged.json into their folders.
 

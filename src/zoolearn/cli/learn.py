@@ -16,8 +16,8 @@ from rich.text import Text
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.cores import check_threads
-from zoolearn.inputs import Columns, pair_of
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.inputs import Columns, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
 

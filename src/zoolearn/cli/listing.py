@@ -8,11 +8,11 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from zoolearn.benchmarks import BENCHMARKS
 from zoolearn.cli.flags import parse
-from zoolearn.methods import METHODS
-from zoolearn.nets import BACKBONES
-from zoolearn.presets import PRESETS
+from zoolearn.data.benchmarks import BENCHMARKS
+from zoolearn.lab.presets import PRESETS
+from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import BACKBONES
 
 
 @dataclass

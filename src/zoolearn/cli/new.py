@@ -13,11 +13,11 @@ from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import Json
+from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import WEIGH
-from zoolearn.nets import BACKBONES
-from zoolearn.presets import settings_of
-from zoolearn.recipe import Recipe
+from zoolearn.nets.backbones import BACKBONES
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
 from zoolearn.zoo.settings import BEYOND, ZooSettings

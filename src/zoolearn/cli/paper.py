@@ -14,14 +14,14 @@ from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import save_text
-from zoolearn.methods import METHODS
-from zoolearn.paper.compare import all_runs, comparison, missing_data, runs_of
-from zoolearn.paper.rows import PaperTable, Row
-from zoolearn.paper.tables import FIGURES, TABLES
-from zoolearn.results import Results
-from zoolearn.studies.estimate import seconds
-from zoolearn.studies.trials import Trial, attempts
-from zoolearn.tables import text
+from zoolearn.lab.paper.compare import all_runs, comparison, missing_data, runs_of
+from zoolearn.lab.paper.rows import PaperTable, Row
+from zoolearn.lab.paper.tables import FIGURES, TABLES
+from zoolearn.lab.studies.estimate import seconds
+from zoolearn.lab.studies.trials import Trial, attempts
+from zoolearn.lab.tables import text
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
 
 
 @dataclass
@@ -59,14 +59,14 @@ def main(arguments: Sequence[str]) -> None:
             raise SettingsError(one_of("table", options.table, TABLES))
         _table(TABLES[options.table], options, folders)
     if options.collect is not None:
-        from zoolearn.paper.reproduction import collect
+        from zoolearn.lab.paper.reproduction import collect
 
         print(f"{options.collect}: {len(collect(folders, options.collect))} files, results and studies")
         folders = [options.collect]
     if options.write is not None:
         _write(options.write, folders)
     if options.beyond is not None:
-        from zoolearn.paper.beyond import all_judged, beyond
+        from zoolearn.lab.paper.beyond import all_judged, beyond
 
         save_text(options.beyond, beyond(all_runs(folders), all_judged(folders)))
     if options.html is not None:
@@ -156,8 +156,8 @@ def _missing(rows: Sequence[Row], runs: Sequence[Results], options: PaperOptions
 
 
 def _write(file: Path, folders: Sequence[Path]) -> None:
-    from zoolearn.paper.reproduction import reproduction
-    from zoolearn.studies.study import Study, find_studies
+    from zoolearn.lab.paper.reproduction import reproduction
+    from zoolearn.lab.studies.study import Study, find_studies
 
     runs = all_runs(folders)
     studies = [Study.load(folder) for folder in find_studies(folders)]

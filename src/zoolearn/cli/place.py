@@ -8,7 +8,7 @@ import tyro
 from zoolearn.cli.flags import optional
 from zoolearn.cores import default_threads
 from zoolearn.errors import SettingsError
-from zoolearn.jobs import Local, Place, Ray
+from zoolearn.runs.jobs import Local, Place, Ray
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import Annotated
 import tyro
 
 from zoolearn.cli.flags import parse
-from zoolearn.pages.sources import gathered
-from zoolearn.plots import Format, save_figures
+from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.plots import Format, save_figures
 
 
 @dataclass

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from zoolearn.cli.asking import print_answers, printable, refuse_question
 from zoolearn.cli.flags import optional, parse
-from zoolearn.inputs import Columns
 from zoolearn.methods.members import Votes
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.inputs import Columns
 
 IDEA = """Ask a zoo about images, folders of images (at any depth), arrays (.npy, .npz) or tables (.csv, .parquet).
 

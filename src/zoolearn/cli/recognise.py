@@ -13,8 +13,8 @@ from torch import Tensor
 
 from zoolearn.cli.asking import print_answers, printable, refuse_question
 from zoolearn.cli.flags import optional, parse
-from zoolearn.inputs import Columns
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.inputs import Columns
 from zoolearn.zoo.recognising import Recognised, refuse_unrecognisable
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the

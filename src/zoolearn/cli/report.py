@@ -11,9 +11,9 @@ from rich.console import Console
 
 from zoolearn.cli.flags import optional, parse
 from zoolearn.files import save_text
-from zoolearn.report import find_runs, report
-from zoolearn.results import Results
-from zoolearn.tables import RENDERERS, Table, text
+from zoolearn.lab.report import find_runs, report
+from zoolearn.lab.tables import RENDERERS, Table, text
+from zoolearn.runs.results import Results
 
 
 @dataclass
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str]) -> None:
 
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:
     """Writes the page of all runs and studies below the folders, and says how much it weighs."""
-    from zoolearn.pages import page
-    from zoolearn.pages.sources import gathered
+    from zoolearn.lab.pages import page
+    from zoolearn.lab.pages.sources import gathered
 
     results, figures = gathered(folders)
     tables: list[tuple[str, Table]] = [("Runs", report(results))] if results else []

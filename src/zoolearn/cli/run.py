@@ -9,19 +9,19 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli.bars import show
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.form import RunOptions, orders_of, read_form
 from zoolearn.cli.side_by_side import run_side_by_side
-from zoolearn.jobs import Local
-from zoolearn.learner import Learner
-from zoolearn.methods import METHODS
-from zoolearn.order import Order
-from zoolearn.report import single_run
-from zoolearn.runs import describe, progress
-from zoolearn.store import RunFolder
-from zoolearn.task import Benchmark
+from zoolearn.data.benchmarks import BENCHMARKS, benchmark
+from zoolearn.data.task import Benchmark
+from zoolearn.lab.report import single_run
+from zoolearn.methods.learner import Learner
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.jobs import Local
+from zoolearn.runs.order import Order
+from zoolearn.runs.run import describe, progress
+from zoolearn.runs.store import RunFolder
 
 USAGE = """usage: zoo run METHOD[,METHOD...] BENCHMARK [--out DIR] [--epochs N] [--seed N] [--seeds N] [--workers N] ...
 

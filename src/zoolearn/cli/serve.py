@@ -49,10 +49,10 @@ def main(arguments: Sequence[str]) -> None:
     import torch
 
     from zoolearn.cores import check_threads, default_threads
-    from zoolearn.serve.app import make_app
-    from zoolearn.serve.limits import Limits
-    from zoolearn.serve.server import listening, own_names, server_of
-    from zoolearn.serve.service import Service
+    from zoolearn.zoo.serve.app import make_app
+    from zoolearn.zoo.serve.limits import Limits
+    from zoolearn.zoo.serve.server import listening, own_names, server_of
+    from zoolearn.zoo.serve.service import Service
 
     threads = default_threads() if options.threads is None else options.threads
     check_threads(threads)

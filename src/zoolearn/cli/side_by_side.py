@@ -9,11 +9,11 @@ from pathlib import Path
 from rich.console import Console
 
 from zoolearn.cli.bars import show_side_by_side
-from zoolearn.jobs import Done, Failed, Place, Ray, map_jobs
-from zoolearn.order import Order
-from zoolearn.report import report
-from zoolearn.results import Results
-from zoolearn.tables import text
+from zoolearn.lab.report import report
+from zoolearn.lab.tables import text
+from zoolearn.runs.jobs import Done, Failed, Place, Ray, map_jobs
+from zoolearn.runs.order import Order
+from zoolearn.runs.results import Results
 
 
 def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) -> None:

@@ -10,16 +10,16 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
+from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError, one_of
-from zoolearn.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
-from zoolearn.studies.estimate import SIZES, total
-from zoolearn.studies.setup import Setup
-from zoolearn.studies.study import Study
+from zoolearn.lab.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
+from zoolearn.lab.studies.estimate import SIZES, total
+from zoolearn.lab.studies.setup import Setup
+from zoolearn.lab.studies.study import Study
 
 SUMMARIES = {**{name: kind.summary for name, kind in STUDIES.items()}, TRANSFER: "transfer exponents, and a simulation"}
 

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import torch
 import tyro
 
-from zoolearn.benchmarks import benchmark
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
+from zoolearn.data.benchmarks import benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.order import Order
+from zoolearn.runs.order import Order
 
 USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
 

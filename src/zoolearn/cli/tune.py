@@ -11,19 +11,19 @@ import torch
 import tyro
 from rich.console import Console
 
-from zoolearn.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
+from zoolearn.data.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
 from zoolearn.errors import SettingsError, one_of
-from zoolearn.jobs import Failed, Ray
-from zoolearn.order import Order
-from zoolearn.presets import Preset, save_preset
-from zoolearn.provenance import run_command
-from zoolearn.tune.search import Search
-from zoolearn.tune.space import PAPER, described, part_of_space
-from zoolearn.tune.trials import Trial, Tuning, rungs
+from zoolearn.lab.presets import Preset, save_preset
+from zoolearn.lab.provenance import run_command
+from zoolearn.lab.tune.search import Search
+from zoolearn.lab.tune.space import PAPER, described, part_of_space
+from zoolearn.lab.tune.trials import Trial, Tuning, rungs
+from zoolearn.runs.jobs import Failed, Ray
+from zoolearn.runs.order import Order
 
 USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
 

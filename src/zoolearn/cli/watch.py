@@ -16,7 +16,7 @@ from rich.text import Text
 
 from zoolearn.cli.flags import parse
 from zoolearn.errors import SettingsError
-from zoolearn.watch import Sight, sights
+from zoolearn.runs.watch import Sight, sights
 
 STYLES = {"running": "bold cyan", "stopped": "yellow", "damaged": "red", "finished": "green"}
 STATES = tuple(STYLES)

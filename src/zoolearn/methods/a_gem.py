@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.methods.remembering import Guided
+from zoolearn.methods.bases.remembering import Guided
 
 
 @dataclass(kw_only=True, eq=False)

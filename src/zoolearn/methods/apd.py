@@ -3,13 +3,13 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from zoolearn.learner import Episode
-from zoolearn.methods.task_net import TaskNet
-from zoolearn.nets import Net
-from zoolearn.parts.additive import AdditiveLayer, additive, check_strengths, fitted
-from zoolearn.parts.taskweight import Layer, end_task
-from zoolearn.task import Task
-from zoolearn.train import Progress
+from zoolearn.data.task import Task
+from zoolearn.methods.bases.task_net import TaskNet
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.additive import AdditiveLayer, additive, check_strengths, fitted
+from zoolearn.methods.parts.taskweight import Layer, end_task
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)

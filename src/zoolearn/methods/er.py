@@ -7,15 +7,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.memory import refuse_single_rows
-from zoolearn.parts.reservoir import Reservoir
-from zoolearn.task import Task
-from zoolearn.train import Progress, cross_entropy, fitting
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts.memory import refuse_single_rows
+from zoolearn.methods.parts.reservoir import Reservoir
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, cross_entropy, fitting
 
 
 @dataclass(kw_only=True, eq=False)

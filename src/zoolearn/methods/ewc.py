@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 
 import torch
 
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
-from zoolearn.methods.springs import Sprung
-from zoolearn.nets import Net
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.importance import JOINS, Join, Spring, online
-from zoolearn.parts.pergrad import FISHERS, Fisher, exact
+from zoolearn.methods.bases.springs import Sprung
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.importance import JOINS, Join, Spring, online
+from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
+from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.task import Examples, Task
-from zoolearn.train import Progress, fitting
+from zoolearn.training.fit import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)

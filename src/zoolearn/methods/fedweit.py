@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn.methods.apd import Apd
-from zoolearn.parts.additive import AdditiveLayer
-from zoolearn.parts.taskweight import Layer, parts
+from zoolearn.methods.parts.additive import AdditiveLayer
+from zoolearn.methods.parts.taskweight import Layer, parts
 
 Base = Literal["all", "last"]
 

@@ -8,17 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import BACKBONES, Backbone, Net, backbone_name, mlp
-from zoolearn.parts import gp
-from zoolearn.parts.adam import Optimizer, fitting_by
-from zoolearn.parts.pergrad import evaluating
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts import gp
+from zoolearn.methods.parts.adam import Optimizer, fitting_by
+from zoolearn.methods.parts.pergrad import evaluating
+from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name, mlp
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.task import Task
-from zoolearn.train import Loss, Progress
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Loss, Progress
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
 

@@ -9,21 +9,22 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from zoolearn.answers import probabilities
-from zoolearn.batches import Batch
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts import gp
-from zoolearn.parts.adam import Optimizer, fitting_by
-from zoolearn.parts.curvature import gauss_newton_diagonal
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.memory import Memory, check_sizes
-from zoolearn.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts import gp
+from zoolearn.methods.parts.adam import Optimizer, fitting_by
+from zoolearn.methods.parts.curvature import gauss_newton_diagonal
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.task import Examples, Task
-from zoolearn.train import Loss, Progress, cross_entropy
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Loss, Progress, cross_entropy
+from zoolearn.training.predict import probabilities
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
 

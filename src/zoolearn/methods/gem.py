@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
-from zoolearn.methods.remembering import Remembering
-from zoolearn.nets import Net
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.memory import Per, check_sizes, refuse_single_rows
-from zoolearn.task import Task
-from zoolearn.train import Progress, cross_entropy, fitting
+from zoolearn.methods.bases.remembering import Remembering
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.memory import Per, check_sizes, refuse_single_rows
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, cross_entropy, fitting
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from zoolearn.batches import Batch, steps_per_epoch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
-from zoolearn.methods.task_net import TaskNet
-from zoolearn.nets import Net, backbone_name
-from zoolearn.parts.protect import Guard, undecayed
-from zoolearn.parts.taskweight import (
+from zoolearn.methods.bases.task_net import TaskNet
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.protect import Guard, undecayed
+from zoolearn.methods.parts.taskweight import (
     LAYERS,
     Layer,
     Norm,
@@ -25,8 +24,10 @@ from zoolearn.parts.taskweight import (
     replace_modules,
     sequence,
 )
-from zoolearn.task import Task
-from zoolearn.train import Progress, cross_entropy, fitting
+from zoolearn.nets.backbones import backbone_name
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch, steps_per_epoch
+from zoolearn.training.fit import Progress, cross_entropy, fitting
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times

@@ -4,15 +4,15 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zoolearn.beyond.inherit import Inherit, nobody
-from zoolearn.beyond.partners import Measure, loss
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.inherit import Inherit, nobody
+from zoolearn.methods.parts.partners import Measure, loss
 from zoolearn.methods.weighing import Weigh, uniform
 from zoolearn.seeds import derive
-from zoolearn.task import Task
-from zoolearn.train import Progress
+from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)

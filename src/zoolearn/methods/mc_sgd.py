@@ -10,17 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.memory import Memory, Per, check_sizes
-from zoolearn.recipe import Recipe
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts.memory import Memory, Per, check_sizes
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.task import Task
-from zoolearn.train import Loss, Progress, cross_entropy, fitting, refuse_single_rows
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Loss, Progress, cross_entropy, fitting, refuse_single_rows
+from zoolearn.training.recipe import Recipe
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
 

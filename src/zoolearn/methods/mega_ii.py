@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.methods.remembering import Guided
+from zoolearn.methods.bases.remembering import Guided
 
 PARALLEL = 1e-10  # below this squared sine the two gradients span no plane to turn in
 

@@ -7,9 +7,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.linear_head import FittedHead, set_head
-from zoolearn.learner import Part
-from zoolearn.nets import Net
+from zoolearn.methods.learner import Part
+from zoolearn.methods.parts.linear_head import FittedHead, set_head
+from zoolearn.nets.net import Net
 
 
 @dataclass(eq=False)

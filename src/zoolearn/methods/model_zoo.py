@@ -9,21 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoolearn.answers import average, feature_rows, joined, probabilities, votes
-from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.inherit import INHERIT, Inherit, begin_from, nobody
-from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
-from zoolearn.beyond.partners import MEASURES, Measure, Partner
-from zoolearn.beyond.partners import loss as loss_of_partner
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_state
-from zoolearn.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
+from zoolearn.methods.learner import Episode, Learner, Part, Snapshot, accuracy, check_share
 from zoolearn.methods.members import Member, Votes, heads_of, heads_part, label_logs
+from zoolearn.methods.parts.held_out import is_held_out
+from zoolearn.methods.parts.inherit import INHERIT, Inherit, begin_from, nobody
+from zoolearn.methods.parts.linear_head import FittedHead, fit_head, set_head
+from zoolearn.methods.parts.partners import MEASURES, Measure, Partner
+from zoolearn.methods.parts.partners import loss as loss_of_partner
 from zoolearn.methods.weighing import WEIGH, Weigh, boosted
-from zoolearn.nets import Backbone, Net
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.task import Task
-from zoolearn.train import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.predict import average, feature_rows, joined, probabilities, votes
 
 PROBED = 500  # training rows of a new task that members are probed on
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is

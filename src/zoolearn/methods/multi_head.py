@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from zoolearn.answers import probabilities
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.files import load_state
-from zoolearn.learner import Episode, Learner, Part, Snapshot
-from zoolearn.nets import Backbone, Net
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.methods.learner import Episode, Learner, Part, Snapshot
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.predict import probabilities
 
 
 @dataclass(kw_only=True, eq=False)

@@ -7,15 +7,16 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.flat import Flat
-from zoolearn.parts.pergrad import logit, sample_gradients
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.pergrad import logit, sample_gradients
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.task import Examples, Task
-from zoolearn.train import Progress, fitting
+from zoolearn.training.fit import Progress, fitting
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
 

@@ -8,14 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.answers import probabilities
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
-from zoolearn.learner import Episode, Learner, Part, Snapshot
-from zoolearn.nets import Backbone, Net, Shape, backbone_name
-from zoolearn.parts.taskweight import Norm, sequence
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.methods.learner import Episode, Learner, Part, Snapshot
+from zoolearn.methods.parts.taskweight import Norm, sequence
+from zoolearn.nets.backbones import Backbone, Shape, backbone_name
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.predict import probabilities
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoolearn.batches import Batch, steps_per_epoch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, check_share
-from zoolearn.methods.task_net import TaskNet
-from zoolearn.nets import Net
-from zoolearn.parts.adam import Adam
-from zoolearn.parts.protect import Guard, undecayed
-from zoolearn.parts.taskweight import (
+from zoolearn.methods.bases.task_net import TaskNet
+from zoolearn.methods.learner import Episode, check_share
+from zoolearn.methods.parts.adam import Adam
+from zoolearn.methods.parts.protect import Guard, undecayed
+from zoolearn.methods.parts.taskweight import (
     LAYERS,
     Layer,
     Norm,
@@ -27,10 +26,11 @@ from zoolearn.parts.taskweight import (
     replace_modules,
     sequence,
 )
-from zoolearn.recipe import Recipe
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
-from zoolearn.task import Task
-from zoolearn.train import Progress, cross_entropy, fitting
+from zoolearn.training.batches import Batch, steps_per_epoch
+from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.recipe import Recipe
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
-from zoolearn.methods.springs import Sprung
-from zoolearn.parts.flat import Flat, is_skipped
-from zoolearn.parts.importance import Spring
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.methods.bases.springs import Sprung
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.flat import Flat, is_skipped
+from zoolearn.methods.parts.importance import Spring
+from zoolearn.training.fit import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)

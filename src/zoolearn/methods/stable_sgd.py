@@ -3,11 +3,11 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode
-from zoolearn.methods.single_net import SingleNet
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
+from zoolearn.training.fit import Progress, fitting
 
 
 @dataclass(kw_only=True, eq=False)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.learner import Episode, Part, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import Backbone, Net
-from zoolearn.parts.flat import Flat, is_skipped
-from zoolearn.task import Task
-from zoolearn.train import Progress, fitting
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.parts.flat import Flat, is_skipped
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, fitting
 
 EPSILON = 1e-8
 TINY = torch.finfo(torch.float32).tiny

@@ -9,14 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.batches import Batch
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
-from zoolearn.learner import Episode, Snapshot
-from zoolearn.methods.single_net import SingleNet, part_of
-from zoolearn.nets import BACKBONES, Backbone, Net, mlp
-from zoolearn.parts.adam import Optimizer, fitting_by
-from zoolearn.parts.gaussian import (
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Episode, Snapshot
+from zoolearn.methods.parts.adam import Optimizer, fitting_by
+from zoolearn.methods.parts.gaussian import (
     Distribution,
     GaussianLinear,
     common_noise,
@@ -26,10 +25,12 @@ from zoolearn.parts.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
-from zoolearn.parts.memory import Memory, check_sizes
+from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.task import Examples, Task
-from zoolearn.train import Checkpoints, Loss, Progress, cross_entropy, drain
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Checkpoints, Loss, Progress, cross_entropy, drain
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
 

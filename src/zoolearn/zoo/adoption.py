@@ -4,15 +4,16 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
-from zoolearn.benchmarks import recorded_benchmark
+from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.recipe import Recipe
+from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.store import RunFolder, load
+from zoolearn.training.fit import Step
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
-from zoolearn.zoo.intake import Step, taken_in
+from zoolearn.zoo.intake import taken_in
 from zoolearn.zoo.learning import kept_rows, measure, now, with_adopted, written
 from zoolearn.zoo.lineage import heritage
 from zoolearn.zoo.settings import BEYOND, ZooSettings

@@ -8,7 +8,7 @@ from time import perf_counter
 from zoolearn.beyond.distil import distilling
 from zoolearn.errors import SettingsError
 from zoolearn.seeds import derive
-from zoolearn.train import Progress
+from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import measure, now, written

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoolearn.answers import average, has_mirror_image, joined, votes
+from zoolearn.data.task import Task
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
-from zoolearn.nets import Net
-from zoolearn.recipe import Recipe
-from zoolearn.task import Task
+from zoolearn.nets.net import Net
+from zoolearn.training.predict import average, has_mirror_image, joined, votes
+from zoolearn.training.recipe import Recipe
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 ROWS_CHECKED = 64

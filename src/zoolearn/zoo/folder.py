@@ -30,7 +30,7 @@ from torch import Tensor
 
 from zoolearn.errors import StoreError
 from zoolearn.files import checksum, load_json, locked, read_tensor, save_json, save_tensors
-from zoolearn.nets import Shape
+from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST
 

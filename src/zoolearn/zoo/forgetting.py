@@ -4,11 +4,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from zoolearn.beyond.linear_head import set_head
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import Net
-from zoolearn.train import Progress
+from zoolearn.methods.parts.linear_head import set_head
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.learning import checkpoints, measure, now, stored_head, written

@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from zoolearn.errors import StoreError, UnknownTask, one_of
 from zoolearn.files import Json
-from zoolearn.nets import Shape
+from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.settings import ZooSettings
 

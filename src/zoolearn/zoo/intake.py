@@ -6,16 +6,17 @@ from typing import Literal
 
 import numpy as np
 
-from zoolearn.answers import has_mirror_image
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, one_of
-from zoolearn.inputs.folders import natural
-from zoolearn.inputs.look import Look
-from zoolearn.inputs.source import Broken, Source
-from zoolearn.nets import Shape
+from zoolearn.nets.backbones import Shape
 from zoolearn.seeds import derive
-from zoolearn.task import Examples, Task
+from zoolearn.training.fit import Step
+from zoolearn.training.predict import has_mirror_image
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
+from zoolearn.zoo.inputs.folders import natural
+from zoolearn.zoo.inputs.look import Look
+from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 
@@ -28,15 +29,6 @@ AUGMENT: dict[Augment, tuple[str, ...]] = {
     "flip": ("flip",),
     "crop-flip": ("crop", "flip"),
 }
-
-
-@dataclass(frozen=True)
-class Step:
-    """How far some work other than training has come."""
-
-    what: str
-    done: int
-    total: int
 
 
 @dataclass(frozen=True)

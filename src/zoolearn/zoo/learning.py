@@ -8,12 +8,12 @@ from time import perf_counter
 
 from torch import Tensor
 
-from zoolearn.answers import probabilities
+from zoolearn.data.task import Examples, Task
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import Net
-from zoolearn.recipe import Recipe
-from zoolearn.task import Examples, Task
-from zoolearn.train import Checkpoints, Progress
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
 from zoolearn.zoo.lineage import heritage

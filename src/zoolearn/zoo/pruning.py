@@ -10,10 +10,10 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from zoolearn.answers import probabilities
 from zoolearn.errors import SettingsError
-from zoolearn.learner import accuracy
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.training.predict import probabilities
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import measure

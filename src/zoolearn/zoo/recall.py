@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.linear_head import FittedHead, set_head
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.learner import accuracy
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.members import Member, Votes
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets import Net, Shape
-from zoolearn.task import Examples, Task
+from zoolearn.methods.parts.linear_head import FittedHead, set_head
+from zoolearn.nets.backbones import Shape
+from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
 from zoolearn.zoo.settings import Names, known_backbone

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.which_task import WhichTask
+from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.index import Index
 

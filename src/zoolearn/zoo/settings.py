@@ -9,12 +9,12 @@ import torch
 
 from zoolearn.errors import SettingsError, StoreError, one_of
 from zoolearn.files import Json
-from zoolearn.inputs.look import Look
-from zoolearn.learner import name_of
+from zoolearn.methods.learner import name_of
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import WEIGH, Weigh, boosted
-from zoolearn.nets import BACKBONES, Backbone, Shape, backbone_name
-from zoolearn.recipe import Recipe
+from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096

@@ -8,23 +8,24 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from zoolearn.answers import average, joined, votes
-from zoolearn.beyond.which_task import WhichTask
+from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
-from zoolearn.inputs.find import pair_of, source_of
-from zoolearn.inputs.source import Source
-from zoolearn.inputs.tables import Columns
 from zoolearn.methods.weighing import Weigh, boosted
-from zoolearn.nets import Backbone, Net
-from zoolearn.recipe import Recipe
-from zoolearn.task import Array, Task
-from zoolearn.train import Progress, drain
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress, Step, drain
+from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
-from zoolearn.zoo.intake import Augment, Reading, Step, taken_in, taking_in
+from zoolearn.zoo.inputs.find import pair_of, source_of
+from zoolearn.zoo.inputs.source import Source
+from zoolearn.zoo.inputs.tables import Columns
+from zoolearn.zoo.intake import Augment, Reading, taken_in, taking_in
 from zoolearn.zoo.learning import Learned, learning, now
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
 from zoolearn.zoo.recognising import Recognised, recognised, refuse_unrecognisable

@@ -1,0 +1,186 @@
+"""Which task does an input belong to, when nobody says? The members' own evidence decides, or says that it is not sure.
+
+The paper tells a learner the task of every input. Here each known task is given evidence; a factor that is fitted to
+stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough, and
+where the input is not stranger to every task than nearly all stored rows are to their own.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.sharpness import sharpest
+from zoolearn.data.task import Task
+from zoolearn.errors import DataError
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.training.predict import feature_rows
+
+STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
+STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
+
+Evidence = Callable[[Tensor], Tensor]  # inputs to one number for each task, higher where the task is likelier
+FindEvidence = Callable[[ModelZoo, Sequence[Task]], Evidence]
+
+
+def by_entropy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
+    """How sure the zoo's answer for a task is: the negative entropy of its class probabilities."""
+
+    def evidence(x: Tensor) -> Tensor:
+        answers = _said(zoo, stored, x, lambda logits: torch.softmax(logits, dim=1))
+        return torch.stack([(answer * answer.clamp_min(1e-12).log()).sum(dim=1) for answer in answers], dim=1)
+
+    return evidence
+
+
+def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
+    """How loud a task's heads are: the log-sum-exp of their logits, averaged over the members that speak for it."""
+
+    def evidence(x: Tensor) -> Tensor:
+        return torch.stack(_said(zoo, stored, x, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
+
+    return evidence
+
+
+def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """For each task, what its heads say read in some way and averaged by the weights of votes; every member looks once."""
+    totals = [torch.zeros(()) for _ in tasks]
+    weights = [0.0 for _ in tasks]
+    for member in zoo.members:
+        features = feature_rows(member.net, x, zoo.recipe, mirror=zoo.mirror).to(zoo.recipe.torch_device)
+        for place, task in enumerate(tasks):
+            if task.name in member.share:
+                weight = member.share[task.name]
+                totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
+                weights[place] += weight
+    return [total / weight for total, weight in zip(totals, weights, strict=True)]
+
+
+def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
+    """How near an input is to a class of the task: the distance to the mean features of its stored rows.
+
+    Features are the newest member's, in units of their scatter within classes.
+    """
+    net = zoo.members[-1].net
+    features = {task.name: feature_rows(net, task.train.x, zoo.recipe, mirror=zoo.mirror).double() for task in stored}
+    means = {
+        task.name: torch.stack(
+            [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
+        )
+        for task in stored
+    }
+    within = torch.cat([features[task.name] - means[task.name][task.train.y] for task in stored])
+    scatter = within.T @ within / len(within)
+    spread = float(scatter.diagonal().mean()) or 1.0  # none where each class has a single row
+    scatter += 0.1 * spread * torch.eye(len(scatter), dtype=scatter.dtype)
+    unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
+
+    def evidence(x: Tensor) -> Tensor:
+        here = feature_rows(net, x, zoo.recipe, mirror=zoo.mirror).double() @ unit
+        nearest = [torch.cdist(here, mean @ unit).min(dim=1).values.square() for mean in means.values()]
+        return -torch.stack(nearest, dim=1) / 2
+
+    return evidence
+
+
+EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}
+
+
+@dataclass(frozen=True)
+class Look:
+    """The chance of every task, one row an input, and whether it is enough to name the likeliest."""
+
+    chances: Tensor
+    certain: Tensor
+
+
+@dataclass
+class WhichTask:
+    """Tells the task of inputs by the evidence of a zoo and rows of every task that it stores.
+
+    >>> from zoolearn import ModelZoo, Recipe, benchmark, mlp
+    >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=5))
+    >>> first, second = benchmark("split-digits")[:2]
+    >>> zoo.learn(first), zoo.learn(second)
+    (None, None)
+    >>> which = WhichTask(zoo)
+    >>> guesses = which.guess(first.test.x)
+    >>> guesses.count("0-1") > 3 * guesses.count("2-3")
+    True
+    """
+
+    zoo: ModelZoo
+    find: FindEvidence = by_distance
+    tasks: tuple[str, ...] = field(init=False)
+    evidence: Evidence = field(init=False)
+    sharpness: float = field(init=False)
+    least: float = field(init=False)  # evidence below which an input is like no task
+
+    def __post_init__(self) -> None:
+        stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
+        if len(stored) < len(self.zoo.classes) or not stored:
+            raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
+        self.tasks = tuple(task.name for task in stored)
+        halves = [_halves(task) for task in stored]
+        self.evidence = self.find(self.zoo, [first for first, _ in halves])
+        rows = torch.cat([second.train.x for _, second in halves])
+        owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
+        evidence = self.evidence(rows)
+        self.sharpness = sharpest([evidence], [owners])
+        self.least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
+
+    def look(self, x: Tensor, sure: float = 0.0) -> Look:
+        """What the evidence tells of inputs."""
+        evidence = self.evidence(x).double().nan_to_num(nan=-math.inf)
+        best = evidence.max(dim=1, keepdim=True).values
+        relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
+        chances = torch.softmax(self.sharpness * relative, dim=1).float()
+        known = best[:, 0] >= self.least
+        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
+
+    def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
+        """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""
+        look = self.look(x, sure)
+        named = zip(look.chances.argmax(dim=1).tolist(), look.certain.tolist(), strict=True)
+        return [self.tasks[place] if certain else None for place, certain in named]
+
+
+def _halves(task: Task) -> tuple[Task, Task]:
+    """Two tasks of every second row of each class; a class of one row is in both."""
+    places = torch.zeros(len(task.train), dtype=torch.int64)
+    for label in range(len(task.classes)):
+        rows = (task.train.y == label).nonzero()[:, 0]
+        places[rows] = torch.arange(len(rows)) % 2 if len(rows) > 1 else 2
+    return tuple(  # type: ignore[return-value]
+        Task(task.name, task.train.select(((places == half) | (places == 2)).nonzero()[:, 0]), task.test, task.classes)
+        for half in (0, 1)
+    )
+
+
+@dataclass(frozen=True)
+class ClassIncremental:
+    """Answers without being told the task: how many are right in task and class, and of those that were sure."""
+
+    accuracy: float
+    task_accuracy: float
+    answered: float
+    accuracy_if_answered: float
+
+
+def class_incremental(
+    which: WhichTask, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
+) -> ClassIncremental:
+    """How the zoo's answers on the test rows of its tasks fare when it must find out the task by itself."""
+    rows = right = right_task = answered = right_answered = 0
+    for place, task in enumerate(tasks):
+        look = which.look(task.test.x, sure)
+        found, certain = look.chances.argmax(dim=1) == place, look.certain
+        correct = found & (answers[task.name].argmax(dim=1) == task.test.y)
+        rows += len(task.test)
+        right, right_task = right + int(correct.sum()), right_task + int(found.sum())
+        answered, right_answered = answered + int(certain.sum()), right_answered + int((correct & certain).sum())
+    return ClassIncremental(
+        right / rows, right_task / rows, answered / rows, right_answered / answered if answered else 0.0
+    )

@@ -1,0 +1,291 @@
+"""The benchmarks of the paper and two that need no download: one function each, by name in `BENCHMARKS`.
+
+Augmentation follows the paper where it makes sense: pad-crop for MNIST, pad-crop and flip for colour images; none for
+permuted pixels (they have no neighbours) and for the 8x8 digits (a shift by 4 moves half of the image out).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
+from math import cos, radians, sin
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
+
+from zoolearn.data import datasets
+from zoolearn.data.datasets import DataSet
+from zoolearn.errors import DataError, SettingsError, one_of
+from zoolearn.seeds import derive, generator
+from zoolearn.data.task import Benchmark, Examples, Task
+
+Data = Path | str | None
+
+
+def rotated_mnist(data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40)) -> Benchmark:
+    """All of MNIST, turned counter-clockwise by another angle in each task (Lopez-Paz and Ranzato, 2017)."""
+    return Benchmark("rotated-mnist", tuple(_rotated(datasets.mnist(data), angles, ("crop",))))
+
+
+def permuted_mnist(data: Data = None, tasks: int = 5, seed: int = 0) -> Benchmark:
+    """All of MNIST, with its pixels in another fixed random order in each task but the first (Kirkpatrick et al., 2017)."""
+    if tasks < 1:
+        raise SettingsError(f"permuted-mnist with {tasks} tasks; give at least 1")
+    mnist = datasets.mnist(data)
+    unpermuted = Task("permuted-0", mnist.train, mnist.test, mnist.classes)
+    return Benchmark("permuted-mnist", (unpermuted, *(_permuted(mnist, k, seed) for k in range(1, tasks))))
+
+
+def split_mnist(data: Data = None) -> Benchmark:
+    """Five tasks of two digits each: 0-1, 2-3, 4-5, 6-7, 8-9."""
+    return _split("split-mnist", datasets.mnist(data), 2, ("crop",))
+
+
+def split_cifar10(data: Data = None) -> Benchmark:
+    """Five tasks of two consecutive classes each."""
+    return _split("split-cifar10", datasets.cifar10(data), 2, ("crop", "flip"))
+
+
+def split_cifar100(data: Data = None) -> Benchmark:
+    """Twenty tasks of five consecutive classes each, in the order of the fine labels."""
+    return _split("split-cifar100", datasets.cifar100(data), 5, ("crop", "flip"))
+
+
+def coarse_cifar100(data: Data = None) -> Benchmark:
+    """Twenty tasks, one for each superclass of five classes, in the order of the coarse labels."""
+    cifar = datasets.cifar100(data)
+    return Benchmark("coarse-cifar100", _tasks(cifar, cifar.superclasses, ("crop", "flip")))
+
+
+def split_miniimagenet(data: Data = None) -> Benchmark:
+    """Twenty tasks of five classes each, in the order of the train, val and test lists of Ravi and Larochelle (2017).
+
+    Of each class the first 80 % of the images train and the rest test, always: no test image is ever trained on.
+    """
+    return _split("split-miniimagenet", datasets.mini_imagenet(data), 5, ("crop", "flip"))
+
+
+def rotated_digits(
+    data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40), samples_per_class: int = 10
+) -> Benchmark:
+    """Digits of scikit-learn at another angle in each task, from few images of each class.
+
+    Tasks share the test images but no training image, so that what one task learned is news to another.
+    """
+    digits = datasets.digits()
+    parts = _parts(digits.train, len(angles), samples_per_class)
+    tasks = (
+        Task(f"rotated-{angle:g}", rotate(part, angle), rotate(digits.test, angle), digits.classes)
+        for part, angle in zip(parts, angles, strict=True)
+    )
+    return Benchmark("rotated-digits", tuple(tasks))
+
+
+def split_digits(data: Data = None) -> Benchmark:
+    """Five tasks of two digits each, from scikit-learn's digits."""
+    return _split("split-digits", datasets.digits(), 2, ())
+
+
+BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
+    "rotated-mnist": rotated_mnist,
+    "permuted-mnist": permuted_mnist,
+    "split-mnist": split_mnist,
+    "split-cifar10": split_cifar10,
+    "split-cifar100": split_cifar100,
+    "coarse-cifar100": coarse_cifar100,
+    "split-miniimagenet": split_miniimagenet,
+    "rotated-digits": rotated_digits,
+    "split-digits": split_digits,
+}
+
+
+def benchmark(
+    name: str,
+    data: Data = None,
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    order_seed: int | None = None,
+    tasks: int | None = None,
+    first_tasks: int | None = None,
+    after_tasks: int | None = None,
+) -> Benchmark:
+    """A benchmark by name; its tasks shuffled, cut to the first or the last ones, and their training data thinned, as asked.
+
+    `tasks` makes a stream that can have any number of tasks so long. `after_tasks` leaves out the first ones: those that
+    settings were chosen on, where they are judged on the others.
+
+    >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
+    (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
+    """
+    return cut_down(
+        whole_benchmark(name, data, tasks),
+        samples_per_class=samples_per_class,
+        samples_seed=samples_seed,
+        order_seed=order_seed,
+        first_tasks=first_tasks,
+        after_tasks=after_tasks,
+    )
+
+
+def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benchmark:
+    """The benchmark that a run's header tells of, made again; refused if the data is not the same."""
+    tasks = benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {}))
+    if tasks.fingerprint != header["data"]:
+        raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
+    return tasks
+
+
+def whole_benchmark(name: str, data: Data = None, tasks: int | None = None) -> Benchmark:
+    """A benchmark by name, with all of its tasks and their data."""
+    if name not in BENCHMARKS:
+        raise SettingsError(one_of("benchmark", name, BENCHMARKS))
+    return BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
+
+
+def cut_down(
+    whole: Benchmark,
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    order_seed: int | None = None,
+    first_tasks: int | None = None,
+    after_tasks: int | None = None,
+    validation: int | None = None,
+) -> Benchmark:
+    """A whole benchmark made smaller, as `benchmark` does; `validation` percent of what is left to train on judge instead of the test data."""
+    counts = {"samples_per_class": samples_per_class, "first_tasks": first_tasks, "after_tasks": after_tasks}
+    for setting, value in counts.items():
+        if value is not None and value < 1:
+            raise SettingsError(f"{setting} is {value}; give at least 1, or leave it out for all")
+    chosen = whole if order_seed is None else whole.shuffled(order_seed)
+    for setting, value, most in (
+        ("first_tasks", first_tasks, len(chosen)),
+        ("after_tasks", after_tasks, (first_tasks or len(chosen)) - 1),
+    ):
+        if value is not None and value > most:
+            raise SettingsError(f"{setting} is {value}, but {whole.name} has {len(chosen)} tasks; give at most {most}")
+    if first_tasks is not None:
+        chosen = chosen[:first_tasks]
+    if after_tasks is not None:
+        chosen = chosen[after_tasks:]
+    if samples_per_class is not None:
+        chosen = chosen.sample(samples_per_class, samples_seed)
+    return chosen if validation is None else chosen.for_validation(validation)
+
+
+def options_record(
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    **others: int | None,
+) -> dict[str, int]:
+    """What a benchmark that was made with these options says of them.
+
+    >>> options_record(samples_per_class=20, order_seed=None) == benchmark("split-digits", samples_per_class=20).options
+    True
+    """
+    if samples_per_class is not None:
+        others |= {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
+    return {name: value for name, value in others.items() if value is not None}
+
+
+def _stream(name: str, data: Data, tasks: int) -> Benchmark:
+    """A benchmark that can have any number of tasks, with so many."""
+    endless = [known for known, make in BENCHMARKS.items() if "tasks" in signature(make).parameters]
+    if name not in endless:
+        raise SettingsError(
+            f"{name} always has the same tasks, so tasks={tasks} cannot be; {' and '.join(endless)} can have any number"
+        )
+    made = BENCHMARKS[name](data, tasks=tasks)
+    return Benchmark(made.name, made.tasks, {**made.options, "tasks": tasks})
+
+
+def rotate(examples: Examples, angle: float) -> Examples:
+    """The images turned counter-clockwise by `angle` degrees about their centre, bilinear, black where nothing was.
+
+    >>> corner = Examples.of(torch.tensor([[[255, 0], [0, 0]]], dtype=torch.uint8), [0])
+    >>> rotate(corner, 90).x.tolist()
+    [[[[0, 0], [255, 0]]]]
+    """
+    if angle == 0:
+        return examples
+    turned = torch.empty_like(examples.x, memory_format=torch.contiguous_format)
+    grid = _rotation_grid(angle, *examples.shape[1:])
+    for source, target in zip(torch.split(examples.x, 512), torch.split(turned, 512), strict=True):
+        # One grid serves all images if they pass as the channels of a single one.
+        planes = source.flatten(0, 1)[None].to(torch.float32)
+        target.copy_(grid_sample(planes, grid, align_corners=False).round_().view_as(target))
+    return Examples(turned, examples.y)
+
+
+def _rotation_grid(angle: float, height: int, width: int) -> Tensor:
+    """Where each pixel comes from, in the unit coordinates of `grid_sample` (so that oblong images keep their shape)."""
+    cosine, sine = cos(radians(angle)), sin(radians(angle))
+    turn = torch.tensor([[cosine, -sine * height / width, 0], [sine * width / height, cosine, 0]])
+    return affine_grid(turn[None], [1, 1, height, width], align_corners=False)
+
+
+def _rotated(dataset: DataSet, angles: Iterable[float], augment: tuple[str, ...]) -> Iterable[Task]:
+    for angle in angles:
+        train, test = rotate(dataset.train, angle), rotate(dataset.test, angle)
+        yield Task(f"rotated-{angle:g}", train, test, dataset.classes, augment)
+
+
+def _permuted(dataset: DataSet, place: int, seed: int) -> Task:
+    pixels = dataset.train.x[0].numel()
+    order = torch.randperm(pixels, generator=generator(derive(seed, "pixels", place)))
+    train, test = (_reordered(examples, order) for examples in (dataset.train, dataset.test))
+    return Task(f"permuted-{place}", train, test, dataset.classes)
+
+
+def _reordered(examples: Examples, order: Tensor) -> Examples:
+    return Examples(examples.x.flatten(1)[:, order].view(examples.x.shape), examples.y)
+
+
+def _split(name: str, dataset: DataSet, size: int, augment: tuple[str, ...]) -> Benchmark:
+    """Tasks of `size` consecutive classes, each named by its first and last label."""
+    count = len(dataset.classes)
+    if count % size:
+        raise DataError(f"{name}: {count} classes cannot be split into tasks of {size}")
+    groups = {f"{first}-{first + size - 1}": range(first, first + size) for first in range(0, count, size)}
+    return Benchmark(name, _tasks(dataset, groups, augment))
+
+
+def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:
+    return tuple(
+        Task(
+            name,
+            _only(dataset.train, labels),
+            _only(dataset.test, labels),
+            tuple(dataset.classes[label] for label in labels),
+            augment,
+        )
+        for name, labels in groups.items()
+    )
+
+
+def _only(examples: Examples, labels: Sequence[int]) -> Examples:
+    """The examples of these labels, renumbered from 0; rows that follow one another stay where they are, uncopied."""
+    rows = torch.isin(examples.y, torch.tensor(labels)).nonzero()[:, 0]
+    renumbered = torch.searchsorted(torch.tensor(labels), examples.y[rows])
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return Examples(examples.x[int(rows[0]) : int(rows[-1]) + 1], renumbered)
+    return Examples(examples.x[rows], renumbered)
+
+
+def _parts(examples: Examples, count: int, per_class: int) -> Iterable[Examples]:
+    """Disjoint parts with `per_class` examples of each class, the same on every machine."""
+    rows = [(examples.y == label).nonzero()[:, 0] for label in range(int(examples.y.max()) + 1)]
+    fewest = min(map(len, rows))
+    if not 1 <= per_class <= fewest // count:
+        raise DataError(
+            f"{per_class} samples per class in each of {count} tasks were asked for, but the rarest digit has {fewest} "
+            f"training images; give 1 to {fewest // count}"
+        )
+    draw = generator(derive(0, "parts"))
+    shuffled = [of_class[torch.randperm(len(of_class), generator=draw)] for of_class in rows]
+    for part in range(count):
+        chosen = torch.cat([of_class[part * per_class : (part + 1) * per_class] for of_class in shuffled])
+        yield examples.select(chosen.sort().values)

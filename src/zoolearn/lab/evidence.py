@@ -1,0 +1,225 @@
+"""The figures that runs give: accuracy over episodes, task by task, what each episode drew, and what it all cost."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, stdev
+
+from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
+from zoolearn.lab.provenance import run_command
+from zoolearn.lab.report import Group, grouped, labels
+from zoolearn.runs.metrics import running_average
+from zoolearn.runs.results import Results
+
+Named = Sequence[tuple[str, Group]]
+
+COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
+    "training time": ("seconds", lambda run: run.seconds["train"]),
+    "time to answer": ("ms per sample", lambda run: run.ms_per_sample),
+    "size": ("weights", lambda run: run.weights),
+    "stored samples": ("training samples kept", lambda run: run.stored_samples),
+}
+
+
+def figures(results: Sequence[Results]) -> list[Figure]:
+    """Every figure of every benchmark among the runs."""
+    groups = grouped(results)
+    named = list(zip(labels(groups), groups, strict=True))
+    drawn = []
+    for benchmark in dict.fromkeys(group.first.benchmark for group in groups):
+        here = [(name, group) for name, group in named if group.first.benchmark == benchmark]
+        drawn += [average_over_episodes(here), task_by_task(here), episode_map(here)]
+        if any(group.first.finished for _, group in here):
+            drawn.append(cost(here))
+    return drawn
+
+
+def average_over_episodes(named: Named) -> Figure:
+    """Average accuracy over the tasks met so far: a line for each group of runs, a band of one deviation over seeds."""
+    series = []
+    for colour, (name, group) in enumerate(named):
+        means, deviations = _over_seeds([percents(running_average(run.matrix)) for run in group.runs])
+        ends = all(value is None for value in means[:-1])  # trained once, at the end: a point, not a line
+        episodes = list(range(1, len(means) + 1))
+        series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))
+    return _figure(
+        named,
+        "average-accuracy",
+        "Average accuracy as tasks arrive",
+        "Mean test accuracy over the tasks met so far, after each episode; the mean over seeds"
+        + _band(named)
+        + " A learner that trains once, at the end, is a point.",
+        Plot([Panel("", series, "episode")], "average accuracy, %"),
+    )
+
+
+def task_by_task(named: Named) -> Figure:
+    """A panel for each task: its accuracy from the episode in which it is met; a cross where Isolated stands."""
+    tasks = named[0][1].first.tasks
+    panels = []
+    for task in tasks:
+        series = []
+        for colour, (name, group) in enumerate(named):
+            if group.first.method == "isolated" and len(named) > 1:
+                continue
+            runs = [run for run in group.runs if task in run.tasks and run.tasks.index(task) < len(run.accuracy)]
+            series += _task_series(name, colour, runs, task)
+        series += [
+            _cross(name, colour, group, task)
+            for colour, (name, group) in enumerate(named)
+            if group.first.method == "isolated" and len(named) > 1
+        ]
+        if any(each.x for each in series):
+            panels.append(Panel(task, [each for each in series if each.x], "episode"))
+    return _figure(
+        named,
+        "task-accuracy",
+        "Accuracy of each task as episodes pass",
+        "A line starts in the episode in which its task is met. A line that starts above the cross of Isolated shows "
+        "forward transfer, one that rises shows backward transfer, one that falls shows forgetting. Mean over seeds"
+        + _band(named),
+        Plot(panels, "accuracy, %"),
+    )
+
+
+def _task_series(name: str, colour: int, runs: Sequence[Results], task: str) -> list[Series]:
+    orders = {tuple(run.tasks) for run in runs}
+    if not runs or len(orders) > 1:  # in shuffled orders a task arrives at another time in each run
+        return []
+    place = runs[0].tasks.index(task)
+    columns = [percents(row[place] for row in run.accuracy[place:]) for run in runs]
+    means, deviations = _over_seeds(columns)
+    answered = [at for at, value in enumerate(means) if value is not None]
+    x = [place + 1 + at for at in answered]
+    y, spread = [means[at] for at in answered], [deviations[at] for at in answered]
+    return [Series(name, x, y, spread, "line" if len(x) > 1 else "points", colour)]
+
+
+def _cross(name: str, colour: int, group: Group, task: str) -> Series:
+    runs = [run for run in group.runs if task in run.tasks and run.tasks.index(task) < len(run.accuracy)]
+    if len({run.tasks.index(task) for run in runs}) != 1:  # as with lines: it arrives at another time in each run
+        return Series(name, [], [], style="crosses", colour=colour)
+    place = runs[0].tasks.index(task)
+    means, deviations = _over_seeds([percents([run.accuracy[run.tasks.index(task)][-1]]) for run in runs])
+    return Series(name, [place + 1], means, deviations, "crosses", colour)
+
+
+def episode_map(named: Named) -> Figure:
+    """Accuracy of every task after every episode of a run, with a dot where the episode trained on the task."""
+    frames = {}
+    for name, group in named:
+        for run in group.runs:
+            frames[f"{name}, seed {run.settings.get('seed', '?')}{_data_seed(run)}"] = _run_map(run)
+    hero = next((frame for frame in frames if frame.startswith("model-zoo")), "")
+    return _figure(
+        named,
+        "episode-map",
+        "What each episode trained on, and what came of it",
+        "Colour is test accuracy after the episode. A dot marks a task that the episode trained on: the new one, on the "
+        "diagonal, and the past ones that were drawn. Hover shows the weight with which a past task could be drawn.",
+        frames=frames,
+        choice="run",
+        first=hero,
+    )
+
+
+def _data_seed(run: Results) -> str:
+    options = run.settings.get("benchmark") or {}
+    seeds = [
+        f"{short} {options[key]}"
+        for key, short in (("samples_seed", "samples"), ("order_seed", "order"))
+        if key in options
+    ]
+    return "".join(f", {seed}" for seed in seeds if not seed.endswith(f" {run.settings.get('seed')}"))
+
+
+def _run_map(run: Results) -> Map:
+    count = len(run.accuracy)
+    rows = run.tasks[:count]
+    values: list[list[Number]] = [[None] * count for _ in rows]
+    marks = [[False] * count for _ in rows]
+    notes = [[""] * count for _ in rows]
+    for episode, (row, record) in enumerate(zip(run.accuracy, run.episodes, strict=True)):
+        for place, value in enumerate(percents(row)):
+            values[place][episode] = value
+            marks[place][episode] = rows[place] in record.tasks
+            weight = (record.weights or {}).get(rows[place])
+            notes[place][episode] = "" if weight is None else f"weight in the draw {weight:.3f}"
+    episodes = [str(number) for number in range(1, count + 1)]
+    return Map(
+        rows, episodes, values, "task", "episode", "accuracy, %", marks=marks, mark_label="trained on", notes=notes
+    )
+
+
+def cost(named: Named) -> Figure:
+    """Final average accuracy of finished runs against what it takes to train, to ask and to keep each learner."""
+    panels = []
+    for title, (label, measure) in COSTS.items():
+        series = []
+        for colour, (name, group) in enumerate(named):
+            if not group.first.finished:
+                continue
+            costs = [measure(run) for run in group.runs]
+            known = [value for value in costs if value is not None]
+            accuracy = percents(run.summary()["average_accuracy"] for run in group.runs)
+            (mean,), (deviation,) = _over_seeds([[value] for value in accuracy])
+            if known and mean is not None:
+                series.append(Series(name, [float(f"{fmean(known):.4g}")], [mean], [deviation], "points", colour))
+        if series:
+            panels.append(Panel(title, series, label, log_x=_spans([float(each.x[0]) for each in series])))
+    return _figure(
+        named,
+        "cost",
+        "What the accuracy costs",
+        "Final average accuracy of finished runs against training time, time to answer (in batches of 64), numbers kept and training "
+        "samples kept; the bars are one standard deviation over seeds. Times hold for the machine that ran the runs: "
+        "compare them only where nothing else ran beside.",
+        Plot(panels, "average accuracy, %"),
+    )
+
+
+def _spans(values: Sequence[float]) -> bool:
+    """Whether values differ so much that they are better compared by their ratio."""
+    return min(values) > 0 and max(values) / min(values) >= 3
+
+
+def _over_seeds(values: Sequence[Sequence[Number]]) -> tuple[list[Number], list[Number]]:
+    """Mean and sample deviation at each place over runs; a place that a run lacks has neither."""
+    means: list[Number] = []
+    deviations: list[Number] = []
+    for at_place in zip(*values, strict=True):
+        known = [value for value in at_place if value is not None]
+        whole = len(known) == len(at_place)
+        means.append(round(fmean(known), 3) if whole else None)
+        deviations.append(round(stdev(known), 3) if whole and len(known) > 1 else None)
+    return means, deviations
+
+
+def _band(named: Named) -> str:
+    counts = sorted({len(group.runs) for _, group in named})
+    if counts == [1]:
+        return " (one seed, so no band)."
+    seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f" ({seeds} of them), the band one standard deviation."
+
+
+def _figure(
+    named: Named,
+    kind: str,
+    title: str,
+    caption: str,
+    chart: Plot | None = None,
+    *,
+    frames: dict[str, Map] | None = None,
+    choice: str = "",
+    first: str = "",
+) -> Figure:
+    benchmark = named[0][1].first.benchmark
+    return Figure(
+        name=f"{benchmark}-{kind}",
+        title=title,
+        caption=caption,
+        frames={"": chart} if chart is not None else frames or {},
+        choice=choice,
+        commands=list(dict.fromkeys(run_command(group.runs) for _, group in named)),
+        section=benchmark,
+        first=first,
+    )

@@ -1,0 +1,96 @@
+"""A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
+
+from collections.abc import Callable, Generator
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+
+from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
+from zoolearn.beyond.voting import alone, by_rule, hear
+from zoolearn.data.benchmarks import recorded_benchmark
+from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
+from zoolearn.files import Json, load_json, save_json
+from zoolearn.methods.learner import accuracy
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.runs.results import Results
+from zoolearn.runs.store import RunFolder
+from zoolearn.training.fit import Progress, Step
+from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
+
+FILE = "judged.json"
+TIMED_ROWS = 64
+
+
+def judging(
+    run: Path | str, data: Path | str | None = None, epochs: int = 1
+) -> Generator[Step | Progress, None, dict[str, Json]]:
+    """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""
+    folder = RunFolder(Path(run))
+    if (folder.path / FILE).exists():
+        before = load_json(folder.path / FILE)
+        if before["distilled"]["epochs"] == epochs and "voting" in before:
+            return before
+    zoo, tasks = _restored(folder, data)
+    recipe = replace(zoo.recipe, epochs=epochs)
+    answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
+    heard = []
+    for done, of_task in enumerate(hear(zoo, tasks), start=1):
+        heard.append(of_task)
+        yield Step("asking every member", done, len(tasks))
+    unknown = {}
+    for done, (name, find) in enumerate(EVIDENCE.items()):
+        yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
+        unknown[name] = asdict(class_incremental(WhichTask(zoo, find), tasks, answers))
+    small = yield from _distilled(zoo, recipe, tasks)
+    record = {
+        "run": Results.load(folder.path).settings,
+        "benchmark": folder.header()["benchmark"],
+        "unknown task": unknown,
+        "zoo": {
+            "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
+            "weights": zoo.weights,
+            "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
+        },
+        "voting": by_rule(heard),
+        "members": asdict(alone(heard, mirror=zoo.mirror)),
+        "distilled": small,
+    }
+    save_json(folder.path / FILE, record, indent=1)
+    return record
+
+
+def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, list[Task]]:
+    header = folder.header()
+    if header["method"] != "model-zoo":
+        raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
+    tasks = list(recorded_benchmark(header, data, folder.path))
+    zoo = ModelZoo.from_settings(header["settings"])
+    zoo.restore(folder.snapshots(folder.episodes(), grows=True), tasks)
+    if not zoo.replay or len(zoo.classes) < len(tasks):
+        raise SettingsError(f"{folder.path} stores no rows or is not finished; stored rows of every task are needed")
+    return zoo, tasks
+
+
+def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:
+    net, _ = yield from distilling(zoo, list(zoo.kept.values()), recipe)
+
+    def ask(task: Task, rows: int | None = None) -> float:
+        return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])
+
+    return {
+        "accuracy": sum(ask(task) for task in tasks) / len(tasks),
+        "weights": net.weights,
+        "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
+        "epochs": recipe.epochs,
+    }
+
+
+def _milliseconds(ask: Callable[[Task], object], tasks: list[Task]) -> float:
+    """For one row, in batches of 64, averaged over the tasks."""
+    started = perf_counter()
+    for task in tasks:
+        ask(task)
+    return 1000 * (perf_counter() - started) / (TIMED_ROWS * len(tasks))

@@ -1,0 +1,50 @@
+"""What there is to show below some folders: runs, and the studies made of runs."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zoolearn.errors import StoreError
+from zoolearn.lab.evidence import figures as run_figures
+from zoolearn.lab.figures import Figure
+from zoolearn.lab.report import find_runs
+from zoolearn.lab.studies.study import Study, find_studies
+from zoolearn.runs.results import Results
+
+
+def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
+    """Runs and all figures; the runs that are parts of a study are shown by the study alone."""
+    for folder in folders:
+        if not folder.exists():
+            raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
+    studies = find_studies(folders)
+    results = [Results.load(path) for path in _runs(folders) if not _inside(path, studies)]
+    if not results and not studies:
+        raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
+    drawn = run_figures(results) if results else []
+    seen: list[Figure] = []
+    for figure in [*drawn, *(figure for folder in studies for figure in Study.load(folder).figures)]:
+        if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
+            seen.append(figure)
+    return results, _named_apart(seen)
+
+
+def _named_apart(figures: Sequence[Figure]) -> list[Figure]:
+    """The figures, with a number behind a name that an earlier one has."""
+    apart: dict[str, Figure] = {}
+    for figure in figures:
+        name, number = figure.name, 1
+        while name in apart:
+            number += 1
+            name = f"{figure.name}-{number}"
+        apart[name] = replace(figure, name=name)
+    return list(apart.values())
+
+
+def _runs(folders: Sequence[Path]) -> list[Path]:
+    with_runs = [folder for folder in folders if folder.is_file() or any(folder.rglob(Results.FILE))]
+    return find_runs(with_runs)
+
+
+def _inside(path: Path, studies: Sequence[Path]) -> bool:
+    return any(study.resolve() in path.resolve().parents for study in studies)

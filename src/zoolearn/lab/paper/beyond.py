@@ -1,0 +1,301 @@
+"""`docs/beyond.md`, written from run folders alone: each setting of Model Zoo past the paper beside the paper's, and its price."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from zoolearn.files import Json, load_json
+from zoolearn.lab.judge import FILE
+from zoolearn.lab.presets import PRESETS
+from zoolearn.lab.provenance import changes, run_command
+from zoolearn.lab.report import Group, grouped
+from zoolearn.lab.tables import Table, human, markdown, percent
+from zoolearn.methods.model_zoo import PROBED
+from zoolearn.methods.parts.partners import SAMPLE
+from zoolearn.runs.results import Results
+
+ROWS = {"split-cifar100": 2500, "coarse-cifar100": 2500, "split-miniimagenet": 2400}  # of a task, to train on
+BUDGET = (
+    "epochs",
+    "tasks_per_episode",
+    "replay",
+)  # what makes two runs cost alike; the rest of the settings are tricks
+CLASSES = 5
+ALONE = ("zoo", "newest", "best", "average", "disagreement")
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a run cost: rows trained on, rows asked about while learning, passes through nets for one answer."""
+
+    trained: float
+    asked: float
+    passes: float
+
+
+def price(run: Results) -> Price:
+    """The price of a run, counted from what its episodes drew.
+
+    Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
+    losses of past tasks, for heads fitted to features, for the trust in votes, and to choose parents and partners; tests
+    are not counted.
+    """
+    settings = {**run.settings, **run.settings.get("recipe", {})}
+    rows = _rows(run)
+    replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
+    elders = settings.get("elders", True)
+    adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
+    b, looks = settings.get("tasks_per_episode", 1), 2 if settings.get("mirror") else 1
+    trained = asked = passes = 0.0
+    for number, episode in enumerate(run.episodes):
+        tasks = len(episode.tasks)
+        kept = [rows] + [rows * replay] * (tasks - 1)
+        seen = rows + (rows * (1 - held) * (tasks - 1) if replay == 1 else rows * (tasks > 1))
+        trained += settings["epochs"] * seen
+        if b > 1 and replay:
+            asked += rows * replay * tasks
+        asked += _choosing(run, number, rows, settings)
+        if adopts:
+            asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number * elders)
+        if inherits and number and settings.get("fit_heads") in ("before", "both"):
+            asked += looks * (rows + sum(kept[1:]) * (1 - held))
+        if settings.get("fit_heads") in ("after", "both"):
+            full = tasks if replay == 1 else 1
+            asked, kept = asked + looks * rows * full, [0.0, *kept[full:]]
+        if settings.get("trust"):
+            asked += looks * (kept[0] + sum(kept[1:]) * (held or 1))
+        speakers = (number * elders + (len(run.episodes) - number if replay else 1)) if adopts else 0
+        passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
+    return Price(trained, asked, looks * passes / len(run.episodes))
+
+
+def _choosing(run: Results, number: int, rows: float, settings: Mapping[str, Json]) -> float:
+    """Rows that members were shown to choose an episode's parents and partners."""
+    looks = 2 if settings.get("mirror") else 1
+    probed: float = looks * number * min(PROBED, rows) if settings.get("inherit") == "best" else 0.0
+    replay: float = settings.get("replay", 0.0)
+    if not replay or settings.get("tasks_per_episode", 1) == 1:
+        return probed
+    new, kept = min(SAMPLE, rows), min(SAMPLE, rows * replay)
+    match settings.get("partners"):
+        case "separability":
+            return probed + number * kept
+        case "kinship":
+            return probed + number * new
+        case "agreement":  # for the features, and for the gradients
+            return probed + number * 2 * (new + kept)
+        case "disagreement":
+            votes = sum(name in earlier.tasks for name in run.tasks[:number] for earlier in run.episodes[:number])
+            return probed + votes * kept
+    return probed
+
+
+def _rows(run: Results) -> float:
+    """Training rows of a task, on average; records that are older do not say it of themselves."""
+    per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
+    return fmean(run.train_samples) if run.train_samples else CLASSES * per_class if per_class else ROWS[run.benchmark]
+
+
+def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
+    """What `zoo judge` has found out about runs below these folders, each once."""
+    found: dict[str, dict[str, Json]] = {}
+    for folder in folders:
+        for file in sorted(folder.rglob(FILE)):
+            record = load_json(file)
+            if "voting" in record:  # others were made before members were asked one by one
+                found.setdefault(json.dumps([record["benchmark"], record["run"]], sort_keys=True), record)
+    return list(found.values())
+
+
+def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
+    """The page as Markdown."""
+    zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in ROWS and run.finished]
+    sections: dict[tuple[str, str], list[Group]] = {}
+    for group in grouped([*zoos, *_beginnings(zoos)]):
+        sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
+    parts = [
+        "# Beyond the paper",
+        "",
+        "Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs; nothing here is typed by hand.",
+        "Every section is one budget: the same data, epochs, replay and tasks an episode. The first row of a section is",
+        "the paper's Model Zoo, where that was run; the others change the settings that they name. Numbers are percent,",
+        "mean and sample standard deviation over seeds; a *gain* is over the paper's runs, seed by seed. *Trained* and",
+        "*asked* are rows in thousands, over the whole run: rows trained on (times epochs) and rows that finished nets",
+        "were shown while learning; *passes* are nets asked for one answer.",
+        "",
+        "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
+        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
+        "",
+    ]
+    for (benchmark, budget), groups in sections.items():
+        if any(tricks(group.first) for group in groups):
+            parts += _section(benchmark, budget, groups)
+    parts += _judged(records) if records else []
+    return "\n".join(parts)
+
+
+def _beginnings(runs: Sequence[Results]) -> list[Results]:
+    """Whole runs as they were after as many tasks as others were shown: what comes later changes nothing before it."""
+    lengths = {(run.benchmark, len(run.tasks)) for run in runs if run.settings["benchmark"].keys() == {"first_tasks"}}
+    return [
+        Results(
+            method=run.method,
+            benchmark=run.benchmark,
+            tasks=run.tasks[:length],
+            settings={**run.settings, "benchmark": {"first_tasks": length}},
+            environment=run.environment,
+            accuracy=run.accuracy[:length],
+            episodes=run.episodes[:length],
+            train_samples=run.train_samples[:length],
+            stored_samples=run.stored_samples * length // len(run.tasks),
+            weights=run.weights * length // len(run.tasks),
+        )
+        for run in runs
+        for benchmark, length in sorted(lengths)
+        if run.benchmark == benchmark and not run.settings["benchmark"] and not run.settings.get("adoption")
+    ]
+
+
+def _budget(run: Results) -> str:
+    settings = changes(run)
+    budget = {name: settings[name] for name in BUDGET if name in settings}
+    chosen = run.settings.get("benchmark") or {}
+    part = "samples_per_class" not in chosen and run.benchmark in ROWS and _rows(run) != ROWS[run.benchmark]
+    words = _words({**budget, **chosen}, without=("samples_seed", "order_seed"))
+    return f"{words}, {_rows(run):,.0f} rows a task at hand" if part else words
+
+
+def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
+    flags = {name.replace("_", "-"): value for name, value in settings.items() if name not in without}
+    return " ".join(_word(name, value) for name, value in flags.items())
+
+
+def _word(name: str, value: Json) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {value}"
+
+
+def tricks(run: Results) -> dict[str, Json]:
+    """What a run does other than the paper, its budget aside."""
+    return {name: value for name, value in changes(run).items() if name not in BUDGET}
+
+
+def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
+    ordered = sorted(groups, key=lambda group: (len(tricks(group.first)), str(tricks(group.first))))
+    base = next((group for group in ordered if not tricks(group.first)), None)
+    lines = [_line(group, base) for group in ordered]
+    measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
+    costs = ("trained", "asked", "passes", "weights", "stored", "minutes")
+    gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
+    lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
+    return [
+        f"## {benchmark}, {budget or 'default budget'}",
+        "",
+        markdown(Table(("settings", *measures, *costs), tuple(lines), labels=1)),
+        "",
+        *([f"Lost: {'; '.join(lost)}.", ""] if lost else []),
+        "```sh",
+        *(run_command(group.runs) for group in ordered),
+        "```",
+        "",
+    ]
+
+
+def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
+    """Runs that were not told the task, voted in other ways, and nets distilled from them."""
+    unknown, nets, votes, members = [], [], [], []
+    for record in records:
+        whole, small, alone = record["zoo"], record["distilled"], record["members"]
+        run = Results(method="model-zoo", benchmark=record["benchmark"], tasks=[], settings=record["run"])
+        name = f"{record['benchmark']}, {_budget(run) or 'default budget'}: {_name(run)}, seed {record['run']['seed']}"
+        for evidence, found in record["unknown task"].items():
+            unknown.append((name, evidence, *map(_percent, (whole["accuracy"], *found.values()))))
+        for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
+            nets.append((name, what, _percent(net["accuracy"]), human(net["weights"]), f"{net['ms']:.2f}"))
+        votes += [(name, rule, _percent(value)) for rule, value in record["voting"].items()]
+        members.append((name, *(_percent(alone[part]) for part in ALONE)))
+    found = ("told the task", "not told", "task found", "answered", "right if answered")
+    return [
+        "## When nobody says the task, and one net for all",
+        "",
+        "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
+        "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
+        "",
+        markdown(Table(("run", "evidence", *found), tuple(unknown), labels=2)),
+        "",
+        markdown(Table(("run", "answered by", "accuracy", "weights", "ms per row"), tuple(nets), labels=2)),
+        "",
+        "## Voting otherwise, and each member alone",
+        "",
+        "`zoo judge RUN`: the same members and test rows, other ways to make one answer of theirs. *Product* is the geometric",
+        "mean of probabilities, *all alike* leaves the weights of votes out, *tempered* softens each member's answers by the",
+        "temperature that held-out rows like best (where heads are trained, not fitted). *Newest* is the last member that",
+        "speaks for a task, alone: where the zoo is not above it, the others add nothing. *Differ* is the share of rows on",
+        "which two members name different classes.",
+        "",
+        markdown(Table(("run", "voting by", "accuracy"), tuple(votes), labels=2)),
+        "",
+        markdown(Table(("run", "zoo", "newest", "best", "average", "differ"), tuple(members), labels=1)),
+        "",
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _line(group: Group, base: Group | None) -> tuple[str, ...]:
+    first = group.first
+    prices = [price(run) for run in group.runs]
+    return (
+        _name(first),
+        str(len(group.runs)),
+        percent([run.summary()["average_accuracy"] for run in group.runs]),
+        _signed(_gains(group, base)),
+        percent([run.summary()["forgetting"] for run in group.runs]),
+        percent([run.summary()["forward_transfer"] for run in group.runs]),
+        f"{fmean(cost.trained for cost in prices) / 1000:,.0f}",
+        f"{fmean(cost.asked for cost in prices) / 1000:,.0f}",
+        f"{fmean(cost.passes for cost in prices):.1f}",
+        human(fmean(run.weights for run in group.runs)),
+        f"{fmean(run.stored_samples for run in group.runs):,.0f}",
+        f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
+    )
+
+
+def _name(run: Results) -> str:
+    return _preset(run) or _words(tricks(run)) or "the paper's"
+
+
+def _preset(run: Results) -> str:
+    """The name of the preset whose settings these are, beside the benchmark's own."""
+    own = tricks(run)
+    for preset in PRESETS:
+        named = {**preset.learner, **preset.recipe}
+        wanted = {name: value for name, value in named.items() if name not in BUDGET}
+        if preset.suits(run.method, run.benchmark) and wanted and wanted == own:
+            return f"preset {preset.name}"
+    return ""
+
+
+def _gains(group: Group, base: Group | None) -> list[float]:
+    """How far the runs of a group are above the base's of the same seed, or their mean above its mean if no seed is common."""
+    if base is None or group is base:
+        return []
+    ours, theirs = ({run.settings.get("seed"): _accuracy(run) for run in each.runs} for each in (group, base))
+    common = [seed for seed in ours if seed in theirs]
+    return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
+
+
+def _accuracy(run: Results) -> float:
+    value = run.summary()["average_accuracy"]
+    assert value is not None, "only finished runs are shown"
+    return value
+
+
+def _signed(gains: Sequence[float]) -> str:
+    sign = "+" if gains and fmean(gains) >= 0 else ""
+    return sign + percent(gains)

@@ -1,0 +1,282 @@
+"""The numbers of the paper, in percent, each with the run that is to reproduce it."""
+
+from collections.abc import Mapping
+
+from zoolearn.files import Json
+from zoolearn.lab.paper.others import every_method, published, smaller
+from zoolearn.lab.paper.rows import Numbers, PaperTable, Row, accuracy_of, paper_b, three
+from zoolearn.lab.presets import PRESETS
+
+WRN: dict[str, Json] = {"backbone": "wrn-16-4"}
+RESNET: dict[str, Json] = {"backbone": "resnet18-s"}
+
+
+ONE: dict[str, Json] = {"epochs": 1}
+MANY: dict[str, Json] = {"epochs": 200}
+
+
+def _main_rows() -> tuple[Row, ...]:
+    """Table 1, the rows of the paper's own methods."""
+    benchmarks = (
+        "rotated-mnist",
+        "permuted-mnist",
+        "split-mnist",
+        "split-cifar10",
+        "split-cifar100",
+        "coarse-cifar100",
+        "split-miniimagenet",
+    )
+    table: dict[str, tuple[str, dict[str, Json], tuple[float | None, ...]]] = {
+        "isolated-small": ("isolated", {}, (None, None, None, 96.88, 90.18, 69.07, 82.48)),
+        "model-zoo-small": ("model-zoo", {}, (None, None, None, 96.85, 92.06, 73.72, 94.27)),
+        "model-zoo-small-10%": ("model-zoo", {"replay": 0.1}, (None, None, None, 96.58, 89.76, 77.18, 84.6)),
+        "isolated-resnet": ("isolated", RESNET, (None, None, None, None, 88.95, None, None)),
+        "model-zoo-resnet": ("model-zoo", RESNET, (None, None, None, None, 93.15, None, None)),
+        "isolated": ("isolated", WRN, (99.64, 98.03, 99.98, 97.46, 91.90, 80.72, 86.28)),
+        "model-zoo": ("model-zoo", WRN, (99.66, 97.71, 99.97, 98.68, 94.99, 84.27, 96.84)),
+        "multi-head": ("multi-head", WRN, (99.66, 98.16, 99.98, 98.11, 95.38, 83.19, 90.83)),
+    }
+    return tuple(
+        Row(
+            name,
+            method,
+            benchmark,
+            accuracy_of(value),
+            {**learner, **(paper_b(benchmark) if method == "model-zoo" else {})},
+            MANY,
+        )
+        for name, (method, learner, values) in table.items()
+        for benchmark, value in zip(benchmarks, values, strict=True)
+        if value is not None
+    )
+
+
+def _others(benchmark: str, numbers: Mapping[str, Numbers]) -> tuple[Row, ...]:
+    """The existing methods of a single-epoch table, with the settings of the preset `zoo-2022`."""
+    presets = {
+        preset.method: preset
+        for preset in PRESETS
+        if (preset.name, preset.benchmark) == ("zoo-2022", "coarse-cifar100")
+    }
+    return tuple(
+        Row(
+            method,
+            method,
+            benchmark,
+            values,
+            presets[method].learner,
+            presets[method].recipe,
+            differs="the paper does not state the settings of this row; ours are those of TAG's authors",
+        )
+        for method, values in numbers.items()
+    )
+
+
+def _few_samples() -> tuple[Row, ...]:
+    """Table A3, with the paper's net and with the small one."""
+    table = {
+        "rotated-mnist": (98.17, 98.47, 98.44),
+        "split-mnist": (97.11, 99.47, 98.98),
+        "permuted-mnist": (84.59, 86.36, 86.04),
+        "split-cifar10": (82.09, 85.73, 84.17),
+        "split-cifar100": (80.04, 87.93, 86.27),
+        "coarse-cifar100": (65.34, 69.05, 66.80),
+    }
+    nets: tuple[tuple[str, dict[str, Json], dict[str, Json], str], ...] = (
+        ("", WRN, MANY, ""),
+        ("-small", {}, MANY, "small-conv instead of WRN-16-4"),
+        ("-small-50", {}, {"epochs": 50}, "small-conv instead of WRN-16-4, 50 epochs instead of 200"),
+        ("-small-20", {}, {"epochs": 20}, "small-conv instead of WRN-16-4, 20 epochs instead of 200"),
+    )
+    return tuple(
+        Row(
+            f"{method}{suffix}",
+            method,
+            benchmark,
+            accuracy_of(value),
+            {**backbone, **(paper_b(benchmark) if method == "model-zoo" else {})},
+            recipe,
+            100,
+            differs,
+        )
+        for benchmark, values in table.items()
+        for suffix, backbone, recipe, differs in nets
+        for method, value in zip(("isolated", "multi-head", "model-zoo"), values, strict=True)
+    )
+
+
+def _single_epoch(
+    benchmark: str, small: Numbers, small_zoo: Numbers, large: Numbers, large_zoo: Numbers
+) -> tuple[Row, ...]:
+    return (
+        Row("isolated-small", "isolated", benchmark, small, {}, ONE),
+        Row("model-zoo-small", "model-zoo", benchmark, small_zoo, {}, ONE),
+        Row("isolated", "isolated", benchmark, large, WRN, ONE),
+        Row("model-zoo", "model-zoo", benchmark, large_zoo, WRN, ONE),
+    )
+
+
+def _replay_rows() -> tuple[Row, ...]:
+    numbers = {
+        "split-cifar100": (71.91, 70.48, 71.33, 71.97, 73.67),
+        "split-miniimagenet": (65.80, 67.18, 70.71, 74.22, 81.05),
+    }
+    return tuple(
+        Row(
+            f"replay-{percent}%",
+            "model-zoo",
+            benchmark,
+            accuracy_of(value),
+            {"replay": percent / 100} if percent < 100 else {},
+            ONE,
+        )
+        for benchmark, values in numbers.items()
+        for percent, value in zip((0, 1, 5, 10, 100), values, strict=True)
+    )
+
+
+def _tasks_rows() -> tuple[Row, ...]:
+    numbers = {
+        "split-cifar100": (71.91, 72.26, 73.67, 73.97, 74.13),
+        "split-miniimagenet": (65.02, 67.33, 81.05, 88.76, 84.9),
+    }
+    return tuple(
+        Row(f"b-{b}", "model-zoo", benchmark, accuracy_of(value), {"tasks_per_episode": b} if b != 5 else {}, ONE)
+        for benchmark, values in numbers.items()
+        for b, value in zip((1, 2, 5, 7, 9), values, strict=True)
+    )
+
+
+_TABLES = (
+    PaperTable("table-1-accuracy", "Table 1", "Average accuracy, 200 epochs: the paper's own methods", _main_rows()),
+    PaperTable(
+        "table-2-single-epoch",
+        "Table 2, right",
+        "Split-CIFAR100, one epoch",
+        (
+            *_single_epoch(
+                "split-cifar100",
+                three(71.6, 0.0, 71.6),
+                three(73.67, 0.20, 71.91),
+                three(50.43, 0.0, 50.43),
+                three(57.67, 0.81, 56.58),
+            ),
+            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(71.09, 0.69, 70.5), {"replay": 0.1}, ONE),
+        ),
+    ),
+    PaperTable(
+        "table-2-multi-epoch",
+        "Table 2, left",
+        "Split-CIFAR100, 200 epochs",
+        (
+            Row("isolated-small", "isolated", "split-cifar100", three(90.18, 0.0, 91.18), {}, MANY),
+            Row("model-zoo-small", "model-zoo", "split-cifar100", three(92.28, 0.17, 90.0), {}, MANY),
+            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(89.76, 0.22, 89.8), {"replay": 0.1}, MANY),
+            Row("isolated", "isolated", "split-cifar100", three(91.9, 0.0, 91.0), WRN, MANY),
+            Row("model-zoo", "model-zoo", "split-cifar100", three(94.99, 0.21, 94.02), WRN, MANY),
+        ),
+    ),
+    PaperTable("ablation-replay", "Figure 4, left", "How much is replayed, one epoch", _replay_rows()),
+    PaperTable("ablation-tasks-per-episode", "Figure 4, middle", "Tasks per episode (b), one epoch", _tasks_rows()),
+    PaperTable(
+        "ablation-ensemble",
+        "Figure 4, right",
+        "Model Zoo against an ensemble of Isolated, one epoch",
+        tuple(
+            row
+            for benchmark, zoo, ensemble in (("split-cifar100", 73.67, 71.46), ("split-miniimagenet", 81.05, 67.26))
+            for row in (
+                Row("model-zoo", "model-zoo", benchmark, accuracy_of(zoo), {}, ONE),
+                Row(
+                    "ensemble-of-isolated",
+                    "isolated-ensemble",
+                    benchmark,
+                    accuracy_of(ensemble),
+                    {},
+                    ONE,
+                    differs="5 nets a task, about the cost of Model Zoo; the paper's ensemble is called 100x",
+                ),
+            )
+        ),
+    ),
+    PaperTable(
+        "table-a1-coarse-single-epoch",
+        "Table A1",
+        "Coarse-CIFAR100, one epoch",
+        (
+            *_single_epoch(
+                "coarse-cifar100",
+                three(58.719, 0.0, 58.71),
+                three(60.3, 0.370, 59.13),
+                three(41.28, 0.0, 41.28),
+                three(46.98, 0.38, 44.43),
+            ),
+            *_others(
+                "coarse-cifar100",
+                {
+                    "fine-tune": three(34.52, 19.88, 53.30),
+                    "ewc": three(34.71, 18.60, 52.19),
+                    "a-gem": three(37.23, 16.96, 52.72),
+                    "er": three(41.36, 14.29, 54.87),
+                    "stable-sgd": three(37.27, 12.07, 48.43),
+                    "tag": three(43.33, 12.39, 55.1),
+                },
+            ),
+        ),
+    ),
+    PaperTable(
+        "table-a2-miniimagenet-single-epoch",
+        "Table A2",
+        "Split-miniImageNet, one epoch",
+        (
+            *_single_epoch(
+                "split-miniimagenet",
+                three(65.8, 0.0, 65.8),
+                three(81.049, 1.278, 66.57),
+                three(40.2, 0.0, 40.25),
+                three(64.12, 0.27, 48.34),
+            ),
+            *_others(
+                "split-miniimagenet",
+                {
+                    "fine-tune": three(46.69, 16.653, 62.35),
+                    "ewc": three(47.93, 14.26, 61.34),
+                    "a-gem": three(51.86, 10.102, 61.13),
+                    "er": three(55.41, 9.52, 64.03),
+                    "stable-sgd": three(49.28, 9.76, 57.79),
+                    "tag": three(58.38, 5.15, 63.00),
+                },
+            ),
+        ),
+    ),
+    PaperTable("table-a3-100-samples", "Table A3", "100 samples of each class, 200 epochs, bootstraps", _few_samples()),
+    PaperTable(
+        "table-a4-weighing",
+        "Table A4",
+        "Boosted against uniform draws, Coarse-CIFAR100, 200 epochs",
+        (
+            Row("boosted", "model-zoo", "coarse-cifar100", accuracy_of(84.27), WRN, MANY),
+            Row("uniform", "model-zoo", "coarse-cifar100", accuracy_of(83.60), {**WRN, "weigh": "uniform"}, MANY),
+        ),
+    ),
+    PaperTable(
+        "published-rows", "Others' papers", "Every preset: the numbers that methods were published with", published()
+    ),
+    PaperTable("smaller-budgets", "Others' papers", "What was published with more epochs than fit here", smaller()),
+    PaperTable(
+        "every-method",
+        "Table 1, Split-MNIST",
+        "Every method with one net (mlp) and one budget (3 epochs, batch 64); the paper quotes other nets and budgets",
+        every_method(),
+    ),
+)
+
+TABLES: dict[str, PaperTable] = {table.name: table for table in _TABLES}
+
+FIGURES: dict[str, str] = {
+    "Figure 1, left (accuracy over episodes)": "zoo report RUNS --html page.html",
+    "Figure 1, right, and A6 to A8 (task by task)": "zoo report RUNS --html page.html",
+    "Figure 2 and A2 (more and more tasks)": "zoo study together coarse-cifar100",
+    "Figure A1 and A3 (pairwise competition)": "zoo study competition coarse-cifar100",
+    "Figure A4 (what each episode drew)": "zoo report RUNS --html page.html",
+}

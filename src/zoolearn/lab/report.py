@@ -1,0 +1,294 @@
+"""Runs side by side: one row per method, benchmark and settings, mean and standard deviation over seeds."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.files import Json
+from zoolearn.lab.provenance import defaults, preset_of
+from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
+from zoolearn.runs.results import Results
+
+MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
+SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
+SEARCH = "tune.json"  # in the folder of a search
+LONGEST_VALUE = 24
+LONGEST_NUMBER = 8  # what a search proposes has 17 digits
+LONGEST_LABEL = 48
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, and have come equally far."""
+
+    runs: tuple[Results, ...]
+
+    @property
+    def first(self) -> Results:
+        """The run that speaks for the group's method, benchmark and settings."""
+        return self.runs[0]
+
+
+def find_runs(paths: Iterable[Path | str]) -> list[Path]:
+    """The folders that hold a `results.json`: each path itself, or else all below it; none twice, in the order given."""
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        for folder in _runs_below(path):
+            found.setdefault(folder.resolve(), folder)
+    return list(found.values())
+
+
+def _runs_below(path: Path) -> list[Path]:
+    if not path.exists():
+        raise StoreError(f"{path} does not exist; give the folder of a run, or one that holds such folders")
+    if path.name == Results.FILE and path.is_file():
+        return [path.parent]
+    if (path / Results.FILE).is_file():
+        return [path]
+    folders = sorted(file.parent for file in path.rglob(Results.FILE) if file.is_file()) if path.is_dir() else []
+    folders = [folder for folder in folders if not _is_trial(folder, path)]
+    if not folders:
+        raise StoreError(f"no run in {path}: neither it nor a folder below holds a {Results.FILE}")
+    return folders
+
+
+def _is_trial(folder: Path, below: Path) -> bool:
+    """Whether a run is a trial of a search, judged by training data; they count where their search itself is looked at."""
+    above = folder.parent
+    return above != below and below in above.parents and (above / SEARCH).is_file()
+
+
+def report(results: Sequence[Results]) -> Table:
+    """One row per group of runs, sorted by benchmark and otherwise as given.
+
+    Runs that have come less far get their own row, since they answer for fewer tasks. Of two runs with the same seed the
+    one further along counts, and a note says so: a seed that counts twice would make the deviation too small.
+    """
+    if not results:
+        raise DataError("there are no runs to report; give at least one")
+    counted = _one_per_seed(results)
+    groups = grouped(counted)
+    columns = _columns(groups)
+    return Table(
+        header=tuple(columns),
+        rows=tuple(zip(*columns.values(), strict=True)),
+        labels=list(columns).index("average accuracy"),
+        notes=_notes(len(results) - len(counted), groups),
+    )
+
+
+def grouped(results: Sequence[Results]) -> list[Group]:
+    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
+    return sorted(_groups(_one_per_seed(results)), key=lambda group: group.first.benchmark)
+
+
+def labels(groups: Sequence[Group]) -> list[str]:
+    """A name for each group that no other of its benchmark has: the method, and what tells it from others of the method.
+
+    That are the settings that are not the default, or the name of the preset that has them if they are many.
+    """
+    told = _differing_settings(groups, within_method=True)
+    settings = _in_short(groups, told, told)
+    methods = [(group.first.benchmark, group.first.method) for group in groups]
+    names = [
+        f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
+        for group, method, shown in zip(groups, methods, settings, strict=True)
+    ]
+    return [
+        name if group.first.finished else f"{name}, {_episodes(group.first)} episodes"
+        for group, name in zip(groups, names, strict=True)
+    ]
+
+
+def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+    """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
+    presets = [
+        preset_of(group.first) if len(shown) > LONGEST_LABEL else "" for group, shown in zip(groups, told, strict=True)
+    ]
+    names = [(group.first.benchmark, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
+    short = []
+    for group, shown, brief, name in zip(groups, told, otherwise, names, strict=True):
+        preset = name[-1]
+        if preset and names.count(name) > 1:
+            preset += f", epochs={group.first.settings.get('recipe', {}).get('epochs')}"
+        short.append(shown if len(shown) <= LONGEST_LABEL else preset or brief)
+    return short
+
+
+def _one_per_seed(results: Sequence[Results]) -> list[Results]:
+    furthest: dict[tuple[str, str], Results] = {}
+    for place, run in enumerate(results):
+        flat = _flatten(run.settings)
+        seed = json.dumps([flat.get(name) for name in SEEDS]) if "seed" in flat else f"unknown {place}"
+        kept = furthest.get((_identity(run), seed))
+        if kept is None or len(run.accuracy) > len(kept.accuracy):
+            furthest[_identity(run), seed] = run
+    return list(furthest.values())
+
+
+def _groups(results: Iterable[Results]) -> list[Group]:
+    alike: dict[tuple[str, int], list[Results]] = {}
+    for run in results:
+        alike.setdefault((_identity(run), len(run.accuracy)), []).append(run)
+    return [Group(tuple(runs)) for runs in alike.values()]
+
+
+def _identity(run: Results) -> str:
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
+    settings = {name: value for name, value in _told(run).items() if name not in SEEDS}
+    return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
+
+
+def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
+    settings = _in_short(groups, _differing_settings(groups), _differing_settings(groups, within_method=True))
+    columns = {
+        "method": [group.first.method for group in groups],
+        "benchmark": [group.first.benchmark for group in groups],
+        "settings": settings,
+        "seeds": [str(len(group.runs)) for group in groups],
+        "episodes": [_episodes(group.first) for group in groups],
+    }
+    for measure in MEASURES:
+        columns[measure.replace("_", " ")] = [
+            percent([run.summary()[measure] for run in group.runs]) for group in groups
+        ]
+    columns["stored samples"] = [f"{_mean(group, lambda run: run.stored_samples):,.0f}" for group in groups]
+    columns["weights"] = [human(_mean(group, lambda run: run.weights)) for group in groups]
+    columns["seconds"] = [seconds(_mean(group, lambda run: sum(run.seconds.values()))) for group in groups]
+    if not any(settings):
+        del columns["settings"]
+    if all(group.first.finished for group in groups) and _same_length(groups):
+        del columns["episodes"]
+    return columns
+
+
+def _same_length(groups: Sequence[Group]) -> bool:
+    """Whether groups of one benchmark have equally many tasks."""
+    lengths = {(group.first.benchmark, len(group.first.tasks)) for group in groups}
+    return len(lengths) == len({benchmark for benchmark, _ in lengths})
+
+
+def _episodes(run: Results) -> str:
+    return f"{len(run.accuracy)}/{len(run.tasks)}"
+
+
+def _mean(group: Group, measure: Callable[[Results], float]) -> float:
+    return fmean(measure(run) for run in group.runs)
+
+
+def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
+    notes = []
+    if left_out:
+        notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
+    if not all(group.first.finished for group in groups):
+        notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
+    return tuple(notes)
+
+
+def _differing_settings(groups: Sequence[Group], within_method: bool = False) -> list[str]:
+    """For each group, its values of the settings in which the groups of its benchmark differ.
+
+    Within a method, groups of other methods do not count, and a value that is the default is not worth a word.
+    """
+    flat = [_told(group.first) for group in groups]
+    shown = [
+        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat, within_method)]
+        for group, mine in zip(groups, flat, strict=True)
+    ]
+    if within_method:
+        usual = [_flatten(defaults(group.first.method)) for group in groups]
+        shown = [
+            [path for path in paths if mine[path] not in (default.get(path), "{}")]
+            for paths, mine, default in zip(shown, flat, usual, strict=True)
+        ]
+    names = _short_names({path for paths in shown for path in paths})
+    return [
+        ", ".join(f"{names[path]}={_short(mine[path])}" for path in paths)
+        for mine, paths in zip(flat, shown, strict=True)
+    ]
+
+
+def _differs(
+    path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]], within_method: bool
+) -> bool:
+    """Whether groups of this benchmark have other values; only the same method can differ by lacking the setting."""
+    values = {
+        settings.get(path)
+        for other, settings in zip(groups, flat, strict=True)
+        if other.first.benchmark == group.first.benchmark
+        and (other.first.method == group.first.method or (path in settings and not within_method))
+    }
+    return len(values) > 1
+
+
+def _told(run: Results) -> dict[str, str]:
+    """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
+    flat = _flatten(run.settings)
+    if flat.pop("benchmark.order_seed", None) is not None:
+        flat["benchmark.order"] = "shuffled"
+    return flat
+
+
+def _flatten(settings: dict[str, Json], above: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict) and value:
+            flat.update(_flatten(value, f"{above}{name}."))
+        else:
+            flat[above + name] = value if isinstance(value, str) else json.dumps(value)
+    return flat
+
+
+def _short_names(paths: set[str]) -> dict[str, str]:
+    last = [path.rpartition(".")[2] for path in paths]
+    return {path: name if last.count(name) == 1 else path for path, name in zip(paths, last, strict=True)}
+
+
+def _short(value: str) -> str:
+    if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
+        return f"{float(value):.4g}"
+    return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
+
+
+def per_task(results: Results) -> Table:
+    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means."""
+    summary = results.summary()
+    learned = [row[-1] for row in results.accuracy]
+    final = results.accuracy[-1] if results.accuracy else []
+    tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
+    means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
+    return Table(
+        header=("task", "just learned", "final", "change"),
+        rows=tuple(
+            (name, percent([first]), percent([last]), _change(first, last)) for name, first, last in [*tasks, means]
+        ),
+        labels=1,
+    )
+
+
+def _change(first: float | None, last: float | None) -> str:
+    return MISSING if first is None or last is None else f"{100 * (last - first):+z.2f}"
+
+
+def single_run(results: Results, width: int | None = None) -> str:
+    """One run as text: what it was, the accuracy of each task, and the measures that are not in that table."""
+    summary = results.summary()
+    state = "" if results.finished else f", {_episodes(results)} episodes so far"
+    measures = {
+        "forgetting": percent([summary["forgetting"]]),
+        "backward transfer": percent([summary["backward_transfer"]]),
+        "stored samples": f"{results.stored_samples:,}",
+        "weights": human(results.weights),
+        "seconds": seconds(sum(results.seconds.values())),
+    }
+    return "\n".join(
+        [
+            f"{results.method} on {results.benchmark}{state}",
+            text(per_task(results), width),
+            ", ".join(f"{name} {value}" for name, value in measures.items()),
+        ]
+    )

@@ -1,0 +1,117 @@
+"""Which settings to try next, and which trials to stop: Optuna's samplers and its ASHA (Li et al., 2020), or Nevergrad's optimisers.
+
+Nothing of theirs is saved: after a restart they are told again what came of every trial (extras `tune` and `nevergrad`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from zoolearn.errors import SettingsError
+from zoolearn.lab.tune.space import Range, Space
+from zoolearn.seeds import derive
+
+REDUCTION = 3  # of the trials that reach a rung, the best third goes on
+SEARCHES = ("optuna", "nevergrad")
+
+
+class Search:
+    """Asks for settings and is told values, which are to be large."""
+
+    def __init__(self, space: Space, kind: str, seed: int, trials: int, known: int = 0) -> None:
+        """Of `trials` there are `known` already: who is taken up with them must not begin with the same proposals again."""
+        optuna = _optuna()
+        seed = derive(seed, "search", known) % 2**32
+        self.distributions = {name: _distribution(part) for name, part in space.items()}
+        sampler = (
+            optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, trials))
+            if kind == "optuna"
+            else _nevergrad_sampler(space, seed, trials, known)
+        )
+        pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION)
+        self.study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+
+    def ask(self, settings: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """A new trial and its settings: the next ones, or those given."""
+        if settings is not None:
+            self.study.enqueue_trial(dict(settings))
+        trial = self.study.ask(self.distributions)
+        return trial, dict(trial.params)
+
+    def goes_on(self, trial: Any, rung: int, value: float) -> bool:
+        """Whether a trial with this value at this rung is worth its next one."""
+        trial.report(value, REDUCTION**rung)
+        return not trial.should_prune()
+
+    def tell(self, trial: Any, value: float | None, *, stopped: bool) -> None:
+        """How a trial ended: with a value, stopped before its end, or without one."""
+        states = _optuna().trial.TrialState
+        if value is None:
+            self.study.tell(trial, state=states.FAIL)
+        elif stopped:
+            self.study.tell(trial, state=states.PRUNED)
+        else:
+            self.study.tell(trial, value)
+
+
+def _distribution(part: Any) -> Any:
+    distributions = _optuna().distributions
+    if not isinstance(part, Range):
+        return distributions.CategoricalDistribution(part.values)
+    kind = distributions.IntDistribution if part.whole else distributions.FloatDistribution
+    return kind(part.low, part.high, log=part.logarithmic)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise SettingsError("the search needs Optuna; install it with: pip install 'zoolearn[tune]'") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
+
+
+def _nevergrad_sampler(space: Space, seed: int, trials: int, known: int) -> Any:
+    """Nevergrad's optimiser as one of Optuna's samplers."""
+    optuna = _optuna()
+    try:
+        import nevergrad
+    except ImportError as error:
+        raise SettingsError(
+            "this search needs Nevergrad; install it with: pip install 'zoolearn[nevergrad]'"
+        ) from error
+    parameters = nevergrad.p.Dict(**{name: _parameter(nevergrad.p, part) for name, part in space.items()})
+    parameters.random_state.seed(seed)
+    optimizer = nevergrad.optimizers.OnePlusOne(parameters, budget=trials)  # can be asked again before it is told
+    if known:
+        optimizer.ask()  # the middle of the space, which was tried when the search began
+
+    class Sampler(optuna.samplers.BaseSampler):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            self.asked: dict[int, Any] = {}
+
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return {name: _distribution(part) for name, part in space.items()}
+
+        def sample_relative(self, study: Any, trial: Any, search_space: Any) -> dict[str, Any]:
+            self.asked[trial.number] = optimizer.ask()
+            return dict(self.asked[trial.number].value)
+
+        def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
+            raise AssertionError("every setting is of the space")
+
+        def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
+            if values is not None:
+                proposed = self.asked.pop(trial.number, None)  # none where a search is taken up
+                tried = proposed is not None and trial.params == proposed.value
+                mine = proposed if tried else parameters.spawn_child(new_value=dict(trial.params))
+                optimizer.tell(mine, -values[0])
+
+    return Sampler()
+
+
+def _parameter(kinds: Any, part: Any) -> Any:
+    if not isinstance(part, Range):
+        return kinds.Choice(list(part.values))
+    parameter = kinds.Log if part.logarithmic else kinds.Scalar
+    scalar = parameter(lower=part.low, upper=part.high)
+    return scalar.set_integer_casting() if part.whole else scalar

@@ -1,0 +1,1 @@
+"""What several methods build on: one network for all tasks, with a memory, with penalties, or gated for each task."""

@@ -1,0 +1,44 @@
+"""What the methods share whose one net holds something of its own for every task: gates, maps or corrections."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
+from zoolearn.files import load_state
+from zoolearn.methods.bases.single_net import SingleNet, part_of
+from zoolearn.methods.learner import Snapshot
+from zoolearn.methods.parts.taskweight import begin_task, rebuilt
+from zoolearn.nets.backbones import Backbone
+from zoolearn.nets.net import Net
+
+
+@dataclass(kw_only=True, eq=False)
+class TaskNet(SingleNet):
+    """One net, converted so that its layers differ from task to task."""
+
+    def __post_init__(self) -> None:
+        if self.shared_head:
+            method = type(self).__name__.lower()
+            raise SettingsError(f"shared_head is True, but {method} keeps a head for every task; leave it False")
+
+    @abstractmethod
+    def converted(self, net: Net) -> Net:
+        """A plain net with the parts that differ from task to task."""
+
+    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
+        """A converted net."""
+        return self.converted(super().new_net(tasks, seed))
+
+    def grown(self, task: Task) -> Net:
+        """A copy of the net with a head for the task, and what else it is to own."""
+        net = super().grown(task)
+        begin_task(net, task.name)
+        return net
+
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the net with what every task owns."""
+        name, part = part_of(snapshots[-1], "net")
+        self.net = rebuilt(part.info["net"], backbones, self.seed, self.converted)
+        load_state(self.net, part.tensors, name)

@@ -1,0 +1,289 @@
+"""What every learner promises: it is shown one task at a time and answers for every task it has met.
+
+The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
+`absorb` (a generator that trains), `answer`, `knowledge` and `recall` (what is saved, and how it comes back),
+`stored_samples` and `weights`; everything else is here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from zoolearn.data.task import Array, Task
+from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
+from zoolearn.files import Json
+from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, small_conv
+from zoolearn.nets.net import Net
+from zoolearn.seeds import derive
+from zoolearn.training.fit import Checkpoints, Progress, drain
+from zoolearn.training.parallel import Crew
+from zoolearn.training.recipe import Recipe, check_kinds
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss."""
+
+    tasks: tuple[str, ...]
+    weights: Mapping[str, float] | None = None
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file's worth of knowledge: tensors and a JSON record."""
+
+    tensors: Mapping[str, Tensor]
+    info: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What must be kept after an episode to go on: a JSON record and named parts (folder/number)."""
+
+    info: Mapping[str, Json]
+    parts: Mapping[str, Part]
+
+
+@dataclass(kw_only=True, eq=False)
+class Learner(ABC):
+    """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
+
+    grows: ClassVar[bool] = False  # True: each episode's snapshot adds to the earlier ones; False: it replaces them
+
+    backbone: Backbone = field(
+        default=small_conv, metadata={"help": "network that turns inputs into features", "choices": BACKBONES}
+    )
+    recipe: Recipe = field(default_factory=Recipe)
+    seed: int = field(default=0, metadata={"help": "seed of everything random in the learner"})
+
+    classes: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)  # of every task met, in order
+    shape: Shape | None = field(init=False, default=None)
+    dtype: torch.dtype | None = field(init=False, default=None)
+    latest: Episode | None = field(init=False, default=None)
+    forgotten: int = field(init=False, default=0)  # tasks that were met and removed for good; their seeds stay used
+    checkpoints: Checkpoints | None = field(init=False, default=None, repr=False)
+    crew: Crew | None = field(
+        init=False, default=None, repr=False
+    )  # processes that train a member together with this one
+
+    def __new__(cls, **settings: Any) -> Self:
+        """Refuses values that are of another kind, before any method checks the rest of its settings."""
+        check_kinds(cls, settings)
+        return super().__new__(cls)
+
+    def learn(self, task: Task) -> None:
+        """Learns one new task."""
+        drain(self.learning(task))
+
+    def learning(self, task: Task) -> Generator[Progress, None, None]:
+        """`learn`, step by step. The task counts as met only when this has run to its end."""
+        self._refuse(task)
+        self.latest = yield from self.absorb(task)
+        self.classes[task.name] = task.classes
+        self.shape, self.dtype = task.shape, task.train.x.dtype
+
+    def finishing(self) -> Generator[Progress, None, None]:
+        """What is left to do once the last task of a benchmark has been met; most learners do nothing."""
+        yield from ()
+
+    def predict_proba(self, x: Array, task: str) -> Tensor:
+        """Class probabilities of raw inputs for a task that was met, one row an input."""
+        if task not in self.classes:
+            raise UnknownTask(one_of("task", task, self.classes))
+        return self.answer(self._inputs(x), task)
+
+    def predict(self, x: Array, task: str) -> Tensor:
+        """The most probable class of each input, as an index into `classes[task]`."""
+        return self.predict_proba(x, task).argmax(dim=1)
+
+    def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
+        """Test accuracy of those of `tasks` whose answers the latest episode changed: here all."""
+        return {task.name: accuracy(self.answer(task.test.x, task.name), task.test.y) for task in tasks}
+
+    @abstractmethod
+    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+        """Trains on a new task; the method itself."""
+
+    @abstractmethod
+    def answer(self, x: Tensor, task: str) -> Tensor:
+        """Class probabilities for a known task; inputs are checked."""
+
+    @abstractmethod
+    def knowledge(self) -> Snapshot:
+        """What the latest episode has added to (or made of) the method's own knowledge."""
+
+    @abstractmethod
+    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+        """Takes up the method's own knowledge; `tasks` are those met, or none when nobody will ask to learn on."""
+
+    def save(self) -> Snapshot:
+        """What must be kept of the latest episode so that `restore` can take it up."""
+        own = self.knowledge()
+        met = list(self.classes.items())
+        info = {
+            "classes": dict(met[-1:] if self.grows else met),
+            "shape": list(self.shape or ()),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "own": own.info,
+        }
+        return Snapshot(info, own.parts)
+
+    def restore(
+        self,
+        snapshots: Sequence[Snapshot],
+        tasks: Sequence[Task] = (),
+        backbones: Mapping[str, Backbone] | None = None,
+    ) -> None:
+        """Takes up what was saved: all episodes' snapshots if the learner grows, else the last one's."""
+        for snapshot in snapshots:
+            self.classes.update({name: tuple(classes) for name, classes in snapshot.info["classes"].items()})
+            self.shape = tuple(snapshot.info["shape"])
+            self.dtype = {"uint8": torch.uint8, "float32": torch.float32}[snapshot.info["dtype"]]
+        own = [Snapshot(snapshot.info["own"], snapshot.parts) for snapshot in snapshots]
+        self.recall(own, tasks, backbones or {})
+
+    @property
+    @abstractmethod
+    def stored_samples(self) -> int:
+        """Training examples of past tasks that the learner keeps."""
+
+    @property
+    @abstractmethod
+    def weights(self) -> int:
+        """Trained numbers that the learner keeps."""
+
+    @property
+    def episode(self) -> int:
+        """How many tasks have been met, those that were forgotten on demand included."""
+        return len(self.classes) + self.forgotten
+
+    def episode_seed(self, *place: int | str) -> int:
+        """The seed of the episode under way, for this purpose."""
+        return derive(self.seed, "episode", self.episode, *place)
+
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether a task can be asked about as soon as it is learned, and not only when all are."""
+        return True
+
+    @property
+    def next_backbone(self) -> Backbone:
+        """What the next net is built of."""
+        return self.backbone
+
+    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
+        """An untrained net with a head for each of these tasks."""
+        tasks = list(tasks)
+        net = Net(
+            self.next_backbone,
+            tasks[0].shape,
+            dropout=self.recipe.dropout,
+            pixel_mean=self.recipe.pixel_mean,
+            pixel_std=self.recipe.pixel_std,
+            seed=seed,
+        )
+        for task in tasks:
+            net.add_head(task.name, len(task.classes))
+        return net
+
+    def settings(self) -> dict[str, Json]:
+        """The learner's settings as plain data; functions by their names."""
+        return _plain_settings(self)
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None) -> Self:
+        """The learner that `settings` describes; `names` adds the caller's own functions to our tables."""
+        return cls(**_read_settings(cls, settings, names or {}))
+
+    def _refuse(self, task: Task) -> None:
+        if task.name in self.classes:
+            raise DataError(f"task {task.name!r} was learned already; give the new one another name")
+        if self.shape is not None and (task.shape != self.shape or task.train.x.dtype != self.dtype):
+            raise DataError(
+                f"task {task.name!r} has inputs {task.train!r}, this learner takes {self.shape} {self.dtype}; "
+                "bring the inputs to that shape or start another learner"
+            )
+
+    def _inputs(self, x: Array) -> Tensor:
+        inputs = x if isinstance(x, Tensor) else torch.as_tensor(x)
+        if self.dtype == torch.float32 and inputs.ndim == 2:
+            inputs = inputs.to(torch.float32)
+        if inputs.shape[1:] != self.shape or inputs.dtype != self.dtype:
+            raise DataError(
+                f"inputs have shape {tuple(inputs.shape)} and dtype {inputs.dtype}; this learner takes "
+                f"(count, {', '.join(map(str, self.shape or ()))}) {self.dtype}"
+            )
+        if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
+            raise DataError("inputs hold NaN or infinite values; clean them first")
+        return inputs
+
+
+def accuracy(probabilities: Tensor, labels: Tensor) -> float:
+    """The fraction of rows whose most probable class is the label.
+
+    >>> accuracy(torch.tensor([[0.9, 0.1], [0.4, 0.6]]), torch.tensor([0, 0]))
+    0.5
+    """
+    return int((probabilities.argmax(dim=1) == labels).sum()) / len(labels)
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuses a share of the data outside 0 to 1."""
+    if not 0 <= value <= 1:
+        raise SettingsError(f"{name} is {value}; it is a share, from 0 (nothing) to 1 (all)")
+
+
+def _plain_settings(settings: Any) -> dict[str, Json]:
+    """Every setting; of those that came later, only what is not the default, so that older records still compare."""
+    plain = {}
+    for setting in fields(settings):
+        if setting.init:
+            value = getattr(settings, setting.name)
+            if setting.metadata.get("later") and value == setting.default:
+                continue
+            if is_dataclass(value):
+                value = _plain_settings(value)
+            elif callable(value):
+                value = name_of(value, setting.metadata.get("choices", {}))
+            plain[setting.name] = value
+    return plain
+
+
+def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    _refuse_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
+    read: dict[str, Any] = {}
+    for setting in fields(cls):
+        if setting.init and setting.name in settings:
+            value = settings[setting.name]
+            if setting.name == "recipe":
+                _refuse_unknown(Recipe, value)
+                value = Recipe(**value)
+            elif "choices" in setting.metadata:
+                known = {**setting.metadata["choices"], **names}
+                if value not in known:
+                    raise SettingsError(
+                        one_of(setting.name, value, known) + f"; pass your own as names={{{value!r}: ...}}"
+                    )
+                value = known[value]
+            read[setting.name] = value
+    return read
+
+
+def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
+    known = [setting.name for setting in fields(cls) if setting.init]
+    for name in names:
+        if name not in known:
+            raise SettingsError(one_of(f"setting of {cls.__name__}", name, known))
+
+
+def name_of(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> str:
+    """The name of a function in its table, or its own."""
+    for name, ours in table.items():
+        if ours is function:
+            return name
+    return getattr(function, "__name__", type(function).__name__)

@@ -1,0 +1,78 @@
+"""A spring that holds weights near an anchor, each as firmly as it is important to what was learned."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zoolearn.methods.parts.flat import Flat
+
+
+@dataclass(eq=False)
+class Spring:
+    """The penalty `rest + 1/2 sum_i importance_i (weight_i - anchor_i)^2` over a vector of weights.
+
+    >>> spring = Spring(anchor=torch.zeros(2), importance=torch.tensor([1.0, 4.0]), rest=torch.tensor(0.0))
+    >>> weights = torch.tensor([3.0, 1.0])
+    >>> float(spring.value(weights)), spring.gradient(weights).tolist()
+    (6.5, [3.0, 4.0])
+    """
+
+    anchor: Tensor
+    importance: Tensor
+    rest: Tensor  # what remains of the penalty at the anchor itself, where several springs were joined
+
+    def value(self, weights: Tensor) -> Tensor:
+        """The penalty of these weights."""
+        return self.rest + 0.5 * (self.importance * (weights - self.anchor).square()).sum()
+
+    def gradient(self, weights: Tensor) -> Tensor:
+        """How the penalty changes with the weights."""
+        return self.importance * (weights - self.anchor)
+
+    def scaled(self, strength: float, limit: float) -> "Spring":
+        """This spring `strength` times as firm, in no weight firmer than `limit`."""
+        return Spring(self.anchor, (strength * self.importance).clamp_(max=limit), strength * self.rest)
+
+    def pull(self, flat: Flat) -> None:
+        """Adds the penalty's gradient to the parameters' own."""
+        flat.write_gradient(flat.gradient().add_(self.gradient(flat.data())))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of the spring."""
+        return {"anchor": self.anchor, "importance": self.importance, "rest": self.rest}
+
+    def to(self, device: torch.device) -> "Spring":
+        """This spring on a device."""
+        return Spring(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it keeps: an anchor and an importance for each weight."""
+        return self.anchor.numel() + self.importance.numel()
+
+
+Join = Callable[[Spring, Spring, int, float], Spring]
+
+
+def separate(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+    """Both springs at once, exactly: the sum of two quadratic functions is one, about their common centre."""
+    importance = past.importance + new.importance
+    share = torch.where(importance > 0, new.importance / importance, 1.0)
+    apart = past.importance * share * (new.anchor - past.anchor).square()
+    anchor = torch.lerp(past.anchor, new.anchor, share)
+    return Spring(anchor, importance, past.rest + new.rest + 0.5 * apart.sum())
+
+
+def online(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+    """The newest anchor with the importance of all tasks, the past's shrunk by `decay`."""
+    return Spring(new.anchor, decay * past.importance + new.importance, new.rest)
+
+
+def average(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+    """The newest anchor with the mean importance over all tasks, of which `tasks` came before."""
+    return Spring(new.anchor, (tasks * past.importance + new.importance) / (tasks + 1), new.rest)
+
+
+JOINS: dict[str, Join] = {"separate": separate, "online": online, "average": average}

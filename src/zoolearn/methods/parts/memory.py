@@ -1,0 +1,93 @@
+"""Episodic memory: a few training examples of every task met, kept to be looked at again."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import SettingsError
+from zoolearn.methods.learner import Part
+from zoolearn.nets.net import Net
+from zoolearn.seeds import derive, generator
+from zoolearn.training.batches import Batch
+
+Per = Literal["task", "class"]
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """Kept examples: row i is of tasks[rows[i]], the rows of a task lie together.
+
+    It never changes; `keep` gives a larger one. What is kept of a task is a uniform draw from its training data, raw as
+    it came: the last rows of a shuffled pass, which the published rings hold, are such a draw too.
+    """
+
+    tasks: tuple[str, ...] = ()
+    x: Tensor = field(default_factory=lambda: torch.empty(0))
+    y: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def keep(self, task: Task, size: int, per: Per, seed: int) -> "Memory":
+        """This memory and up to `size` examples of the task, or of each of its classes."""
+        rng = np.random.default_rng(derive(seed, "memory", task.name))
+        labels = task.train.y.numpy()
+        groups = [np.arange(len(labels))] if per == "task" else [np.flatnonzero(labels == c) for c in np.unique(labels)]
+        drawn = np.concatenate([rng.permutation(group)[:size] for group in groups])
+        return self.add(task.name, task.train.select(torch.from_numpy(np.sort(drawn))))
+
+    def add(self, task: str, chosen: Examples) -> "Memory":
+        """This memory and these examples of a new task."""
+        rows = torch.full_like(chosen.y, len(self.tasks))
+        x = torch.cat([self.x, chosen.x]) if self.tasks else chosen.x
+        return Memory((*self.tasks, task), x, torch.cat([self.y, chosen.y]), torch.cat([self.rows, rows]))
+
+    def draw(self, count: int, seed: int) -> Batch:
+        """Up to `count` different examples, each equally likely."""
+        if count >= len(self):
+            return Batch(self.x, self.y, self.rows, self.tasks)
+        places = torch.randperm(len(self), generator=generator(seed))[:count].to(self.y.device)
+        return Batch(self.x[places], self.y[places], self.rows[places], self.tasks)
+
+    def by_task(self) -> list[Batch]:
+        """All that is kept, one batch per task that has any."""
+        counts = torch.bincount(self.rows, minlength=len(self.tasks)).tolist()
+        parts = zip(self.tasks, *(torch.split(part, counts) for part in (self.x, self.y, self.rows)), strict=True)
+        return [Batch(x, y, torch.zeros_like(rows), (name,)) for name, x, y, rows in parts if len(y)]
+
+    def with_one_head(self) -> "Memory":
+        """The same examples as if all were of the first task, for nets that answer every task through one head."""
+        return Memory(self.tasks[:1], self.x, self.y, torch.zeros_like(self.rows))
+
+    def to(self, device: torch.device) -> "Memory":
+        """The same memory on a device."""
+        return Memory(self.tasks, self.x.to(device), self.y.to(device), self.rows.to(device))
+
+    def save(self) -> Part:
+        """The memory as one part of a learner's knowledge."""
+        return Part({"x": self.x, "y": self.y, "rows": self.rows}, {"tasks": list(self.tasks)})
+
+    @classmethod
+    def load(cls, part: Part) -> "Memory":
+        """The memory that `save` gave."""
+        return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["rows"])
+
+
+def refuse_single_rows(net: Net, rows: int) -> None:
+    """Refuses memory batches of one row for a net that cannot take them."""
+    if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
+        raise SettingsError(
+            "a memory batch has 1 row but the backbone has batch-norm, which needs 2 or more; keep more"
+        )
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuses negative sizes of a memory or of what is drawn from it."""
+    for name, size in sizes.items():
+        if size < 0:
+            raise SettingsError(f"{name} is {size}; it counts examples, so 0 (none) or more")

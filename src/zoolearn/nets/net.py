@@ -1,0 +1,199 @@
+"""A network: a backbone that turns raw inputs into features, and one linear head per task.
+
+Scaling of pixels is part of the net, so that serving cannot disagree with training.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoolearn.errors import SettingsError, UnknownTask, one_of
+from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.seeds import derive, global_seed
+
+
+class Net(nn.Module):
+    """`net(x, task) -> logits` for raw inputs: uint8 images or float features.
+
+    >>> from zoolearn.nets.backbones import mlp
+    >>> net = Net(mlp, (1, 8, 8))
+    >>> net.add_head("digits", 10)
+    >>> net(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "digits").shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        shape: Shape,
+        *,
+        dropout: float = 0.0,
+        pixel_mean: float = 0.5,
+        pixel_std: float = 0.25,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.frozen = False
+        self.device = torch.device("cpu")
+        self.backbone = backbone
+        self.shape = tuple(shape)
+        self.dropout = dropout
+        self.pixel_mean = pixel_mean
+        self.pixel_std = pixel_std
+        self.seed = seed
+        with global_seed(derive(seed, "body"), torch.device("cpu")):
+            self.body = backbone(self.shape, dropout)
+        self.features = self._count_features()
+        self.heads = nn.ModuleList()
+        self.places: dict[str, int] = {}
+        self._layout = (
+            torch.channels_last
+            if any(isinstance(module, nn.Conv2d) for module in self.body.modules())
+            else torch.contiguous_format
+        )
+        self.scaling = (pixel_mean, pixel_std, self._layout)  # nets that have this in common share their scaled inputs
+        self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
+        self.body.to(memory_format=self._layout)  # type: ignore[call-overload]
+
+    def _count_features(self) -> int:
+        training = self.body.training
+        with torch.no_grad():
+            out = self.body.eval()(torch.zeros(1, *self.shape))
+        self.body.train(training)
+        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 1:
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise SettingsError(
+                f"backbone {backbone_name(self.backbone)!r} gave {got} for a batch of one {self.shape}; "
+                "a backbone maps (count, *shape) to (count, features)"
+            )
+        return int(out.shape[1])
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that have a head, in the order they were added."""
+        return tuple(self.places)
+
+    @property
+    def convolves(self) -> bool:
+        """Whether the backbone has convolutions, whose features are many times larger than their inputs."""
+        return self._layout == torch.channels_last
+
+    def add_head(self, task: str, classes: int) -> None:
+        """Adds an untrained head for a task, its biases zero."""
+        with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
+            head = nn.Linear(self.features, classes)
+        nn.init.zeros_(head.bias)
+        self.places[task] = len(self.heads)
+        self.heads.append(head.to(self.device))
+
+    def share_head(self, task: str, owner: str) -> None:
+        """Lets a task answer through the head of another, as streams with one set of labels do."""
+        self.places[task] = self.places[owner]
+
+    def head(self, task: str) -> nn.Linear:
+        """The head of a task."""
+        if task not in self.places:
+            raise UnknownTask(one_of("task", task, self.places))
+        return cast(nn.Linear, self.heads[self.places[task]])
+
+    def embed(self, x: Tensor) -> Tensor:
+        """The features of raw inputs."""
+        return cast(Tensor, self.body(self.scaled(x)))
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""
+        if x.dtype != torch.uint8:
+            return x
+        scale = 1.0 / (255.0 * self.pixel_std)
+        layout = self._layout if x.ndim == 4 else torch.preserve_format
+        return x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
+
+    def forward(self, x: Tensor, task: str) -> Tensor:
+        """The logits of one task's classes."""
+        return cast(Tensor, self.head(task)(self.embed(x)))
+
+    def mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
+
+        The backbone sees the batch once. Classes of other tasks are -inf, so a softmax over a row is the softmax of its
+        own head. Every head takes part in the graph: one that is absent from the batch has a gradient of zeros, not None.
+        """
+        closed, first = self._mixture(tasks)
+        heads = [self.head(task) for task in tasks]
+        weight = torch.cat([head.weight for head in heads])
+        bias = torch.cat([head.bias for head in heads])
+        logits = F.linear(self.embed(x), weight, bias)
+        return logits + closed[rows], first[rows]
+
+    def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+        device = self.device
+        if tasks not in self._mixtures or self._mixtures[tasks][0].device != device:
+            sizes = torch.tensor([self.head(task).out_features for task in tasks])
+            first = sizes.cumsum(0) - sizes
+            owner = torch.repeat_interleave(torch.arange(len(tasks)), sizes)
+            closed = torch.where(owner[None, :] == torch.arange(len(tasks))[:, None], 0.0, float("-inf"))
+            self._mixtures[tasks] = (closed.to(device), first.to(device))
+        return self._mixtures[tasks]
+
+    def trainable(self, tasks: Sequence[str]) -> list[nn.Parameter]:
+        """The parameters that training on these tasks may move: the backbone's and those tasks' heads'."""
+        heads = [self.heads[place] for place in dict.fromkeys(self.places[task] for task in tasks)]
+        parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
+        return [parameter for parameter in parameters if parameter.requires_grad]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """What `to` and its like go through, on this net or on one that holds it: notes where the weights are now."""
+        moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.device = next((parameter.device for parameter in self.parameters()), self.device)
+        return cast(Self, moved)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode, or with False evaluation mode."""
+        self.frozen = self.frozen and not mode
+        return super().train(mode)
+
+    def freeze(self) -> "Net":
+        """Fixes the net for good: evaluation mode, no gradients."""
+        self.eval()
+        self.frozen = True
+        self.requires_grad_(False)
+        return self
+
+    @property
+    def weights(self) -> int:
+        """How many trained numbers the net holds, heads included, batch-norm statistics not."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def spec(self) -> dict[str, Any]:
+        """All that is needed, beside the tensors, to build this net again."""
+        return {
+            "backbone": backbone_name(self.backbone),
+            "shape": list(self.shape),
+            "dropout": self.dropout,
+            "pixel_mean": self.pixel_mean,
+            "pixel_std": self.pixel_std,
+            "heads": [cast(nn.Linear, head).out_features for head in self.heads],
+            "places": dict(self.places),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], backbones: Mapping[str, Backbone] | None = None) -> "Net":
+        """The net that a spec describes, untrained; names are looked up in our table and in `backbones`."""
+        known = {**BACKBONES, **(backbones or {})}
+        if spec["backbone"] not in known:
+            raise SettingsError(
+                one_of("backbone", spec["backbone"], known) + "; pass your own as backbones={name: function}"
+            )
+        net = cls(
+            known[spec["backbone"]],
+            tuple(spec["shape"]),
+            dropout=spec["dropout"],
+            pixel_mean=spec["pixel_mean"],
+            pixel_std=spec["pixel_std"],
+        )
+        net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
+        net.places = dict(spec["places"])
+        return net

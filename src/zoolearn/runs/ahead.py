@@ -1,0 +1,84 @@
+"""Trainings that need only their own task, done by worker processes before the run gets to them.
+
+A worker leaves a finished training in the checkpoint folder, under its seed, and the learner takes it up there as if it
+had been cut off at its very end. So a run with workers goes the same way as one without and ends bit-equal to it,
+episodes are committed in order, and what was trained ahead outlives Ctrl-C.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from zoolearn.cores import usable_cores
+from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
+from zoolearn.methods.isolated import Isolated
+from zoolearn.data.task import Benchmark, Task
+from zoolearn.training.fit import Checkpoints, Progress
+
+
+@contextmanager
+def training_ahead(
+    learner: Isolated, benchmark: Benchmark, workers: int, folder: Path, every: int | None
+) -> Iterator["Ahead"]:
+    """Workers that train the tasks which the learner has not met yet, inside `with`."""
+    checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
+    apprentice = replace(learner)  # the settings without the knowledge: that is all a training needs
+    apprentice.checkpoints = learner.checkpoints = checkpoints
+    jobs = {}
+    for episode in range(learner.episode, len(benchmark)):
+        seeds = learner.seeds(episode)
+        for number, seed in enumerate(seeds, 1):
+            task = benchmark[episode]
+            name = task.name if len(seeds) == 1 else f"{task.name}, net {number}"
+            jobs[seed] = Job(name, train, (apprentice, task, seed, name))
+    threads = max(1, min(torch.get_num_threads(), usable_cores() // workers))
+    with closing(map_jobs(list(jobs.values()), Local(workers, threads))) as events:
+        yield Ahead(learner, checkpoints, jobs, events)
+
+
+class Ahead:
+    """What the workers have trained so far."""
+
+    def __init__(
+        self,
+        learner: Isolated,
+        checkpoints: Checkpoints,
+        jobs: dict[int, Job],
+        events: Iterator[Report | Done | Failed],
+    ) -> None:
+        self.learner, self.checkpoints, self.jobs, self.events = learner, checkpoints, jobs, events
+        self.ended: dict[Job, Done | Failed] = {}
+
+    def wait(self, episode: int) -> Generator[Progress, None, float]:
+        """Waits until an episode's trainings are done, with word of all that is under way; gives the seconds they took."""
+        jobs = [self.jobs[seed] for seed in self.learner.seeds(episode)]
+        while not all(job in self.ended for job in jobs):
+            event = next(self.events)
+            if isinstance(event, Report):
+                yield event.content
+            else:
+                self.ended[event.job] = event
+        seconds = 0.0
+        for job in jobs:
+            end = self.ended[job]
+            if isinstance(end, Failed):
+                raise end.error
+            seconds += end.result
+        return seconds
+
+    def forget(self, episode: int) -> None:
+        """Removes the trainings of an episode that is safe elsewhere."""
+        for seed in self.learner.seeds(episode):
+            self.checkpoints.path(seed).unlink(missing_ok=True)
+
+
+def train(learner: Isolated, task: Task, seed: int, name: str) -> Generator[Progress, None, float]:
+    """One training in a worker; its result is the checkpoint, what it returns the seconds it took."""
+    started = perf_counter()
+    for step in learner.grow([task], seed):
+        yield replace(step, what=name)
+    return perf_counter() - started

@@ -1,0 +1,49 @@
+"""`results.json` of a run under way: up to date at a bounded price.
+
+The file holds the whole accuracy matrix, so that one file tells everything; writing it costs more with every episode,
+while an episode itself does not. It is therefore written after each of the first episodes, later as often as takes at
+most one percent of the time, and always when the run ends or is stopped, by an error or Ctrl-C included. What every
+episode brought is kept in its own record (`episodes/`), before that: a run that is killed loses nothing, and the same
+command brings the file up to date.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from zoolearn.files import Json
+from zoolearn.runs.results import Results
+
+FIRST_EPISODES = 32  # more than any of the paper's benchmarks has
+LONGEST_SHARE = 0.01  # of the time since the last writing
+
+
+class ResultsFile:
+    """Decides when the results are written into a folder."""
+
+    def __init__(self, results: Results, folder: Path) -> None:
+        self.results, self.folder = results, folder
+        self.rows = self.count = len(results.accuracy)  # in the file, and with a record of their own
+        self.costs: dict[str, Json] = {"stored_samples": 0, "weights": 0, "ms_per_sample": None}
+        self.cost, self.written = 0.0, perf_counter()
+
+    def update(self) -> None:
+        """Notes that the latest episode has its record, and writes the file if that is cheap enough."""
+        self.count = len(self.results.accuracy)
+        self.costs = {name: getattr(self.results, name) for name in self.costs}
+        waited = perf_counter() - self.written
+        if self.count <= FIRST_EPISODES or self.cost <= LONGEST_SHARE * waited:
+            self._write(self.results)
+
+    def complete(self) -> None:
+        """Writes the episodes that have a record but are not in the file yet."""
+        if self.rows < self.count:
+            rows, records = self.results.accuracy[: self.count], self.results.episodes[: self.count]
+            self._write(replace(self.results, accuracy=rows, episodes=records, **self.costs))
+
+    def _write(self, results: Results) -> None:
+        started = perf_counter()
+        results.save(self.folder)
+        self.rows = len(results.accuracy)
+        self.written = perf_counter()
+        self.cost = self.written - started

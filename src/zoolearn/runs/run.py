@@ -1,0 +1,230 @@
+"""Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+from zoolearn.runs.ahead import Ahead, training_ahead
+from zoolearn.errors import SettingsError
+from zoolearn.files import Json, locked
+from zoolearn.methods.learner import Learner, name_of
+from zoolearn.methods.registry import METHODS
+from zoolearn.methods.isolated import Isolated
+from zoolearn.runs.pulse import Pulse
+from zoolearn.runs.results import EpisodeRecord, Results, environment
+from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.store import RunFolder
+from zoolearn.data.task import Benchmark, Task
+from zoolearn.training.fit import Checkpoints, Progress
+
+
+def run(
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
+) -> Results:
+    """Shows the whole benchmark to a learner; with `out`, everything is kept there and a second call carries on.
+
+    With more `workers`, nets that need only their own task (Isolated's) are trained side by side; nothing else differs.
+
+    >>> from zoolearn import Isolated, Recipe, benchmark, mlp
+    >>> results = run(Isolated(backbone=mlp, recipe=Recipe(epochs=2)), benchmark("split-digits")[:2])
+    >>> results.summary()["average_accuracy"] > 0.9
+    True
+    """
+    *_, results = episodes(learner, benchmark, out, checkpoint_every, workers)
+    return results
+
+
+def episodes(
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
+) -> Iterator[Results]:
+    """`run`, one episode at a time: gives the (same, growing) results after each."""
+    for event in progress(learner, benchmark, out, checkpoint_every, workers):
+        if isinstance(event, Results):
+            yield event
+
+
+def progress(
+    learner: Learner,
+    benchmark: Benchmark,
+    out: Path | str | None = None,
+    checkpoint_every: int | None = None,
+    workers: int = 1,
+) -> Generator[Progress | Results, None, None]:
+    """`episodes`, with word of how each training goes in between."""
+    if not isinstance(learner, Learner):
+        raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
+    if not isinstance(benchmark, Benchmark):
+        raise SettingsError(f"{benchmark!r} is no Benchmark; `zoolearn.benchmark(name)` gives those that have a name")
+    if learner.episode:
+        raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise SettingsError(f"checkpoint_every is {checkpoint_every}; it counts epochs, so 1 or more")
+    with ExitStack() as stack:
+        folder = None
+        if out is not None:
+            stack.enter_context(locked(Path(out)))
+            folder = RunFolder(Path(out))
+        pulse = Pulse(folder.path if folder is not None else None)
+        stack.callback(pulse.stop)
+        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers):
+            if isinstance(event, Progress):
+                pulse.beat(event)
+            yield event
+
+
+def _episodes(
+    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
+) -> Iterator[Progress | Results]:
+    header = describe(learner, benchmark)
+    results = Results(
+        method=header["method"],
+        benchmark=header["benchmark"],
+        tasks=header["tasks"],
+        settings=header["settings"],
+        environment={**environment(), **({"workers_per_member": learner.crew.size} if learner.crew else {})},
+        train_samples=[len(task.train) for task in benchmark],
+    )
+    if folder is not None:
+        _refuse_nameless(header["settings"])
+        folder.begin(header)
+        _resume(learner, benchmark, folder, results)
+        if checkpoint_every is not None:
+            learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
+    if results.accuracy:
+        yield results
+    with ExitStack() as stack:
+        ahead = stack.enter_context(_ahead(learner, benchmark, folder, checkpoint_every, workers))
+        file = ResultsFile(results, folder.path) if folder is not None else None
+        if file is not None:
+            stack.callback(file.complete)
+        for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
+            record, changed = yield from _one_episode(learner, benchmark, number, ahead)
+            _add(results, learner, record, changed)
+            if results.finished:
+                results.ms_per_sample = latency(learner, benchmark)
+            if folder is not None and file is not None:
+                under_way = ahead is not None and not results.finished
+                folder.commit(
+                    number, _to_json(results, changed), learner.save(), grows=learner.grows, under_way=under_way
+                )
+                file.update()
+            if ahead is not None:
+                ahead.forget(number - 1)
+            yield results
+
+
+@contextmanager
+def _ahead(
+    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
+) -> Iterator[Ahead | None]:
+    if workers < 1:
+        raise SettingsError(f"workers is {workers}; give 1 or more")
+    if workers == 1 or not isinstance(learner, Isolated) or learner.episode == len(benchmark):
+        yield None
+        return
+    with ExitStack() as stack:
+        path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
+        yield stack.enter_context(training_ahead(learner, benchmark, workers, path, checkpoint_every))
+
+
+def _one_episode(
+    learner: Learner, benchmark: Benchmark, number: int, ahead: Ahead | None
+) -> Generator[Progress, None, tuple[EpisodeRecord, dict[str, float]]]:
+    met = benchmark.tasks[:number]
+    elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
+    started = perf_counter()
+    yield from learner.learning(met[-1])
+    if number == len(benchmark):
+        yield from learner.finishing()
+    trained = perf_counter()
+    changed = learner.evaluate(met)
+    seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
+    assert learner.latest is not None
+    latest = learner.latest
+    weights = None if latest.weights is None else dict(latest.weights)
+    return EpisodeRecord(list(latest.tasks), weights, latest.loss, seconds), changed
+
+
+def _add(results: Results, learner: Learner, record: EpisodeRecord, changed: dict[str, float]) -> None:
+    """A new row: what changed, and for the other tasks what the row before said."""
+    before = results.accuracy[-1] if results.accuracy else []
+    known = dict(zip(results.tasks, before, strict=False))
+    results.accuracy.append([changed.get(name, known.get(name)) for name in results.tasks[: len(before) + 1]])
+    results.episodes.append(record)
+    results.stored_samples = learner.stored_samples
+    results.weights = learner.weights
+
+
+def _to_json(results: Results, changed: dict[str, float]) -> dict[str, Json]:
+    record = results.episodes[-1]
+    return {
+        "tasks": record.tasks,
+        "weights": record.weights,
+        "loss": record.loss,
+        "seconds": record.seconds,
+        "accuracy": changed,
+        "ms_per_sample": results.ms_per_sample,
+    }
+
+
+def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
+    records = folder.episodes()
+    if not records:
+        return
+    met = benchmark.tasks[: len(records)]
+    learner.restore(folder.snapshots(records, grows=learner.grows), met, {learner_backbone(learner): learner.backbone})
+    for record in records:
+        episode = EpisodeRecord(record["tasks"], record["weights"], record["loss"], record["seconds"])
+        _add(results, learner, episode, record["accuracy"])
+        results.ms_per_sample = record["ms_per_sample"]
+    folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
+    saved = folder.results()
+    if saved is None or len(saved.accuracy) < len(records):
+        results.save(folder.path)
+    elif results.finished:
+        results.environment = saved.environment
+
+
+def _refuse_nameless(settings: Mapping[str, Json]) -> None:
+    """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
+    for setting, name in settings.items():
+        if name in ("<lambda>", "partial"):
+            raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
+
+
+def learner_backbone(learner: Learner) -> str:
+    """The name under which a learner's files record its backbone."""
+    return str(learner.settings()["backbone"])
+
+
+def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
+    """What makes a run this run: compared when it is continued."""
+    return {
+        "method": name_of(type(learner), METHODS),
+        "benchmark": benchmark.name,
+        "tasks": [task.name for task in benchmark],
+        "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
+        "data": benchmark.fingerprint,
+    }
+
+
+def latency(learner: Learner, benchmark: Benchmark, rows: int = 64) -> float:
+    """Milliseconds that an answer takes for one sample, over batches of `rows`, averaged over the tasks."""
+    return sum(_milliseconds(learner, task, rows) for task in benchmark) / len(benchmark)
+
+
+def _milliseconds(learner: Learner, task: Task, rows: int) -> float:
+    x = task.test.x[:rows]
+    started = perf_counter()
+    learner.predict_proba(x, task.name)
+    return 1000 * (perf_counter() - started) / len(x)

@@ -1,0 +1,181 @@
+"""A run on disk: append-only, one small record renamed into place per episode, so that a crash leaves the last one whole.
+
+run.json                    method, benchmark, settings, data fingerprint; written once
+episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
+members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
+checkpoints/                a training under way
+results.json                all of it gathered, for people and programs to read
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from zoolearn.errors import SettingsError, StoreError, one_of
+from zoolearn.files import Json, load_json, load_tensors, remove_leftovers, save_json, save_tensors
+from zoolearn.methods.learner import Learner, Part, Snapshot
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
+
+FORMAT = 1
+PASSING = (".lock", ".pulse")  # files of a run under way
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = path / "checkpoints"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / "run.json").exists()
+
+    def begin(self, header: Mapping[str, Json]) -> None:
+        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another."""
+        found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
+        saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
+        if self.exists and saved != ["run.json"]:
+            self.refuse_other(header)
+            remove_leftovers(self.path)
+            return
+        if self.exists:
+            self.header()  # refuses what is not ours to replace
+        elif saved:
+            raise StoreError(
+                f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
+            )
+        remove_leftovers(self.path)
+        save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+
+    def refuse_other(self, header: Mapping[str, Json]) -> None:
+        """Raises an error that names what differs if the run here is not the one that `header` describes."""
+        _refuse_difference(self.path, self.header(), header)
+
+    def header(self) -> dict[str, Json]:
+        """What was said about the run when it began."""
+        if not self.exists:
+            raise StoreError(f"{self.path} holds no run (run.json is missing); give the folder of a `zoo run`")
+        header = load_json(self.path / "run.json")
+        if header.pop("format", None) != FORMAT:
+            raise StoreError(
+                f"{self.path} has another format than this version's {FORMAT}; use the zoolearn that wrote it or a newer one"
+            )
+        return header
+
+    def commit(
+        self, number: int, episode: Mapping[str, Json], snapshot: Snapshot, *, grows: bool, under_way: bool = False
+    ) -> None:
+        """Makes an episode part of the run: its files first, then the record that names them."""
+        files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
+        record = {"format": FORMAT, **episode, "learner": snapshot.info, "files": files}
+        save_json(self._record(number), record)
+        self.tidy(number, grows=grows, under_way=under_way)
+
+    def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
+        """Removes what nobody needs after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
+        if not under_way:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        if not grows and number > 1:
+            files = load_json(self._record(number))["files"]
+            for name in load_json(self._record(number - 1))["files"]:
+                if name not in files:
+                    self._file(name).unlink(missing_ok=True)
+
+    def strip(self) -> None:
+        """Leaves nothing but results.json."""
+        for entry in self.path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != Results.FILE:
+                entry.unlink()
+
+    def results(self) -> Results | None:
+        """What results.json says, None before the first episode; a damaged or altered one is refused."""
+        if not (self.path / Results.FILE).exists():
+            return None
+        try:
+            return Results.load(self.path)
+        except StoreError as error:
+            raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
+
+    def episodes(self) -> list[dict[str, Json]]:
+        """The records of all episodes so far."""
+        numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
+        if numbers != list(range(1, len(numbers) + 1)):
+            missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
+            raise StoreError(f"{self._record(missing)} is missing although later episodes are there; restore it")
+        results = self.results()
+        if results is not None and len(results.accuracy) > len(numbers):  # it is written after the record
+            missing = len(numbers) + 1
+            raise StoreError(f"{self._record(missing)} is missing although {Results.FILE} tells of it; restore it")
+        return [load_json(self._record(number)) for number in numbers]
+
+    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[Snapshot]:
+        """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
+        return [
+            Snapshot(record["learner"], {name: self._part(name, digest) for name, digest in record["files"].items()})
+            for record in (records if grows else records[-1:])
+        ]
+
+    def _part(self, name: str, digest: str) -> Part:
+        return Part(*load_tensors(self._file(name), digest))
+
+    def _file(self, name: str) -> Path:
+        folder, _, number = name.partition("/")
+        if not (folder.isidentifier() and number.isdigit()):
+            raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
+        return self.path / folder / f"{number}.safetensors"
+
+    def _record(self, number: int) -> Path:
+        return self.path / "episodes" / f"{number:04d}.json"
+
+
+def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None) -> Learner:
+    """The learner of a run, ready to predict; it needs no data.
+
+    `names` gives what is your own by the names that the run has for it: a backbone, a weigh function, a class of learners.
+
+    >>> load("nowhere")
+    Traceback (most recent call last):
+    ...
+    zoolearn.errors.StoreError: nowhere holds no run (run.json is missing); give the folder of a `zoo run`
+    """
+    folder = RunFolder(Path(path))
+    header = folder.header()
+    methods: dict[str, Any] = {**METHODS, **(names or {})}
+    if header["method"] not in methods:
+        own = f"names={{{header['method']!r}: ...}}"
+        raise StoreError(f"{path}: {one_of('method', header['method'], METHODS)}; pass your own as {own}")
+    learner: Learner = methods[header["method"]].from_settings(header["settings"], names)
+    records = folder.episodes()
+    if not records:
+        raise StoreError(f"{path} has not finished its first episode; continue the run first")
+    learner.restore(folder.snapshots(records, grows=learner.grows), backbones=names)
+    return learner
+
+
+def _refuse_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:
+    flat_before, flat_now = _flat(before), _flat(now)
+    differences = [
+        f"{name} was {flat_before.get(name, 'not set')}, now {flat_now.get(name, 'not set')}"
+        for name in flat_before | flat_now
+        if flat_before.get(name) != flat_now.get(name) and not name.startswith("environment.")
+    ]
+    if differences:
+        named = [text for text in differences if not text.startswith("data was")]
+        listed = named or ["the data of the benchmark is not what the run began with"]
+        raise SettingsError(f"{path} was begun with other settings: {'; '.join(listed)}. Use them, or another folder")
+
+
+def _flat(content: Mapping[str, Json], prefix: str = "") -> dict[str, Json]:
+    flat: dict[str, Json] = {}
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, "" if name in ("settings", "recipe") else f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat

@@ -1,0 +1,132 @@
+"""Following runs from outside: what their folders say about how far they are, read and never touched."""
+
+import os
+import platform
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from time import time
+
+from zoolearn.errors import StoreError
+from zoolearn.files import Json
+from zoolearn.runs.pulse import felt
+from zoolearn.runs.store import RunFolder
+from zoolearn.training.fit import Progress
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A run as it can be seen in its folder at one moment."""
+
+    path: Path
+    method: str
+    benchmark: str
+    seed: int | None
+    running: bool
+    episodes: int
+    tasks: int
+    loss: float | None = None  # of the training under way, else of the last episode
+    accuracy: float | None = None  # average over the tasks met
+    seconds: float = 0.0  # spent in finished episodes
+    seconds_left: float | None = None
+    training: Progress | None = None  # the one under way
+    problem: str = ""  # why its files cannot be read
+
+    @property
+    def state(self) -> str:
+        """In a word: damaged, finished, running or stopped."""
+        if self.problem:
+            return "damaged"
+        return "finished" if self.episodes == self.tasks else "running" if self.running else "stopped"
+
+
+def find_folders(paths: Iterable[Path]) -> list[Path]:
+    """The folders of runs, begun or finished, among the paths and below them."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        for file in sorted(path.rglob("run.json")):
+            found.setdefault(file.parent)
+    return list(found)
+
+
+def look(path: Path, now: float | None = None) -> Sight:
+    """What the folder of a run says at this moment."""
+    folder = RunFolder(path)
+    header = folder.header()
+    records = folder.episodes()
+    running = _is_running(path)
+    training = felt(path) if running else None
+    known: dict[str, float] = {}
+    for record in records:
+        known |= record["accuracy"]
+    loss = training.loss if training else records[-1]["loss"] if records else None
+    return Sight(
+        path=path,
+        method=header["method"],
+        benchmark=header["benchmark"],
+        seed=header["settings"].get("seed"),
+        running=running,
+        episodes=len(records),
+        tasks=len(header["tasks"]),
+        loss=loss,
+        accuracy=fmean(known.values()) if known else None,
+        seconds=sum(sum(record["seconds"].values()) for record in records),
+        seconds_left=_seconds_left(records, len(header["tasks"]), _since(path, len(records), now) if running else 0.0),
+        training=training,
+    )
+
+
+def _seconds_left(records: list[dict[str, Json]], tasks: int, gone: float) -> float | None:
+    """The rest at the pace so far: seconds for each task trained on, as many tasks an episode as in the latest one."""
+    trained = sum(len(record["tasks"]) for record in records)
+    if not trained:
+        return None
+    pace = sum(sum(record["seconds"].values()) for record in records) / trained
+    left = pace * len(records[-1]["tasks"]) * (tasks - len(records))
+    return max(0.0, left - gone)
+
+
+def _since(path: Path, episodes: int, now: float | None) -> float:
+    """Seconds since the latest episode was written."""
+    file = path / "episodes" / f"{episodes:04d}.json"
+    try:
+        return max(0.0, (time() if now is None else now) - file.stat().st_mtime)
+    except OSError:
+        return 0.0
+
+
+def _is_running(path: Path) -> bool:
+    """Whether the process that wrote its name into the lock is alive; one on another machine is taken at its word.
+
+    The lock itself is not tried: a run that starts in that moment would be refused.
+    """
+    try:
+        name = (path / ".lock").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    match = re.fullmatch(r"process (\d+) on (.*)", name.strip())
+    if match is None:
+        return False
+    if match[2] != platform.node():
+        return True
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def sights(paths: Iterable[Path]) -> list[Sight]:
+    """All runs below the paths; one whose files cannot be read says why."""
+    seen = []
+    for path in find_folders(paths):
+        try:
+            seen.append(look(path))
+        except StoreError as error:
+            if not _is_running(path):  # else its files are being written at this moment
+                seen.append(Sight(path, "", "", None, False, 0, 0, problem=str(error)))
+    return seen

@@ -1,0 +1,118 @@
+"""The batches of an epoch: which rows in which order, gathered, moved and varied many batches at once."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zoolearn.data.augment import augment
+from zoolearn.data.task import Task
+from zoolearn.seeds import generator
+from zoolearn.training.recipe import Recipe
+
+CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many batches, so its cost is shared
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task.
+
+    `places` are the rows' numbers through all tasks that are trained on, where that is known.
+    """
+
+    x: Tensor
+    y: Tensor
+    rows: Tensor
+    tasks: tuple[str, ...]
+    places: Tensor | None = None
+
+
+def shuffled_order(tasks: Sequence[Task], seed: int) -> Tensor:
+    """Every row of every task once, in random order; rows are numbered through all tasks."""
+    return torch.randperm(sum(len(task.train) for task in tasks), generator=generator(seed))
+
+
+def balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
+    """Rows of the first task (each once) and of the others (as often as needed), alternating."""
+    rng = generator(seed)
+    new = len(tasks[0].train)
+    others = sum(len(task.train) for task in tasks[1:])
+    rounds = -(-new // others)
+    past = torch.cat([torch.randperm(others, generator=rng) for _ in range(rounds)])[:new] + new
+    return torch.stack([torch.randperm(new, generator=rng), past], dim=1).reshape(-1)
+
+
+def steps_per_epoch(rows: int, batch_size: int) -> int:
+    """How many batches an epoch over so many rows has."""
+    return len(batch_sizes(rows, batch_size))
+
+
+def batch_sizes(rows: int, batch_size: int) -> list[int]:
+    """Full batches and the rest; a rest of one row joins the batch before it, since batch-norm cannot take one row.
+
+    >>> batch_sizes(33, 16), batch_sizes(34, 16)
+    ([16, 17], [16, 16, 2])
+    """
+    sizes = [batch_size] * (rows // batch_size)
+    rest = rows % batch_size
+    if rest == 1 and sizes:
+        sizes[-1] += 1
+    elif rest:
+        sizes.append(rest)
+    return sizes
+
+
+def chunks(
+    tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int
+) -> Iterator[Iterator[Batch]]:
+    """The epoch's batches in groups that are gathered, moved and augmented at once."""
+    row_bytes = tasks[0].train.x[0].numel() * tasks[0].train.x.element_size()
+    per_chunk = max(1, CHUNK_BYTES // (row_bytes * recipe.batch_size))
+    names = tuple(task.name for task in tasks)
+    ends = torch.tensor([len(task.train) for task in tasks]).cumsum(0)
+    rng = generator(seed)
+    done = 0
+    for first in range(0, len(sizes), per_chunk):
+        chunk_sizes = list(sizes[first : first + per_chunk])
+        chosen = places[done : done + sum(chunk_sizes)]
+        done += len(chosen)
+        x, y, rows = (to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
+        if recipe.augments:
+            x = _augmented(x, rows, tasks, rng)
+        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), strict=True)
+        yield (Batch(inputs, labels, owners, names, places) for inputs, labels, owners, places in parts)
+
+
+def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator) -> Tensor:
+    """Each task's images varied as that task allows; in most mixtures all allow the same."""
+    if len({task.augment for task in tasks}) == 1:
+        return augment(x, tasks[0].augment, rng) if tasks[0].augment else x
+    for kinds in dict.fromkeys(task.augment for task in tasks if task.augment):
+        numbers = [number for number, task in enumerate(tasks) if task.augment == kinds]
+        here = torch.isin(rows, torch.tensor(numbers, device=rows.device))
+        x[here] = augment(x[here], kinds, rng)
+    return x
+
+
+def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    if len(tasks) == 1:
+        train = tasks[0].train
+        return train.x.index_select(0, places), train.y.index_select(0, places), torch.zeros_like(places)
+    rows = torch.searchsorted(ends, places, right=True)
+    first = tasks[0].train
+    x = first.x.new_empty((len(places), *first.shape))
+    y = torch.empty_like(places)
+    for number, task in enumerate(tasks):
+        here = (rows == number).nonzero()[:, 0]
+        local = places[here] - (int(ends[number]) - len(task.train))
+        x.index_copy_(0, here, task.train.x.index_select(0, local))
+        y.index_copy_(0, here, task.train.y.index_select(0, local))
+    return x, y, rows
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on a device; the way to a GPU goes through pinned memory, so that nothing waits for it."""
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor

@@ -1,0 +1,300 @@
+"""Training: `fit`, and what it saves on the way.
+
+`fitting` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Two slots let a
+method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between backward and step.
+"""
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+
+from zoolearn.data.task import Task
+from zoolearn.errors import Diverged, SettingsError, StoreError
+from zoolearn.files import load_state, load_tensors, save_tensors
+from zoolearn.nets.net import Net
+from zoolearn.seeds import derive, seed_generators
+from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
+from zoolearn.training.recipe import Recipe
+from zoolearn.training.sgd import Sgd
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training has come: `steps` is the whole of it, `loss` the mean over the current epoch so far."""
+
+    what: str
+    step: int
+    steps: int
+    epoch: int
+    epochs: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far some work other than training has come."""
+
+    what: str
+    done: int
+    total: int
+
+
+Loss = Callable[[Net, Batch], Tensor]
+Adjust = Callable[[Net, Batch], None]
+
+
+def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Mean over rows of the negative log-likelihood of each row's label under its own task's head.
+
+    With `smoothing`, this share of a label is spread evenly over all classes of its task.
+    """
+    if len(batch.tasks) == 1:
+        return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, label_smoothing=smoothing)
+    logits, first = net.mixed(batch.x, batch.tasks, batch.rows)
+    missed = F.cross_entropy(logits, batch.y + first)
+    return missed if not smoothing else (1 - smoothing) * missed + smoothing * _spread(logits)
+
+
+def _spread(logits: Tensor) -> Tensor:
+    """Mean over rows of the negative log-likelihood, averaged over the classes that are not closed to a row."""
+    is_open = logits.isfinite()
+    logs = F.log_softmax(logits, dim=1).where(is_open, 0.0)
+    return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
+
+    With `final`, a training is also kept when it is done, for someone else to take up.
+    """
+
+    folder: Path
+    every: int
+    final: bool = False
+
+    def due(self, epoch: int, epochs: int) -> bool:
+        """Whether a training is saved after so many of its epochs."""
+        return epoch % self.every == 0 or (self.final and epoch == epochs)
+
+    def path(self, seed: int) -> Path:
+        """The file of the training that started from this seed."""
+        return self.folder / f"{seed:016x}.safetensors"
+
+
+def fit(net: Net, tasks: Sequence[Task], recipe: Recipe, *, seed: int, **slots: Any) -> float:
+    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch.
+
+    >>> from zoolearn.data.benchmarks import benchmark
+    >>> from zoolearn.nets.backbones import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
+    """
+    return float(drain(fitting(net, tasks, recipe, seed=seed, **slots)))
+
+
+def drain(work: Generator[Progress, None, Any]) -> Any:
+    """Runs a generator to its end and gives what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def fitting(
+    net: Net,
+    tasks: Sequence[Task],
+    recipe: Recipe,
+    *,
+    seed: int,
+    loss: Loss = cross_entropy,
+    adjust: Adjust | None = None,
+    balanced: bool = False,
+    heads: Sequence[str] | None = None,
+    checkpoints: Checkpoints | None = None,
+    carried: Mapping[str, Tensor] | None = None,
+    restart_momentum: bool = False,
+) -> Generator[Progress, None, float]:
+    """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
+
+    `heads` names the tasks whose heads may move, by default the tasks that are trained on. With `checkpoints`, the
+    training is saved at the end of every few epochs and taken up there if it was cut short; `carried` are the tensors
+    that the slots change in place from step to step, saved and taken up with it. With `restart_momentum`, every epoch
+    begins with the optimiser's momentum at zero.
+    """
+    device = recipe.torch_device
+    net.to(device)
+    refuse_single_rows(net, "batch_size", recipe.batch_size)
+    movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
+    training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
+    first_epoch = training.resume(checkpoints) if checkpoints else 0
+    order = balanced_order if balanced and len(tasks) > 1 else shuffled_order
+    what = tasks[0].name
+    random_state = _RandomState(device)
+    for epoch in range(first_epoch, recipe.epochs):
+        net.train()
+        if restart_momentum:
+            training.optimizer.restart_momentum()
+        random_state.start(derive(seed, "dropout", epoch))
+        places = order(tasks, derive(seed, "order", epoch))
+        sizes = batch_sizes(len(places), recipe.batch_size)
+        steps = len(sizes)
+        losses = torch.empty(0, device=device)  # of the epoch's steps so far
+        for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
+            step = epoch * steps + len(losses)
+            with random_state:
+                latest = [
+                    training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
+                    for number, batch in enumerate(chunk)
+                ]
+            losses = torch.cat([losses, torch.stack(latest)])
+            training.mean_loss = _mean_or_diverged(losses, what, epoch)
+            step = epoch * steps + len(losses)
+            yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
+        training.refuse_broken_weights(what, epoch, steps)
+        if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
+            training.save(checkpoints, epoch + 1)
+    return training.mean_loss
+
+
+class _Training:
+    """A net with its optimiser: one step, and all of it saved and resumed."""
+
+    def __init__(
+        self,
+        net: Net,
+        parameters: list[nn.Parameter],
+        recipe: Recipe,
+        seed: int,
+        loss: Loss,
+        adjust: Adjust | None,
+        carried: Mapping[str, Tensor],
+    ) -> None:
+        self.net, self.parameters, self.recipe, self.seed = net, parameters, recipe, seed
+        self.loss, self.adjust, self.carried = loss, adjust, carried
+        self.device = recipe.torch_device
+        self.autocast = recipe.autocast_dtype
+        self.optimizer = Sgd(parameters, recipe)
+        scaled = self.autocast == torch.float16 and self.device.type == "cuda"
+        self.scaler = GradScaler(self.device.type, enabled=scaled)
+        self.mean_loss = math.nan
+
+    def step(self, batch: Batch, lr: float) -> Tensor:
+        self.optimizer.lr = lr
+        for parameter in self.parameters:
+            parameter.grad = None
+        if self.autocast is None:
+            value = self.loss(self.net, batch)
+        else:
+            with torch.autocast(self.device.type, self.autocast):
+                value = self.loss(self.net, batch)
+        self.scaler.scale(value).backward()  # type: ignore[no-untyped-call]
+        if self.adjust is not None:
+            self.scaler.unscale_(cast(Optimizer, self.optimizer))
+            self.adjust(self.net, batch)
+        if self.scaler.is_enabled():
+            self.scaler.step(cast(Optimizer, self.optimizer))
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+        return value.detach()
+
+    def refuse_broken_weights(self, what: str, epoch: int, steps: int) -> None:
+        """A last step that explodes shows in no loss any more."""
+        norms = torch.stack(
+            torch._foreach_norm([part.detach() for part in self.parameters])
+        )  # one pass; infinite also where squares overflow
+        if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
+            raise _diverged("weights are not finite", what, epoch, steps - 1)
+
+    def save(self, checkpoints: Checkpoints, epochs: int) -> None:
+        tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
+        tensors |= {f"momentum.{place}": moment for place, moment in enumerate(self.optimizer.momenta)}
+        tensors |= {f"carried.{name}": tensor for name, tensor in self.carried.items()}
+        info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
+        save_tensors(checkpoints.path(self.seed), tensors, info)
+
+    def resume(self, checkpoints: Checkpoints) -> int:
+        """Takes up a saved training; returns the epochs that are done (0 if there is none)."""
+        path = checkpoints.path(self.seed)
+        if not path.exists():
+            return 0
+        try:
+            tensors, info = load_tensors(path)
+        except StoreError as error:
+            raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
+        state = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
+        load_state(self.net, state, str(path))
+        for place, moment in enumerate(self.optimizer.momenta):
+            moment.copy_(tensors[f"momentum.{place}"])
+        for name, tensor in self.carried.items():
+            tensor.copy_(tensors[f"carried.{name}"])
+        if info["scaler"]:  # empty where a crew, which scales no losses, trained so far
+            self.scaler.load_state_dict(info["scaler"])
+        self.mean_loss = float(info["loss"])
+        return int(info["epochs"])
+
+
+class _RandomState:
+    """Torch's global random state of one training, in force only inside `with`: callers keep theirs."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.mine: tuple[Tensor, Tensor | None] | None = None
+
+    def start(self, seed: int) -> None:
+        outside = self._get()
+        seed_generators(seed, self.device)
+        self.mine = self._get()
+        self._set(outside)
+
+    def __enter__(self) -> None:
+        self.outside = self._get()
+        if self.mine is not None:
+            self._set(self.mine)
+
+    def __exit__(self, *_: object) -> None:
+        self.mine = self._get()
+        self._set(self.outside)
+
+    def _get(self) -> tuple[Tensor, Tensor | None]:
+        gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+        return torch.get_rng_state(), gpu
+
+    def _set(self, state: tuple[Tensor, Tensor | None]) -> None:
+        torch.set_rng_state(state[0])
+        if state[1] is not None:
+            torch.cuda.set_rng_state(state[1], self.device)
+
+
+def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:
+    finite = torch.isfinite(losses)
+    if not bool(finite.all()):
+        step = int((~finite).nonzero()[0, 0])
+        raise _diverged(f"the loss is {float(losses[step])}", what, epoch, step)
+    return float(losses.double().mean())
+
+
+def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
+    return Diverged(
+        f"training on task {what!r} diverged: {how} at step {step + 1} of epoch {epoch + 1}; what was saved before is "
+        "kept. Try a smaller learning rate (--lr)"
+    )
+
+
+def refuse_single_rows(net: Net, setting: str, rows: int) -> None:
+    """Refuses a setting by which a net with batch-norm, its backbone's or its method's, would see single rows."""
+    if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
+        raise SettingsError(f"{setting} is 1 but the net has batch-norm, which needs 2 rows or more; use more rows")

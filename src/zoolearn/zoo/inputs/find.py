@@ -1,0 +1,96 @@
+"""Which kind of data a path holds."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from zoolearn.errors import DataError, MissingData
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.inputs.arrays import npy_source, npz_source
+from zoolearn.zoo.inputs.folders import image_folder, images_below
+from zoolearn.zoo.inputs.pictures import SUFFIXES
+from zoolearn.zoo.inputs.saved import is_saved, saved_source, splits_of
+from zoolearn.zoo.inputs.source import PICTURES_AT_ONCE, Block, Numbers, Pictures, Source
+from zoolearn.zoo.inputs.tables import Columns, csv_source, parquet_source
+
+KINDS = "a folder with one subfolder of images per class, .npz, .npy, .csv, .parquet, or a data set saved to disk"
+
+
+def source_of(
+    path: Path,
+    columns: Columns | None = None,
+    *,
+    labels: Path | None = None,
+    split: str | None = None,
+    labelled: bool = True,
+) -> Source:
+    """The rows of a path of any kind that is known."""
+    columns = columns or Columns()
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise MissingData(f"{path} does not exist; give {KINDS if labelled else 'images, folders, arrays or tables'}")
+    if path.is_dir():
+        if is_saved(path):
+            return saved_source(path, columns, split, labelled=labelled)
+        if (path / "x.npy").is_file():
+            return npy_source(path / "x.npy", labels, labelled=labelled)
+        return image_folder(path)
+    if suffix == ".npz":
+        return npz_source(path, labelled=labelled)
+    if suffix == ".npy":
+        return npy_source(path, labels, labelled=labelled)
+    if suffix in (".csv", ".tsv"):
+        return csv_source(path, columns, labelled=labelled)
+    if suffix in (".parquet", ".pq"):
+        return parquet_source(path, columns, labelled=labelled)
+    raise DataError(f"{path} is of no kind that is known; give {KINDS}")
+
+
+def pair_of(
+    data: Path, test: Path | None, columns: Columns | None = None, labels: Path | None = None
+) -> tuple[Source, Source | None]:
+    """The rows to learn from and those to test on; splits that were saved together are used as such."""
+    first = source_of(data, columns, labels=labels)
+    if isinstance(first, Numbers) and first.columns:
+        columns = replace(columns or Columns(), wanted=first.columns)
+    if test is not None:
+        return first, source_of(test, columns, split=_test_split(test))
+    split = _test_split(data)
+    return first, source_of(data, columns, split=split) if split else None
+
+
+def _test_split(path: Path) -> str | None:
+    splits = splits_of(path) if path.is_dir() and is_saved(path) else ()
+    return next((name for name in ("test", "validation") if name in splits), None)
+
+
+def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:
+    """Everything that these paths hold, in blocks with the names of their rows; folders are walked as they are read."""
+    is_picture = len(shape) == 3
+    columns = replace(columns or Columns(), features=None if is_picture else shape[0], pictures=is_picture)
+    pictures: list[Path] = []
+    for path in paths:
+        if path.suffix.lower() in SUFFIXES and not path.is_dir():
+            pictures.append(path)
+            continue
+        yield from _pictures(pictures, shape)
+        pictures = []
+        if path.is_dir() and not is_saved(path) and not (path / "x.npy").is_file():
+            yield from _pictures(images_below(path), shape, path)
+        else:
+            source = source_of(path, columns, labelled=False)
+            for block in source.blocks(range(len(source)), shape):
+                yield [source.name(row) for row in block.rows], block
+    yield from _pictures(pictures, shape)
+
+
+def _pictures(paths: Iterable[Path], shape: Shape, folder: Path | None = None) -> Iterator[tuple[list[str], Block]]:
+    remaining = iter(paths)
+    found = False
+    while some := [str(path) for path in islice(remaining, PICTURES_AT_ONCE)]:
+        found = True
+        for block in Pictures(some[0], some, None).blocks(range(len(some)), shape):
+            yield [some[row] for row in block.rows], block
+    if folder is not None and not found:
+        raise DataError(f"{folder} holds no image; known are {', '.join(sorted(SUFFIXES))}")

@@ -1,0 +1,131 @@
+"""One image, from a file of any common format to the zoo's pixels; the same for learning, predicting and serving.
+
+The largest centred part that has the zoo's proportions is cut out and resized (bicubic, smoothed when it shrinks): the
+shorter side fits exactly and nothing is stretched. The camera's orientation mark is obeyed, transparent is white, 16 bits
+become the upper 8, colours and grey are turned into each other as the zoo needs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.nets.backbones import Shape
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none starts a program, or decodes early
+SUFFIXES = frozenset(
+    {".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+MOST_PIXELS = 80_000_000  # a file of a few bytes can claim to be an image of any size
+
+
+Made = TypeVar("Made")
+
+
+class Undecodable(Exception):
+    """An image file that cannot be read; the message says why."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of an image as it is meant to be seen, and whether it has no colours."""
+
+    height: int
+    width: int
+    is_grey: bool
+
+
+def picture_size(source: Path | IO[bytes]) -> Size:
+    """The size that a file's header tells."""
+    return _with_image(source, _size)
+
+
+def pixel_count(source: Path | IO[bytes]) -> int:
+    """The number of pixels that a file's header tells; nothing is decoded."""
+    return _with_image(source, lambda image: image.width * image.height)
+
+
+def decode(source: Path | IO[bytes], shape: Shape) -> NDArray[np.uint8]:
+    """The pixels of an image file, brought to (channels, height, width)."""
+    return _with_image(source, lambda image: _fit(image, shape))
+
+
+def fitted(pixels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
+    """An image (channels, height, width) brought to another size or number of channels.
+
+    >>> fitted(np.full((1, 8, 12), 7, np.uint8), (3, 4, 4)).tolist() == np.full((3, 4, 4), 7).tolist()
+    True
+    """
+    from PIL import Image
+
+    planes = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
+    return _fit(Image.fromarray(np.ascontiguousarray(planes)), shape)
+
+
+def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Made:
+    from PIL import Image
+
+    try:
+        with Image.open(source, formats=_formats()) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise Undecodable(f"it has {image.width}x{image.height} pixels, more than {MOST_PIXELS:,}")
+            return use(image)
+    except Undecodable:
+        raise
+    except FileNotFoundError as error:
+        raise Undecodable("there is no such file") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise Undecodable(f"it has more than {MOST_PIXELS:,} pixels") from error
+    except Exception as error:  # decoders of damaged files fail in many ways
+        raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of our formats that this installation of Pillow can read."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def _size(image: "Image") -> Size:
+    turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+    width, height = (image.height, image.width) if turned else (image.width, image.height)
+    return Size(height, width, image.mode in ("1", "L", "LA", "I", "I;16", "I;16B", "I;16L", "I;16N"))
+
+
+def _fit(image: "Image", shape: Shape) -> NDArray[np.uint8]:
+    from PIL import Image, ImageOps
+
+    channels, height, width = shape
+    image.draft(None, (3 * width, 3 * height))  # photographs are decoded at a fraction of their size, where possible
+    image = _flat(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
+    if image.size != (width, height):
+        image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)
+    pixels = np.asarray(image)
+    return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def _flat(image: "Image") -> "Image":
+    """The image in 8 bits and without transparency."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        values = np.asarray(image).astype(np.int64)
+        if values.min(initial=0) < 0 or values.max(initial=0) > 0xFFFF:
+            raise Undecodable("its values are beyond 16 bits; convert it to 8 bits")
+        return Image.fromarray((values >> 8).astype(np.uint8))
+    if image.mode == "F":
+        raise Undecodable("its values are real numbers, which have no agreed range; convert it to 8 bits")
+    if image.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in image.info:
+        picture = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return image

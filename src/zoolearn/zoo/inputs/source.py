@@ -1,0 +1,201 @@
+"""Rows that are read when needed: pictures that have to be decoded, or an array."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.inputs.look import Look
+from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
+
+PICTURES_AT_ONCE = 256
+CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
+LOOKED_AT = 2000  # pictures whose size is asked before all are read
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A row that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a source, in the zoo's shape, and those among them that could not be read."""
+
+    rows: list[int]
+    x: NDArray[Any]
+    broken: tuple[Broken, ...] = ()
+
+
+class Source(ABC):
+    """Rows by number, with a name and, if they are to be learned from, a label each; `classes` only if it fixes an order."""
+
+    where: str
+    labels: Sequence[str] | None
+    classes: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def name(self, row: int) -> str:
+        """What people call this row: a path, or a place in a file."""
+
+    @abstractmethod
+    def look(self) -> Look:
+        """What the rows look like, before they are read."""
+
+    @abstractmethod
+    def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
+        """These rows, brought to the zoo's shape, some at a time."""
+
+
+class Pictures(Source):
+    """Image files, or the bytes of image files."""
+
+    def __init__(
+        self,
+        where: str,
+        names: Sequence[str],
+        labels: Sequence[str] | None,
+        opened: Callable[[int], Path | IO[bytes]] | None = None,
+        classes: tuple[str, ...] | None = None,
+    ) -> None:
+        self.where, self.names, self.labels, self.classes = where, names, labels, classes
+        self.opened = opened or (lambda row: Path(names[row]))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def name(self, row: int) -> str:
+        """The path of the image."""
+        return self.names[row]
+
+    def look(self) -> Look:
+        """Sizes and colours of a spread of the images; those that cannot be read are found later."""
+        stride = max(1, len(self) // LOOKED_AT)
+        sizes = [size for row in range(0, len(self), stride) if (size := self._size(row)) is not None]
+        if not sizes:
+            raise DataError(f"{self.where}: none of the {len(self)} images can be read; {self.name(0)} is the first")
+        height, width = (int(median(side)) for side in ([s.height for s in sizes], [s.width for s in sizes]))
+        uniform = len({(size.height, size.width) for size in sizes}) == 1
+        return Look("images", 1 if all(size.is_grey for size in sizes) else 3, height, width, uniform)
+
+    def _size(self, row: int) -> Size | None:
+        try:
+            return picture_size(self.opened(row))
+        except Undecodable:
+            return None
+
+    def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
+        """Decoded by as many threads as there are processors."""
+        if len(shape) != 3:
+            raise DataError(f"{self.where} holds images, but the zoo takes {shape[0]} features; use another zoo")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for first in range(0, len(rows), PICTURES_AT_ONCE):
+                some = list(rows[first : first + PICTURES_AT_ONCE])
+                decoded = list(pool.map(lambda row: self._decoded(row, shape), some))
+                good = [row for row, x in zip(some, decoded, strict=True) if not isinstance(x, Broken)]
+                pixels = [x for x in decoded if not isinstance(x, Broken)]
+                x = np.stack(pixels) if pixels else np.empty((0, *shape), np.uint8)
+                yield Block(good, x, tuple(x for x in decoded if isinstance(x, Broken)))
+
+    def _decoded(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
+        try:
+            return decode(self.opened(row), shape)
+        except Undecodable as error:
+            return Broken(self.name(row), str(error))
+
+
+class Numbers(Source):
+    """An array, in memory or memory-mapped: uint8 images (N,H,W), (N,H,W,C), (N,C,H,W), or features (N,D)."""
+
+    def __init__(
+        self,
+        where: str,
+        x: NDArray[Any],
+        labels: Sequence[str] | None,
+        classes: tuple[str, ...] | None = None,
+        columns: tuple[str, ...] = (),
+    ) -> None:
+        self.where, self.x, self.labels, self.classes, self.columns = where, x, labels, classes, columns
+        if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
+            raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
+        if x.ndim > 2 and x.dtype != np.uint8:
+            raise DataError(f"{where} holds images of dtype {x.dtype}; give uint8, 0 to 255")
+        if x.ndim == 4 and not {x.shape[1], x.shape[3]} & CHANNELS:
+            raise DataError(f"{where} has shape {x.shape}; images have 1, 3 or 4 channels, first or last")
+        if x.dtype.kind not in "uifb":
+            raise DataError(f"{where} has dtype {x.dtype}; give numbers")
+        if labels is not None and len(labels) != len(x):
+            raise DataError(f"{where} has {len(x)} rows but {len(labels)} labels; give one label per row")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def name(self, row: int) -> str:
+        """The file and the row."""
+        return f"{self.where}[{row}]"
+
+    @property
+    def _channels_last(self) -> bool:
+        return self.x.ndim == 4 and self.x.shape[1] not in CHANNELS
+
+    def look(self) -> Look:
+        """The array's own shape."""
+        if self.x.ndim == 2:
+            return Look("features", width=self.x.shape[1], uniform=True, dtype=str(self.x.dtype), columns=self.columns)
+        if self.x.ndim == 3:
+            channels, (height, width) = 1, self.x.shape[1:]
+        elif self._channels_last:
+            height, width, channels = self.x.shape[1:]
+        else:
+            channels, height, width = self.x.shape[1:]
+        return Look("images", 1 if channels == 1 else 3, height, width, uniform=True)
+
+    def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
+        """A few megabytes of rows at a time."""
+        self._refuse_other_kind(shape)
+        at_once = max(1, (1 << 22) // (self.x[0].nbytes if len(self.x) else 1))
+        for first in range(0, len(rows), at_once):
+            some = list(rows[first : first + at_once])
+            chosen = np.asarray(self.x[np.asarray(some)])
+            if self.x.ndim == 2:
+                yield self._features(some, chosen)
+            else:
+                yield Block(some, self._images(chosen, shape))
+
+    def _refuse_other_kind(self, shape: Shape) -> None:
+        if (self.x.ndim == 2) != (len(shape) == 1):
+            kinds = ("features", "images") if self.x.ndim == 2 else ("images", "features")
+            raise DataError(f"{self.where} holds {kinds[0]}, but the zoo takes {kinds[1]} of shape {shape}")
+        if self.x.ndim == 2 and self.x.shape[1:] != shape:
+            raise DataError(f"{self.where} has {self.x.shape[1]} columns of features, but the zoo takes {shape[0]}")
+
+    def _features(self, rows: list[int], chosen: NDArray[Any]) -> Block:
+        with np.errstate(over="ignore"):
+            x = chosen.astype(np.float32)
+        finite: NDArray[np.bool_] = np.asarray(np.isfinite(x).all(axis=1))
+        broken = (Broken(self.name(row), "holds a value that is not finite") for row in np.asarray(rows)[~finite])
+        return Block([row for row, fine in zip(rows, finite, strict=True) if fine], x[finite], tuple(broken))
+
+    def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
+        if chosen.ndim == 3:
+            chosen = chosen[:, None]
+        elif self._channels_last:
+            chosen = chosen.transpose(0, 3, 1, 2)
+        if chosen.shape[1:] == shape:
+            return np.ascontiguousarray(chosen)
+        return np.stack([fitted(image, shape) for image in chosen])

@@ -1,0 +1,187 @@
+"""Tables: a CSV or Parquet file with paths of images and labels, or with columns of features and a label."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError, MissingData, one_of
+from zoolearn.zoo.inputs.arrays import texts
+from zoolearn.zoo.inputs.pictures import SUFFIXES
+from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
+
+LABEL_NAMES = ("label", "labels", "class", "target", "y")
+PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # what people and programs write where a value is missing
+MOST_NAMED = 10  # columns in one message
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what, where the names do not tell: the label, and columns to leave out.
+
+    `wanted` are the names of the columns that a zoo was taught with, in their order; empty where it knows none. Then
+    `features`, if known, is how many are wanted: what is a label by its name alone is one of them if the others are too few.
+    """
+
+    label: str | None = None
+    ignore: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    features: int | None = None
+    pictures: bool = False  # the zoo takes images, so a table can only hold their paths
+
+    def label_of(self, names: Iterable[str]) -> str | None:
+        """The column that holds the label, by what was said or by its name."""
+        likely = (name for name in names if name.strip().lower() in LABEL_NAMES and name not in self.wanted)
+        return self.label or next(likely, None)
+
+    def of_features(self, where: Path, widths: Mapping[str, int], label: str | None, *, labelled: bool) -> list[str]:
+        """The names of the columns of features in their order, out of all columns with their widths.
+
+        >>> Columns(wanted=("x", "z")).of_features(Path("t.csv"), {"z": 1, "y": 1, "x": 1}, "y", labelled=False)
+        ['x', 'z']
+        >>> Columns(features=2).of_features(Path("t.csv"), {"x": 1, "y": 1}, "y", labelled=False)
+        ['x', 'y']
+        """
+        kept = [name for name in widths if name not in (self.label, *self.ignore)]
+        others = [name for name in kept if name != label]
+        if self.wanted:
+            self._refuse_others(where, others, labelled=labelled)
+            return list(self.wanted)
+        is_short = self.features is not None and sum(widths[name] for name in others) < self.features
+        return kept if is_short and not labelled else others
+
+    def _refuse_others(self, where: Path, names: Sequence[str], *, labelled: bool) -> None:
+        """What a zoo was taught with must be there; where it learns, nothing else may be."""
+        missing = [name for name in self.wanted if name not in names]
+        more = [name for name in names if name not in self.wanted]
+        known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
+        if missing:
+            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}")
+        if more and labelled:
+            raise DataError(
+                f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
+            )
+
+
+def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
+    """A text table with a header line; commas, semicolons or tabs."""
+    return table_source(path, _read_csv(path), columns, labelled=labelled)
+
+
+def parquet_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
+    """A Parquet file; needs the extra `tables`."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise MissingData(f"reading {path} needs pyarrow; install it with: pip install 'zoolearn[tables]'") from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            table = file.read()
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except (ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path} is not a whole Parquet file ({error}); write it again") from error
+    read = {name: table.column(name).to_numpy() for name in table.column_names}
+    return table_source(path, read, columns, labelled=labelled)
+
+
+def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns, *, labelled: bool) -> Source:
+    """The rows of a table whose columns were read: images if one column holds their paths, else features."""
+    for name in (*columns.ignore, *([columns.label] if columns.label else [])):
+        if name not in table:
+            raise DataError(f"{path}: {one_of('column', name, table)}")
+    label = columns.label_of(table)
+    if labelled and label is None:
+        raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
+    labels = texts(_whole(path, table[label], label), f"{path}, column {label!r}") if labelled and label else None
+    kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
+    rest = {name: table[name] for name in kept}
+    paths = _named(rest, PATH_NAMES, _holds_images)
+    if paths is not None:
+        names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
+        return Pictures(str(path), names, labels)
+    if columns.pictures:
+        raise DataError(
+            f"{path} has no column of paths of images (named {', '.join(PATH_NAMES)}), but the zoo takes images; use another zoo"
+        )
+    return Numbers(str(path), _features(path, rest), labels, columns=tuple(kept))
+
+
+def _named(
+    table: Mapping[str, NDArray[Any]], names: Sequence[str], holds: Callable[[NDArray[Any]], bool] = lambda _: True
+) -> str | None:
+    return next((name for name in table if name.strip().lower() in names and holds(table[name])), None)
+
+
+def _holds_images(values: NDArray[Any]) -> bool:
+    return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
+
+
+def _whole(path: Path, values: NDArray[Any], name: str) -> NDArray[Any]:
+    if values.dtype.kind == "O":
+        missing = [row for row, value in enumerate(values) if value is None or value == ""]
+        if missing:
+            raise DataError(f"{path}[{missing[0]}], column {name!r}: no label; {len(missing)} rows lack one")
+        return np.array([str(value) for value in values])
+    if values.dtype.kind == "U" and (values == "").any():
+        raise DataError(f"{path}[{int((values == '').argmax())}], column {name!r}: no label")
+    return values
+
+
+def _features(path: Path, table: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    if not table:
+        raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
+    features = np.empty((len(next(iter(table.values()))), len(table)), np.float32)
+    for place, (name, values) in enumerate(table.items()):
+        features[:, place] = _numbers(path, name, values)
+    return features
+
+
+def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]:
+    """A column as numbers; NaN, which a row is broken by, where a value is missing."""
+    if values.dtype.kind in "uifb":
+        return values.astype(np.float32)
+    numbers = np.full(len(values), np.nan, np.float32)
+    for row, value in enumerate(values):
+        if value is None or str(value).strip().lower() in MISSING:
+            continue
+        try:
+            numbers[row] = float(value)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"{path}[{row}], column {name!r}: {str(value)!r} is not a number; if it is no feature, leave the column "
+                f"out with --ignore {name!r}"
+            ) from error
+    return numbers
+
+
+def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            first = file.readline()
+            delimiter = max(",;\t", key=first.count)
+            header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+            reader = csv.reader(file, delimiter=delimiter)
+            rows = [(reader.line_num + 1, row) for row in reader if row]
+    except FileNotFoundError as error:
+        raise DataError(f"{path} does not exist") from error
+    except (csv.Error, UnicodeDecodeError, OSError) as error:
+        raise DataError(f"{path} is not a text table ({error}); save it as CSV in UTF-8") from error
+    if len(header) < 2 or len(set(header)) < len(header):
+        raise DataError(
+            f"{path} starts with {first[:80].rstrip()!r}; its first line must name two or more columns, each once"
+        )
+    for number, row in rows:
+        if len(row) != len(header):
+            raise DataError(f"{path}, line {number}: {len(row)} values for {len(header)} columns")
+    if not rows:
+        raise DataError(f"{path} has a header but no rows")
+    return {
+        name: np.array(values) for name, values in zip(header, zip(*(row for _, row in rows), strict=True), strict=True)
+    }

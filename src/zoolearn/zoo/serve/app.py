@@ -1,0 +1,297 @@
+"""The routes: what can be asked of a zoo over HTTP."""
+
+import logging
+import math
+from collections.abc import Collection
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Match
+
+from zoolearn.errors import DataError, UnknownTask
+from zoolearn.zoo.intake import refuse_name
+from zoolearn.zoo.recognising import refuse_unrecognisable
+from zoolearn.zoo.serve.guard import SLASH, Guard
+from zoolearn.zoo.serve.limits import limited
+from zoolearn.zoo.serve.messages import (
+    ARCHIVE,
+    NAME,
+    QUESTION,
+    Accepted,
+    Health,
+    Member,
+    Members,
+    Predictions,
+    Recognitions,
+    Task,
+    Tasks,
+    option,
+    refusals,
+    share,
+)
+from zoolearn.zoo.serve.page import shell
+from zoolearn.zoo.serve.problems import Problem, busy
+from zoolearn.zoo.serve.rows import taken
+from zoolearn.zoo.serve.service import Service
+from zoolearn.zoo.serve.training import Training
+
+log = logging.getLogger("zoolearn.zoo.serve")
+SURE = 0.5  # chance of a task from which on it is named
+
+
+def make_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> FastAPI:
+    """The application: answers to these host names only (None: any), and needs the token if there is one."""
+    app = FastAPI(
+        title="A zoo",
+        summary="Predictions of a growing zoo of small networks.",
+        version=str(1),
+        docs_url=None,
+        redoc_url=None,
+        lifespan=service.running,
+    )
+    app.add_middleware(
+        Guard, token=token, hosts=hosts, counters=service.counters, send_seconds=service.limits.send_seconds
+    )
+    _handle_errors(app)
+    _add_routes(app, service)
+    if service.training is not None:
+        _add_learning(app, service, service.training)
+    else:
+        _refuse_learning(app)
+    _add_pages(app)
+    _declare(app, needs_token=token is not None)
+    return app
+
+
+def _add_pages(app: FastAPI) -> None:
+    @app.get("/", include_in_schema=False)
+    @app.get("/docs", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        found = shell(request.url.path)
+        assert found is not None
+        return Response(found.body, headers={name.decode(): value.decode() for name, value in found.headers})
+
+
+def _add_routes(app: FastAPI, service: Service) -> None:
+    @app.post(
+        "/tasks/{name}/predict",
+        response_model=Predictions,
+        responses=refusals(400, 403, 404, 408, 413, 415, 503),
+        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, option("votes")]},
+    )
+    async def predict(request: Request) -> Response:
+        """The most probable class of each row; with `votes`, what each member says too."""
+        name, votes = _meant(request.path_params["name"]), _flag(request, "votes")
+        index = service.index
+        index.task(name)
+        shape = index.settings.shape
+        assert shape is not None
+        said = 1 + len(index.speakers(name)) if votes else 1
+        async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
+            answers, first = await service.ask(service.answers, name, rows)
+        return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
+
+    @app.post(
+        "/recognise",
+        response_model=Recognitions,
+        responses=refusals(400, 403, 408, 413, 415, 503),
+        openapi_extra={"requestBody": QUESTION, "parameters": [share("sure", SURE)]},
+    )
+    async def recognise(request: Request) -> Response:
+        """The task and the class of each row, null where the chance of the task is below `sure` or the row is strange."""
+        sure = _share(request, "sure", SURE)
+        index = service.index
+        try:
+            refuse_unrecognisable(index)
+        except DataError as error:
+            raise Problem(422, str(error)) from error
+        shape = index.settings.shape
+        assert shape is not None
+        async with service.asked(request, shape, len(index.tasks)) as rows:
+            found, first = await service.ask(service.recognitions, repr(sure), rows)
+        return Response(found.json(first, len(rows)), media_type="application/json")
+
+    @app.get("/healthz", responses={421: refusals()[421]})
+    async def health() -> Health:
+        """Whether the server is well."""
+        training = service.training is not None and service.training.taken
+        stale = service.following.problem is not None
+        return Health(status="stale" if stale else "ok", generation=service.index.generation, training=training)
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
+    async def metrics() -> PlainTextResponse:
+        """Counters, as Prometheus reads them."""
+        text = service.counters.text(service.gauges())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/tasks", responses=refusals())
+    async def tasks() -> Tasks:
+        """What the zoo knows, and what a row is."""
+        index = service.index
+        shape = index.settings.shape
+        return Tasks(
+            zoo=service.name,
+            generation=index.generation,
+            episodes=len(index.episodes),
+            shape=None if shape is None else list(shape),
+            dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
+            learns=service.training is not None,
+            tasks=[Task.of(index, entry) for entry in index.tasks.values()],
+        )
+
+    @app.get("/tasks/{name}", responses=refusals(404))
+    async def task(name: str) -> Task:
+        """One task."""
+        index = service.index
+        return Task.of(index, index.task(_meant(name)))
+
+    @app.get("/members", responses=refusals())
+    async def members() -> Members:
+        """The nets, and who knows what."""
+        index = service.index
+        return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
+
+
+def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
+    @app.post(
+        "/tasks/{name}",
+        status_code=202,
+        responses=refusals(400, 403, 408, 409, 413, 415, 503),
+        openapi_extra={"requestBody": ARCHIVE, "parameters": [NAME, option("skip_broken")]},
+    )
+    async def learn(request: Request) -> Accepted:
+        """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on."""
+        name, skip_broken = _meant(request.path_params["name"]), _flag(request, "skip_broken")
+        limits = service.limits
+        if name in service.index.tasks:
+            raise Problem(409, f"task {name!r} was learned already; give the new one another name")
+        try:
+            refuse_name(name, service.index)
+        except DataError as error:
+            raise Problem(422, str(error)) from error
+        if service.index.settings.kind == "features":
+            shape = service.index.settings.shape
+            assert shape is not None
+            raise Problem(422, f"this zoo takes {taken(shape)}, no images; teach it with `zoo learn`")
+        try:
+            with training.reserved(name) as order:
+                async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:
+                    with order.archive.open("wb") as file:
+                        async for block in bounded.stream():
+                            file.write(block)
+                    counts = await order.begin(skip_broken=skip_broken)
+        except OSError as error:
+            log.error("%s", error)
+            raise busy("the server has no room for the archive now", 60) from error
+        return Accepted(task=name, images=counts)
+
+    @app.get(
+        "/training",
+        response_class=StreamingResponse,
+        responses={
+            200: {"content": {"text/event-stream": {}}},
+            **refusals(503),
+        },
+    )
+    async def training_events() -> StreamingResponse:
+        """The state of the training, now and at every change until it is done, as server-sent events."""
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
+
+
+def _refuse_learning(app: FastAPI) -> None:
+    """Says what is missing to those who take this server for one that learns."""
+    why = "this server does not learn; whoever runs it can allow it (`zoo serve --learn`)"
+
+    @app.post("/tasks/{name}", include_in_schema=False)
+    async def learn() -> None:
+        raise Problem(405, why, {"Allow": "GET"})
+
+    @app.get("/training", include_in_schema=False)
+    async def training() -> None:
+        raise Problem(404, why)
+
+
+def _share(request: Request, name: str, default: float) -> float:
+    """The one option of a route that takes a number from 0 to 1."""
+    options = request.query_params
+    try:
+        value = float(options.get(name, default))
+    except ValueError:
+        value = math.nan
+    if set(options) - {name} or not 0 <= value <= 1:
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give a number from 0 to 1")
+    return value
+
+
+def _flag(request: Request, name: str) -> bool:
+    """Whether the one option of a route is wanted; FastAPI would do this too, for half of the time of a request."""
+    options = request.query_params
+    if set(options) - {name} or options.get(name, "false") not in ("true", "false"):
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give true or false")
+    return options.get(name) == "true"
+
+
+def _meant(name: str) -> str:
+    return name.replace(SLASH, "/")
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Every refusal has one form."""
+
+    def answer(status: int, detail: str, headers: Any = None) -> JSONResponse:
+        return JSONResponse({"detail": detail}, status, headers)
+
+    @app.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> Response:
+        return answer(error.status, error.detail, error.headers)
+
+    @app.exception_handler(UnknownTask)
+    async def unknown(_: Request, error: UnknownTask) -> Response:
+        return answer(404, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        problems = (f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in error.errors())
+        return answer(422, "; ".join(problems))
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> Response:
+        if error.status_code != 405:
+            return answer(error.status_code, str(error.detail), error.headers)
+        matching = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
+        return answer(
+            405, f"{request.method} is not for this address; use {' or '.join(methods)}", {"Allow": ", ".join(methods)}
+        )
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, error: ClientDisconnect) -> Response:
+        return answer(400, "the request broke off")  # nobody reads this
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        return answer(500, "the server has failed; its log says why")
+
+
+def _declare(app: FastAPI, *, needs_token: bool) -> None:
+    """Adds what FastAPI does not say by itself: refusals are JSON whatever a route gives otherwise, and the token."""
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = plain()
+        for operation in (operation for path in schema["paths"].values() for operation in path.values()):
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    response["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/Detail"}}}
+        if needs_token:
+            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"token": []}]
+            schema["paths"]["/healthz"]["get"]["security"] = []
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

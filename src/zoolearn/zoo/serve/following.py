@@ -1,0 +1,157 @@
+"""The newest state of a zoo folder, whoever changes it meanwhile."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import StoreError, ZooError
+from zoolearn.training.predict import average
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.folder import INDEX
+from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.serve.rows import Rows
+
+LOOK_EVERY = 0.5  # seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the zoo said about some rows, and each member by itself with the weight of its vote."""
+
+    task: str
+    generation: int
+    classes: tuple[str, ...]
+    mean: NDArray[np.float32]
+    votes: dict[int, NDArray[np.float32]]
+    weights: dict[int, float]
+
+    def json(self, first: int, count: int, *, votes: bool) -> bytes:
+        """The part of one question."""
+        place = slice(first, first + count)
+        predictions = [self._one(row) for row in self.mean[place].tolist()]
+        if votes:
+            for prediction in predictions:
+                prediction["votes"] = []
+            for member, said in self.votes.items():
+                for prediction, row in zip(predictions, said[place].tolist(), strict=True):
+                    vote = {"member": member, "weight": self.weights[member], **self._one(row)}
+                    prediction["votes"].append(vote)  # type: ignore[attr-defined]
+        content = {"task": self.task, "generation": self.generation, "predictions": predictions}
+        return json.dumps(content, allow_nan=False).encode()
+
+    def _one(self, probabilities: list[float]) -> dict[str, object]:
+        best = max(probabilities)
+        return {
+            "label": self.classes[probabilities.index(best)],
+            "probability": best,
+            "probabilities": dict(zip(self.classes, probabilities, strict=True)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Recognitions:
+    """What the zoo made of rows whose task was not told."""
+
+    generation: int
+    rows: list[Recognised]
+
+    def json(self, first: int, count: int) -> bytes:
+        """The part of one question."""
+        found = [
+            {
+                "task": row.task,
+                "label": row.label,
+                "probability": row.probability if row.task is not None else None,
+                "chances": row.chances,
+            }
+            for row in self.rows[first : first + count]
+        ]
+        return json.dumps({"generation": self.generation, "recognitions": found}, allow_nan=False).encode()
+
+
+class Following:
+    """A zoo that is kept up to date. Only `thread` touches the zoo; its index is immutable and may be read anywhere."""
+
+    def __init__(self, folder: Path, thread: Executor, told: Callable[[str], None] = lambda line: None) -> None:
+        self.thread, self.told = thread, told
+        self.file = folder / INDEX
+        self.seen = self._mark()
+        self.zoo = Zoo(folder)
+        self.problem: str | None = None  # why the folder's newest state is not known
+
+    @property
+    def index(self) -> Index:
+        """The newest state that is known."""
+        return self.zoo.index
+
+    def ask(self, task: str, rows: Rows) -> Answers:
+        """Every vote on some rows, and their average; on the thread."""
+        x = _tensor(rows)
+        while True:
+            try:
+                votes = self.zoo.votes(x, task)
+                break
+            except StoreError:
+                if not self.zoo.refresh():  # nobody has changed the zoo under our hands: it is damaged
+                    raise
+        weights = {member.number: member.share[task] for member in self.zoo.members if member.number in votes}
+        mean = average(list(votes.values()), [weights[number] for number in votes])
+        said = {number: vote.numpy() for number, vote in votes.items()}
+        return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
+
+    def recognise(self, sure: str, rows: Rows) -> Recognitions:
+        """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
+        found = self.zoo.recognise(_tensor(rows), float(sure))
+        return Recognitions(self.zoo.generation, found)
+
+    async def follow(self) -> None:
+        """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""
+        loop = asyncio.get_running_loop()
+        while True:
+            for member in self.index.members:  # one at a time: questions come in between
+                await loop.run_in_executor(self.thread, self._prepare, member)
+            prepared = self.zoo.generation
+            while self.zoo.generation == prepared:
+                await asyncio.sleep(LOOK_EVERY)
+                if (mark := self._mark()) != self.seen or self.problem is not None:
+                    await loop.run_in_executor(self.thread, self._refresh)
+                    self.seen = mark
+
+    def _prepare(self, member: MemberEntry) -> None:
+        """Reads a member's net before anybody asks for it."""
+        if member in self.index.members:
+            with suppress(ZooError, OSError):  # who asks will be told
+                self.zoo.net(member.number)
+
+    def _refresh(self) -> None:
+        try:
+            if self.zoo.refresh():
+                self.told(f"generation {self.zoo.generation}: {len(self.zoo.tasks)} tasks")
+            self.problem = None
+        except (ZooError, OSError) as error:
+            if self.problem != str(error):
+                self.told(f"the folder cannot be read, the last state is served: {error}")
+            self.problem = str(error)
+
+    def _mark(self) -> tuple[int, int, int] | None:
+        """Differs whenever the index was replaced."""
+        try:
+            facts = os.stat(self.file)
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_ino, facts.st_size
+
+
+def _tensor(rows: Rows) -> Tensor:
+    return torch.from_numpy(rows if rows.flags.writeable else rows.copy())

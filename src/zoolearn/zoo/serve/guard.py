@@ -1,0 +1,136 @@
+"""What every request passes before its route: whose name it calls us by, where it comes from, the token, and the time.
+
+- A server for this machine alone answers to this machine's names only: a page elsewhere whose name was pointed at
+  127.0.0.1 is refused (421).
+- A page of another site may send forms to any server; what changes or costs something is refused to it (403).
+- With a token, every route but health needs it (401); it is compared in constant time.
+"""
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import Collection
+from urllib.parse import unquote, urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.page import shell
+
+HEALTH = "/healthz"
+SLASH = "\0"  # stands for a slash inside a task's name; no name holds it
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
+
+
+class TooSlow(Exception):
+    """A client does not take its answer."""
+
+
+class Guard:
+    """Wraps the application."""
+
+    def __init__(
+        self, app: ASGIApp, token: str | None, hosts: Collection[str] | None, counters: Counters, send_seconds: float
+    ) -> None:
+        self.app, self.counters, self.send_seconds = app, counters, send_seconds
+        self.token = None if token is None else token.encode()
+        self.hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuses the request or hands it on; counts it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status = time.perf_counter(), 500
+        posts = scope["method"] != "GET"
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                if status == 421 or (posts and status >= 400):  # what is left of its body is not waited for
+                    message["headers"].append((b"connection", b"close"))
+                await send(message)
+                return
+            try:
+                async with asyncio.timeout(self.send_seconds):
+                    await send(message)
+            except TimeoutError as error:
+                raise TooSlow from error
+
+        try:
+            refusal = self._refusal(scope)
+            if refusal is None:
+                _keep_slashes(scope)
+                await self.app(scope, receive, watched)
+            else:
+                await _refuse(watched, scope, *refusal)
+        except TooSlow:
+            pass  # the answer is not complete: the connection is closed
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.counters.request(scope["method"], route, status, time.perf_counter() - started)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self.hosts is not None and _name(host) not in self.hosts:
+            return 421, f"this server is not {host[:80]!r}; it answers to {', '.join(sorted(self.hosts))} only"
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if scope["method"] != "GET" and origin and _authority(origin) != host.lower():
+            return (
+                403,
+                f"pages of {origin[:80]!r} may not use this server; send the request from its own page or a program",
+            )
+        if self.token is None or scope["path"] == HEALTH:
+            return None
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
+            return 401, "this server needs its token; send it as `Authorization: Bearer TOKEN`"
+        return None
+
+
+def _name(host: str) -> str:
+    """A host without its port, without case.
+
+    >>> _name("LocalHost:8000"), _name("[::1]:8000")
+    ('localhost', '[::1]')
+    """
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and port.isdecimal() and not port.startswith("]") else host.lower()
+
+
+def _authority(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _keep_slashes(scope: Scope) -> None:
+    """A slash that was sent as %2F belongs to a name, not to the path."""
+    raw = scope.get("raw_path") or b""
+    if b"%2f" in raw.lower():
+        parts = raw.decode("latin-1").split("/")
+        scope["path"] = "/".join(unquote(part).replace("/", SLASH) for part in parts)
+
+
+async def _refuse(send: Send, scope: Scope, status: int, detail: str) -> None:
+    """The refusal; browsers that have no token yet get the empty page, which asks for it and holds nothing of the zoo."""
+    page = shell(scope["path"]) if status == 401 and scope["method"] == "GET" else None
+    if page is not None:
+        body, headers = page.body, list(page.headers)
+    else:
+        body, headers = json.dumps({"detail": detail}).encode(), [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    headers.append((b"content-length", str(len(body)).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,90 @@
+"""The process that learns: `python -m zoolearn.zoo.serve.learner` takes its order from the first line of its input.
+
+It says how it comes on as one JSON object a line. When its input ends, the server is gone, and it stops.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from zoolearn.cores import default_threads
+from zoolearn.errors import ZooError
+from zoolearn.training.fit import Progress, Step
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.serve.archive import unpacked
+
+SAY_EVERY = 0.2  # seconds
+
+
+def main() -> None:
+    """Learns one task; a mistake in the data is said in one line."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    order = json.loads(sys.stdin.readline())
+    Thread(target=_leave_with_the_server, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(10)  # answers come first
+    import torch
+
+    torch.set_num_threads(default_threads())
+    try:
+        for event in learning(**order):
+            print(json.dumps(event), flush=True)
+    except ZooError as error:
+        print(json.dumps({"state": "failed", "detail": str(error).partition("\n")[0].rstrip(":")}), flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def learning(folder: str, name: str, pictures: str, *, skip_broken: bool) -> Iterator[dict[str, Any]]:
+    """What there is to say while a task is learned from unpacked images; the last is what it brought."""
+    work = Zoo(folder).learning_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
+    said = 0.0
+    while True:
+        try:
+            event = next(work)
+        except StopIteration as end:
+            yield _brought(end.value)
+            return
+        if time.monotonic() - said < SAY_EVERY:
+            continue
+        if isinstance(event, Step):
+            said = time.monotonic()
+            yield {"state": "reading", "done": event.done, "total": event.total}
+        elif isinstance(event, Progress):
+            said = time.monotonic()
+            where = {"epoch": event.epoch, "epochs": event.epochs, "loss": event.loss}
+            yield {"state": "training", "done": event.step, "total": event.steps, **where}
+
+
+def _brought(learned: Learned) -> dict[str, Any]:
+    """Every task that was trained on, with its accuracy before (None for the new one) and after."""
+    before = {name: learned.before[name] for name in learned.trained_on}
+    return {
+        "state": "learned",
+        "episode": learned.episode,
+        "seconds": round(learned.seconds, 1),
+        "accuracy": {
+            name: {"before": measure.accuracy if measure else None, "after": learned.after[name].accuracy}
+            for name, measure in before.items()
+        },
+    }
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _leave_with_the_server() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

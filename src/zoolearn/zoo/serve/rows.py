@@ -1,0 +1,121 @@
+"""The body of a question becomes rows of the zoo's shape: JSON arrays, raw bytes, or image files."""
+
+import io
+import json
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.inputs.pictures import Undecodable, decode, pixel_count
+from zoolearn.zoo.serve.problems import Problem
+
+Rows = NDArray[np.uint8] | NDArray[np.float32]
+
+
+def taken(shape: Shape) -> str:
+    """What a zoo takes, in words.
+
+    >>> taken((3, 32, 32))
+    'rows of 3x32x32 whole numbers from 0 to 255'
+    """
+    size = "x".join(map(str, shape))
+    return f"rows of {size} whole numbers from 0 to 255" if len(shape) == 3 else f"rows of {size} finite numbers"
+
+
+def from_json(body: bytes, shape: Shape, most: int) -> Rows:
+    """`{"rows": [...]}`, nested as the shape says.
+
+    >>> from_json(b'{"rows": [[1, 2.5], [3, 4]]}', (2,), most=8).tolist()
+    [[1.0, 2.5], [3.0, 4.0]]
+    """
+    try:
+        content = json.loads(body.decode(), parse_constant=_not_finite)
+    except (ValueError, RecursionError) as error:
+        raise Problem(422, f'the body is not the JSON that is wanted ({error}); send {{"rows": [...]}}') from error
+    if not isinstance(content, dict) or content.keys() != {"rows"} or not isinstance(content["rows"], list):
+        raise Problem(422, 'the body is not of the form {"rows": [...]}; send that, with nothing beside it')
+    if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
+        raise _other_rows("true or false", shape)
+    _refuse_count(len(content["rows"]), most)
+    try:
+        rows = np.array(content["rows"])
+    except (ValueError, OverflowError) as error:
+        raise _other_rows("lists of different lengths", shape) from error
+    if rows.dtype.kind not in "iuf":
+        raise _other_rows("something else than numbers", shape)
+    return _checked(rows, shape)
+
+
+def _not_finite(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}")
+
+
+def _checked(rows: NDArray[Any], shape: Shape) -> Rows:
+    if rows.ndim == 3 and len(shape) == 3 and shape[0] == 1:
+        rows = rows[:, None]
+    if rows.shape[1:] != shape:
+        raise _other_rows(f"{len(rows)} rows of {'x'.join(map(str, rows.shape[1:])) or 'nothing'}", shape)
+    if rows.dtype == np.uint8 and len(shape) == 3:
+        return rows
+    if len(shape) == 3:
+        if not bool(((rows >= 0) & (rows <= 255)).all()) or (rows.dtype.kind == "f" and bool((rows % 1).any())):
+            raise _other_rows("values that are no pixels", shape)
+        return rows.astype(np.uint8)
+    with np.errstate(over="ignore"):
+        features = rows.astype(np.float32, copy=False)
+    if not bool(np.isfinite(features).all()):
+        raise _other_rows("NaN, an infinity, or a number beyond 32 bits", shape)
+    return features
+
+
+def from_raw(body: bytes, shape: Shape, most: int) -> Rows:
+    """Rows one after the other: pixels in uint8, features in little-endian float32.
+
+    >>> from_raw(bytes(8), (2,), most=8).tolist()
+    [[0.0, 0.0]]
+    """
+    dtype = np.dtype(np.uint8 if len(shape) == 3 else "<f4")
+    size = prod(shape) * dtype.itemsize
+    if not body or len(body) % size:
+        raise Problem(
+            422, f"the body has {len(body):,} bytes; a row has {size:,} ({dtype.name}), send a whole number of rows"
+        )
+    _refuse_count(len(body) // size, most)
+    return _checked(np.frombuffer(body, dtype).reshape(-1, *shape), shape)
+
+
+def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, most_pixels: int) -> Rows:
+    """Image files with their names, decoded as they would be for learning."""
+    if len(shape) != 3:
+        raise Problem(415, f"this zoo takes no images; send {taken(shape)} as JSON")
+    _refuse_count(len(files), most)
+    rows = np.empty((len(files), *shape), np.uint8)
+    pixels = 0
+    for place, (name, content) in enumerate(files):
+        try:
+            pixels += pixel_count(io.BytesIO(content))
+            if pixels > most_pixels:
+                raise Problem(
+                    413,
+                    f"the images up to {name[:80]!r} have {pixels:,} pixels, more than {most_pixels:,}; send smaller ones, or "
+                    "fewer at a time",
+                )
+            rows[place] = decode(io.BytesIO(content), shape)
+        except Undecodable as error:
+            raise Problem(422, f"image {place + 1}, {name[:80]!r}: {error}; send PNG, JPEG or the like") from error
+    return rows
+
+
+def _refuse_count(count: int, most: int) -> None:
+    if not count:
+        raise Problem(422, "there are no rows; send at least one")
+    if count > most:
+        raise Problem(413, f"there are {count:,} rows; send at most {most:,} at a time")
+
+
+def _other_rows(found: str, shape: Shape) -> Problem:
+    return Problem(422, f"the body holds {found}; this zoo takes {taken(shape)}")

@@ -1,0 +1,147 @@
+"""The server: uvicorn, with patience for heads and bodies that come slowly, and an end that leaves nothing running."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from zoolearn.errors import SettingsError
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.service import Service
+
+
+def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
+    """The HTTP protocol, whose connections are closed when a request's head is too long, or it does not arrive in time.
+
+    Routes give precise limits for their bodies; the time here is also for bodies that no route reads.
+    """
+    whole_seconds = max(limits.body_seconds, limits.archive_seconds if learns else 0) + limits.header_seconds
+
+    class Patient(HttpToolsProtocol):
+        timer: asyncio.TimerHandle | None = None
+        in_head = True
+        head_bytes = 0
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
+            self._wait(limits.header_seconds)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._wait(None)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.in_head:
+                self.head_bytes += len(data)
+                if self.head_bytes > limits.header_bytes:
+                    self.transport.close()
+
+        def on_message_begin(self) -> None:
+            super().on_message_begin()
+            self.in_head, self.head_bytes = True, 0
+            self._wait(limits.header_seconds)
+
+        def on_headers_complete(self) -> None:
+            super().on_headers_complete()
+            self.in_head = False
+            self._wait(whole_seconds)
+
+        def on_message_complete(self) -> None:
+            super().on_message_complete()
+            self._wait(None)  # from now on, uvicorn closes connections that are idle for too long
+
+        def _wait(self, seconds: float | None) -> None:
+            if self.timer is not None:
+                self.timer.cancel()
+            self.timer = None if seconds is None else self.loop.call_later(seconds, self.transport.close)
+
+    return Patient
+
+
+class Joined:
+    """A transport that sends what is written at one time, the head of an answer and its body, in one piece."""
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport, self.loop = transport, loop
+        self.pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Sends this once the answer is written as far as it goes."""
+        if not self.pieces:
+            self.loop.call_soon(self._send)
+        self.pieces.append(data)
+
+    def close(self) -> None:
+        """Sends what is left, then closes the connection."""
+        self._send()
+        self.transport.close()
+
+    def _send(self) -> None:
+        if self.pieces:
+            self.transport.write(b"".join(self.pieces))
+            self.pieces.clear()
+
+
+class Server(uvicorn.Server):
+    """Ends a training first: those who follow it would keep it running."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops answering."""
+        if self.service.training is not None:
+            await self.service.training.stop()
+        await super().shutdown(sockets)
+
+
+def server_of(app: FastAPI, service: Service) -> Server:
+    """A server that is not running yet; give its `run` the sockets to listen on."""
+    limits = service.limits
+    config = uvicorn.Config(
+        app,
+        http=patient(limits, learns=service.training is not None),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+    )
+    return Server(config, service)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that connections queue up at from now on."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        opened = socket.socket(
+            family, kind, protocol
+        )  # asyncio sends at once only where the protocol is known to be TCP
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(1024)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(f"cannot listen on {host} port {port}: {reason}; give another --host or --port") from error
+    return opened
+
+
+def own_names(host: str, names: Sequence[str] = ("localhost", "127.0.0.1", "[::1]")) -> set[str] | None:
+    """The names that a server for this machine alone answers to; None, any, if it is for others too.
+
+    >>> own_names("0.0.0.0"), sorted(own_names("127.0.0.1"))
+    (None, ['127.0.0.1', '[::1]', 'localhost'])
+    """
+    return set(names) if host in ("localhost", "::1") or host.startswith("127.") else None

@@ -1,0 +1,141 @@
+"""A zoo that is asked by many: how the rows of a question come in, share the model, and are answered in time."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from fastapi import FastAPI, Request
+from starlette.datastructures import UploadFile
+
+from zoolearn.errors import DataError, UnknownTask, ZooError
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.serve.batching import Backlog, Batcher
+from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.following import Answers, Following, Recognitions
+from zoolearn.zoo.serve.limits import Limits, Room, limited
+from zoolearn.zoo.serve.problems import Problem, busy
+from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw
+from zoolearn.zoo.serve.training import Training
+
+log = logging.getLogger("zoolearn.zoo.serve")
+Said = TypeVar("Said")
+
+FORMS = (
+    'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
+    "or several (multipart/form-data)"
+)
+
+
+class Service:
+    """A zoo that is asked by many: its newest state, one thread for the model, one that decodes images."""
+
+    def __init__(self, folder: Path, limits: Limits, *, learns: bool) -> None:
+        self.limits, self.counters, self.room = limits, Counters(), Room(limits.held_bytes)
+        self.model = ThreadPoolExecutor(1, "model")
+        self.decoder = ThreadPoolExecutor(1, "decoder")
+        self.following = Following(folder, self.model, log.info)
+        self.name = folder.resolve().name
+        self.training = Training(folder, limits) if learns else None
+        self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
+        together, note = limits.together, self.counters.batches.add
+        self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
+        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
+
+    @property
+    def index(self) -> Index:
+        """The newest state of the zoo."""
+        return self.following.index
+
+    @asynccontextmanager
+    async def running(self, app: FastAPI) -> AsyncIterator[None]:
+        """Follows the folder while the server runs."""
+        following = asyncio.create_task(self.following.follow())
+        yield
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+        if self.training is not None:
+            await self.training.stop()
+        self.model.shutdown()
+        self.decoder.shutdown()
+
+    async def rows(self, request: Request, shape: Shape) -> Rows:
+        """The rows of a question, whatever form they are sent in."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        limits = self.limits
+        if kind == "application/json":
+            return from_json(await request.body(), shape, limits.rows)
+        if kind == "application/octet-stream":
+            return from_raw(await request.body(), shape, limits.rows)
+        if kind == "multipart/form-data":
+            files = await _files(request, limits.rows)
+        elif kind.startswith("image/"):
+            files = [("the body", await request.body())]
+        else:
+            raise Problem(415, f"the body is said to be {kind[:80] or 'nothing'!r}; send {FORMS}")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
+
+    @asynccontextmanager
+    async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
+        """The rows of a question whose answers have so many numbers each; their memory counts until they are answered."""
+        limits = self.limits
+        is_json = request.headers.get("content-type", "").lower().startswith("application/json")
+        most = limits.json_bytes if is_json else limits.body_bytes
+        async with limited(request, most, limits.body_seconds, self.room) as bounded:
+            rows = await self.rows(bounded, shape)
+            _refuse_long_answer(len(rows), each, limits.numbers)
+            yield rows
+
+    async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
+        """What the model says, and the place of the first row in it."""
+        try:
+            async with asyncio.timeout(self.limits.answer_seconds):
+                return await model.answer(question, rows)
+        except TimeoutError as error:
+            raise busy("the server did not come to this question in time; send it again later", 5) from error
+        except UnknownTask as error:
+            raise Problem(404, str(error)) from error
+        except DataError as error:  # the zoo has changed since the rows were read
+            raise Problem(422, str(error)) from error
+        except (ZooError, OSError) as error:
+            log.error("%s", error)
+            raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
+
+    def gauges(self) -> dict[str, float]:
+        """Values of the moment."""
+        values: dict[str, float] = {
+            "zoo_generation": self.index.generation,
+            "zoo_tasks": len(self.index.tasks),
+            "zoo_members": len(self.index.members),
+            "zoo_waiting_rows": self.backlog.rows,
+            "zoo_stale": self.following.problem is not None,
+        }
+        if self.training is not None:
+            values["zoo_training"] = self.training.taken
+            for end, count in self.training.finished.items():
+                values[f"zoo_trainings_{end}"] = count
+        return values
+
+
+async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
+    async with request.form(max_files=most, max_fields=0) as form:
+        files = []
+        for name, value in form.multi_items():
+            if not isinstance(value, UploadFile):
+                raise Problem(422, f"the form's field {name[:80]!r} is no file; send images only")
+            files.append((value.filename or name, await value.read()))
+    return files
+
+
+def _refuse_long_answer(rows: int, each: int, most: int) -> None:
+    """Refuses rows whose answers, of so many numbers each, would be too long."""
+    if rows > 1 and rows * each > most:
+        raise Problem(
+            413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
+        )

@@ -1,0 +1,144 @@
+"""Learning by order of a client: one archive, one process, one at a time; anybody may follow how it comes on."""
+
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from zoolearn.zoo.serve.archive import unpack
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.problems import Problem, busy
+
+LONGEST_LINE = 1 << 24
+HEARTBEAT = 10.0  # seconds without news until a listener is told that there is none
+SECONDS_TO_STOP = 10.0
+
+State = dict[str, Any]
+
+
+class Training:
+    """The one training of a server; `state` is what is known of the latest."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self.folder, self.limits = folder, limits
+        self.state: State = {"state": "idle"}
+        self.taken = False  # from the first byte of an archive to the end of its training
+        self.process: Process | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.news = asyncio.Event()
+        self.listeners = 0
+        self.stopping = False
+        self.finished = {"learned": 0, "failed": 0}
+
+    @contextmanager
+    def reserved(self, name: str) -> "Iterator[Order]":
+        """A place for one archive; it is kept while the training goes on that was begun inside."""
+        if self.taken:
+            raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
+        order = Order(self, name, Path(tempfile.mkdtemp(prefix="zoo-serve-")))
+        self.taken = True
+        try:
+            yield order
+        finally:
+            if not order.begun:
+                shutil.rmtree(order.temporary, ignore_errors=True)
+                self.taken = False
+
+    def say(self, state: State) -> None:
+        """Makes this the latest state, and wakes who follows."""
+        self.state = state
+        self.news.set()
+        self.news = asyncio.Event()
+
+    def follow(self) -> AsyncIterator[str]:
+        """The state as server-sent events, now and at every change, until no training is under way."""
+        if self.listeners >= self.limits.listeners:
+            raise busy("too many clients follow the training; ask again in a moment", 5)
+        return self._states()
+
+    async def _states(self) -> AsyncIterator[str]:
+        self.listeners += 1
+        try:
+            while True:
+                news, state = self.news, self.state
+                yield f"data: {json.dumps(state)}\n\n"
+                while not news.is_set():
+                    if not self.taken or self.stopping:
+                        return
+                    try:
+                        async with asyncio.timeout(HEARTBEAT):
+                            await news.wait()
+                    except TimeoutError:
+                        yield ": still here\n\n"
+        finally:
+            self.listeners -= 1
+
+    async def stop(self) -> None:
+        """Ends the training under way where it is: the zoo stays as it was."""
+        self.stopping = True
+        if self.process is not None and self.process.returncode is None:
+            self.process.terminate()
+        if self.task is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SECONDS_TO_STOP):
+                    await asyncio.shield(self.task)
+            if self.process is not None and self.process.returncode is None:
+                self.process.kill()
+            await self.task
+        self.news.set()
+
+
+class Order:
+    """One task to be learned: its archive, then its images, in a temporary folder of its own."""
+
+    def __init__(self, training: Training, name: str, temporary: Path) -> None:
+        self.training, self.name, self.temporary = training, name, temporary
+        self.archive = temporary / "archive"
+        self.begun = False
+
+    async def begin(self, *, skip_broken: bool) -> dict[str, int]:
+        """Unpacks the archive and starts the process that learns from it; gives the number of images of each class."""
+        pictures = self.temporary / "pictures"
+        pictures.mkdir()
+        counts = await asyncio.to_thread(unpack, self.archive, pictures, self.training.limits)
+        self.archive.unlink()
+        order = {
+            "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
+        }  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "zoolearn.zoo.serve.learner", stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.begun = True
+        self.training.process = process
+        self.training.say({"task": self.name, "state": "reading", "done": 0, "total": sum(counts.values())})
+        self.training.task = asyncio.create_task(self._watch(process))
+        return counts
+
+    async def _watch(self, process: Process) -> None:
+        """Passes on what the process says, until it ends."""
+        training = self.training
+        assert process.stdout is not None
+        last: State = {}
+        try:
+            async for line in process.stdout:
+                last = {"task": self.name, **json.loads(line)}
+                if last["state"] in ("reading", "training"):
+                    training.say(last)
+            code = await process.wait()
+            if last.get("state") not in ("learned", "failed"):
+                how = "the server was stopped" if training.stopping else f"its process ended (exit code {code})"
+                last = {"task": self.name, "state": "failed", "detail": f"{how}; the zoo is as it was"}
+            training.finished[last["state"]] += 1
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+            training.taken = False
+            training.say(last)
