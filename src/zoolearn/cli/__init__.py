@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from zoolearn.cli.commands import COMMANDS, overview
+from zoolearn.cli.output import encode_all
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
+    encode_all()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         print(overview())

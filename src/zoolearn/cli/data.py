@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.data.datasets import data_root, download, status
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     for name in options.download:
         download(name, options.data)
-    console = Console()
+    console = output.console()
     console.print(f"data root: {data_root(options.data)}")
     table = Table("data set", "state", box=None, padding=(0, 2))
     table.add_column("where, or what to do", overflow="fold")

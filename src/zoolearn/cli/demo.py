@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.flags import parse
 from zoolearn.data.benchmarks import benchmark
@@ -37,7 +38,7 @@ class DemoOptions:
 def main(arguments: Sequence[str]) -> None:
     """Grows a zoo beside its reference learners and prints what came of it."""
     options = parse(DemoOptions, arguments, "zoo demo", "Grow a zoo on embedded digits beside its reference learners.")
-    console = Console()
+    console = output.console()
     tasks = benchmark("rotated-digits")
     console.print(
         f"[bold]rotated-digits[/]: {len(tasks)} tasks of 10 digits, each at another angle, "
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     console.print()
     results = _learn(options, console)
     console.print()
-    print(text(report(results), console.width if console.is_terminal else None))
+    print(text(report(results), output.width()))
     zoo, isolated, tuned = (100 * (run.summary()["average_accuracy"] or 0) for run in results[:3])
     console.print(
         f"\nThe zoo ends {_points(zoo - isolated)} isolated nets and {_points(zoo - tuned)} fine-tuning, "

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.cli.steps import follow
@@ -34,7 +34,7 @@ class DistilOptions:
 def main(arguments: Sequence[str]) -> None:
     """Distils, and prints what that costs each task."""
     options = parse(DistilOptions, arguments, "zoo distil", IDEA)
-    console = Console()
+    console = output.console()
     zoo = Zoo(options.folder)
     small = follow(distilled(zoo, options.to, options.epochs), console)
     table = Table("task", box=None, padding=(0, 2, 0, 0))

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.zoo import Zoo
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     made = zoo.export(options.name, path, options.to)
     shape = ", ".join(map(str, zoo.settings.shape or ()))
     kind = "uint8" if zoo.settings.kind == "images" else "float32"
-    Console().print(
+    output.console().print(
         f"{escape(str(made.path))}: {made.members} member(s), {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; checked "
         f"on {made.rows} held-out rows, largest difference {made.difference:.1e}"
     )

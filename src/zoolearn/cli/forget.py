@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     """Tells the cost, asks, and forgets."""
     options = parse(ForgetOptions, arguments, "zoo forget", IDEA)
     zoo = Zoo(options.folder)
-    console = Console()
+    console = output.console()
     _tell(zoo.cost_of_forgetting(options.name, drop=options.drop), options.name, console)
     if not options.yes and not _agreed(options.name):
         console.print("nothing was changed")

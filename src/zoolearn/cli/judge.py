@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(JudgeOptions, arguments, "zoo judge", IDEA)
     if not options.runs:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
-    console = Console()
+    console = output.console()
     for run in options.runs:
         record = follow(judging(run, options.data, options.epochs), console)
         table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))

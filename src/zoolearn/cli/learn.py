@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.cores import check_threads
@@ -54,7 +55,7 @@ class LearnOptions:
 def main(arguments: Sequence[str]) -> None:
     """Learns one task and shows what that did to all."""
     options = parse(LearnOptions, arguments, "zoo learn", IDEA)
-    console = Console()
+    console = output.console()
     if options.threads is not None:
         import torch
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.lab.presets import PRESETS
@@ -25,7 +25,7 @@ class ListOptions:
 def main(arguments: Sequence[str]) -> None:
     """Prints methods, benchmarks and backbones, each with its idea in a line; or the presets with what they aim at."""
     options = parse(ListOptions, arguments, "zoo list", "The methods, benchmarks and backbones by name.")
-    console = Console()
+    console = output.console()
     if options.presets:
         console.print(_presets())
         return

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.zoo import Zoo
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
         table.add_column(column, overflow="fold")
     for line in Zoo(options.folder).index.log:
         table.add_row(*map(Text, (_when(line.when), line.did, line.task or "", line.detail)))
-    Console().print(table)
+    output.console().print(table)
 
 
 def _when(moment: str) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError, one_of
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(_form({}), arguments, "zoo new", IDEA)
     if options.preset is not None:
         options = parse(_form(settings_of(options.preset, "model-zoo")), arguments, "zoo new", IDEA)
-    console = Console()
+    console = output.console()
     if options.adopt is not None:
         others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
         if others:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
@@ -103,8 +103,7 @@ def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) ->
 
 
 def _show(table: PaperTable, rows: Sequence[Row], runs: Sequence[Results]) -> None:
-    console = Console()
-    print(text(comparison(table, runs, rows), console.width if console.is_terminal else None))
+    print(text(comparison(table, runs, rows), output.width()))
     for note in dict.fromkeys(f"{row.name}: {row.differs}" for row in rows if row.differs and runs_of(row, runs)):
         print(note)
     for row in rows:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.errors import SettingsError
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.restore and (given or options.commit):
         raise SettingsError("--restore takes a pruning back; give it alone")
     zoo = Zoo(options.folder)
-    console = Console()
+    console = output.console()
     if options.restore:
         zoo.unprune()
         console.print("all members speak again")

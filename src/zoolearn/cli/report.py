@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
-from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.files import save_text
 from zoolearn.lab.report import find_runs, report
@@ -43,11 +43,7 @@ def main(arguments: Sequence[str]) -> None:
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
     table = report([Results.load(path) for path in find_runs(folders)])
-    console = Console()
-    if options.format == "text" and console.is_terminal:
-        print(text(table, console.width))
-    else:
-        print(RENDERERS[options.format](table))
+    print(text(table, output.width()) if options.format == "text" else RENDERERS[options.format](table))
 
 
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:

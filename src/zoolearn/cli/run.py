@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.bars import show
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.form import RunOptions, orders_of, read_form
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run(name: str, order: Order, out: Path, workers: int) -> None:
-    console = Console()
+    console = output.console()
     learner = order.learner
     chosen = benchmark(order.benchmark, order.data, **order.options)
     done = _episodes_kept(learner, chosen, out)

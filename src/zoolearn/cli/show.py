@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
         ShowOptions, arguments, "zoo show", "What a zoo knows: tasks, members, accuracy over time, storage."
     )
     zoo = Zoo(options.folder)
-    console = Console()
+    console = output.console()
     console.print(f"[bold]{escape(str(zoo.path))}[/], generation {zoo.generation}")
     if not zoo.tasks:
         console.print(f"It has learned nothing yet: zoo learn {escape(str(zoo.path))} NAME DATA")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
@@ -18,7 +19,7 @@ from zoolearn.runs.results import Results
 
 def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) -> None:
     """Carries out orders, by their titles, each in its own folder in or below `folder`; what is finished is only read."""
-    console = Console()
+    console = output.console()
     outcome = {title: results for title, order in orders.items() if (results := order.finished()) is not None}
     if outcome:
         console.print(f"{len(outcome)} of {len(orders)} runs are finished; nothing to train for them")
@@ -26,7 +27,7 @@ def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) ->
     failed = _carry_out(missing, folder, place, outcome, console) if missing else []
     if outcome:
         ordered = [outcome[title] for title in orders if title in outcome]
-        print(text(report(ordered), console.width if console.is_terminal else None))
+        print(text(report(ordered), output.width()))
         kept = ", a folder for each run" if len(orders) > 1 else ""
         console.print(f"written to {folder}{kept}", soft_wrap=True)
     for end in failed:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from zoolearn.cli import output
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
@@ -105,7 +105,7 @@ def _announce(setup: Setup) -> None:
 
 
 def _show(setup: Setup, folder: Path, options: StudyOptions) -> Study:
-    console = Console(stderr=True)
+    console = output.console(stderr=True)
     _announce(setup)
     columns = (
         TextColumn("{task.description}"),

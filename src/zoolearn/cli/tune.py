@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import torch
 import tyro
-from rich.console import Console
 
+from zoolearn.cli import output
 from zoolearn.cli.bars import show_side_by_side
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
@@ -116,7 +116,7 @@ def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
     events = tuning.carry_out(search, count, place)
     try:
         with closing(events):
-            ends = show_side_by_side(events, Console())
+            ends = show_side_by_side(events, output.console())
     except KeyboardInterrupt:
         print(f"\nzoo: stopped; the trials are kept in {tuning.folder}. The same command continues", file=sys.stderr)
         sys.exit(130)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.zoo import Zoo
 
@@ -29,6 +29,6 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(UndoOptions, arguments, "zoo undo", IDEA)
     zoo = Zoo(options.folder)
     name = zoo.undo()
-    Console().print(
+    output.console().print(
         f"{escape(name)} is no longer known; {len(zoo.tasks)} task(s) and {len(zoo.members)} member(s) are left"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 from rich.markup import escape
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.cli.steps import follow
 from zoolearn.errors import StoreError
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
         VerifyOptions, arguments, "zoo verify", "Read every file of a zoo and compare it with its checksum."
     )
     zoo = Zoo(options.folder)
-    problems = follow(zoo.verify(), Console(stderr=True))
+    problems = follow(zoo.verify(), output.console(stderr=True))
     if problems:
         raise StoreError(f"{len(problems)} problem(s) in {zoo.path}:\n  " + "\n  ".join(problems))
-    Console().print(f"{escape(str(zoo.path))} is whole: {len(zoo.index.files())} files and the index")
+    output.console().print(f"{escape(str(zoo.path))} is whole: {len(zoo.index.files())} files and the index")

@@ -8,12 +8,13 @@ from time import sleep
 from typing import Annotated
 
 import tyro
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import Sight, sights
@@ -48,9 +49,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.every <= 0:
         raise SettingsError(f"every is {options.every}; give seconds above 0")
     folders = options.runs or (Path("runs"),)
-    console = Console()
+    console = output.console()
     if options.once or not console.is_terminal:
-        console.print(view(sights(folders), console.width))
+        console.print(view(sights(folders), console.width if console.is_terminal else 0))
         return
     with Live(view(sights(folders), console.width), console=console, refresh_per_second=4) as live:
         while True:
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def view(seen: Sequence[Sight], width: int = 120) -> Group:
-    """The table, running ones first, and one line that sums up; on a narrow terminal without bars."""
+    """The table, running ones first, and one line that sums up; on a narrow terminal, or none, without bars."""
     above = os.path.commonpath([sight.path.resolve().parent for sight in seen]) if seen else ""
     columns: dict[str, Callable[[Sight], RenderableType]] = {
         "run": lambda sight: Text(_name(sight.path, above)),
