@@ -4,8 +4,7 @@ import http.client
 import io
 import json
 import socket
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +14,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from processes import PATIENCE
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.server import Server, listening, own_names, server_of
 from zoolearn.zoo.serve.service import Service
-
-PATIENCE = 240.0  # seconds; a busy machine is no fault of the server
 
 
 @dataclass(frozen=True)
@@ -106,15 +104,6 @@ def serving(folder: Path, *, token: str | None = None, learns: bool = False, **l
         server.should_exit = True
         thread.join()
         opened.close()
-
-
-def eventually(holds: Callable[[], Any]) -> Any:
-    """What a question gives once it is true."""
-    until = time.monotonic() + PATIENCE
-    while not (found := holds()):
-        assert time.monotonic() < until, "it never came true"
-        time.sleep(0.02)
-    return found
 
 
 def png(pixels: Any, kind: str = "PNG") -> bytes:

@@ -1,12 +1,10 @@
-import os
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from processes import PATIENCE, started
 from zoolearn.cli import main
 from zoolearn.cli.commands import COMMANDS
 from zoolearn.data.benchmarks import BENCHMARKS
@@ -160,18 +158,17 @@ def test_the_demo_ends_in_a_table_and_says_what_to_try_next(capsys):
 
 
 def test_ctrl_c_says_how_to_continue_and_the_same_command_does(tmp_path):
-    command = [sys.executable, "-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
+    command = ["-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
     command += ["--epochs", "200", "--out", str(tmp_path / "run")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    assert process.stdout is not None
-    assert "1 of 5 tasks" in process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    with started(command) as process:
+        assert "1 of 5 tasks" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "The same command continues" in err
     kept = len(list(Path(tmp_path / "run" / "episodes").iterdir()))
     assert 1 <= kept < 5
-    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert f"after episode {kept} of 5" in again.stdout
+    with started(command) as process:
+        again, _ = process.communicate(timeout=PATIENCE)
+    assert f"after episode {kept} of 5" in again
     assert Results.load(tmp_path / "run").finished

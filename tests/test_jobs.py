@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Generator
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from processes import PATIENCE, eventually, started
 from zoolearn.cores import container_limit, default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs
@@ -208,32 +207,17 @@ def test_no_worker_outlives_its_caller(tmp_path: Path, kill: signal.Signals) -> 
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    caller = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)],
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    eventually(lambda: len([*tmp_path.glob("begun-*")]) == 2)
-    if kill == signal.SIGINT:
-        os.killpg(caller.pid, signal.SIGINT)  # as a terminal does: to the caller and all its workers
-    else:
-        caller.kill()
-    output, errors = caller.communicate(timeout=60)
-    eventually(lambda: len([*tmp_path.glob("in-order-*")]) == 2)
-    eventually(lambda: not any(alive(int(path.read_text() or 0)) for path in tmp_path.glob("in-order-*")))
+    with started([script, tmp_path], PYTHONPATH=os.pathsep.join(paths)) as caller:
+        eventually(lambda: len([*tmp_path.glob("begun-*")]) == 2)
+        if kill == signal.SIGINT:
+            os.killpg(caller.pid, signal.SIGINT)  # as a terminal does: to the caller and all its workers
+        else:
+            caller.kill()
+        output, errors = caller.communicate(timeout=PATIENCE)
+        eventually(lambda: len([*tmp_path.glob("in-order-*")]) == 2)
+        eventually(lambda: not any(alive(int(path.read_text() or 0)) for path in tmp_path.glob("in-order-*")))
     if kill == signal.SIGINT:
         assert (output, errors) == ("stopped\n", "")
-
-
-def eventually(holds: object, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
 
 
 def alive(process: int) -> bool:

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from processes import eventually, started
 from test_jobs import random_walk, say_a_lambda, stumble, wait_to_be_stopped
 from toys import learner_of, outcome, pictures
 from zoolearn.cli import main
@@ -47,12 +46,12 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
             patch.setenv(name, value)
-        cluster = started()
+        cluster = new_cluster()
         yield cluster
         stopped(cluster)
 
 
-def started(attempts: int = 3) -> Any:
+def new_cluster(attempts: int = 3) -> Any:
     """A cluster that this process is connected to; a machine that is very busy may need more than one attempt."""
     import ray
     from ray.cluster_utils import Cluster
@@ -68,7 +67,7 @@ def started(attempts: int = 3) -> Any:
         if attempts == 1:
             pytest.skip(f"Ray cannot start a cluster on this machine: {error}")
         time.sleep(5)
-        return started(attempts - 1)
+        return new_cluster(attempts - 1)
     return cluster
 
 
@@ -217,7 +216,9 @@ def test_closing_stops_jobs_where_they_are(cluster: Any, tmp_path: Path) -> None
     events = map_jobs([Job(f"wait {n}", wait_to_be_stopped, (tmp_path, n)) for n in range(2)], Ray())
     heard = set()
     while len(heard) < 2:
-        heard.add(next(events).job.name)
+        event = next(events)
+        assert isinstance(event, Report), event
+        heard.add(event.job.name)
     events.close()
     assert sorted(path.name for path in tmp_path.glob("in-order-*")) == ["in-order-0", "in-order-1"]
 
@@ -225,14 +226,8 @@ def test_closing_stops_jobs_where_they_are(cluster: Any, tmp_path: Path) -> None
 def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any, tmp_path: Path) -> None:
     words = ["split-digits", *BRIEF, "--vary", "lr=0.01,0.02", "--seeds", "2", "--out"]
     there = [*words, str(tmp_path / "there"), "--on", "ray", "--address", cluster.address]
-    driver = subprocess.Popen(
-        [sys.executable, "-m", "zoolearn", "sweep", "fine-tune", *there],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    eventually(lambda: any((tmp_path / "there").glob("*/episodes/0001.json")) or driver.poll() is not None)
-    driver.kill()
-    driver.wait()
+    with started(["-m", "zoolearn", "sweep", "fine-tune", *there]) as driver:
+        eventually(lambda: any((tmp_path / "there").glob("*/episodes/0001.json")) or driver.poll() is not None)
     main(["sweep", "fine-tune", *there])
     main(["sweep", "fine-tune", *words, str(tmp_path / "here"), "--on", "here"])
     folders = sorted(path.name for path in (tmp_path / "here").iterdir())
@@ -253,10 +248,3 @@ def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: 
         for name, part in here.parts.items():
             for tensor, value in part.tensors.items():
                 assert torch.allclose(value, there.parts[name].tensors[tensor], atol=1e-5), (name, tensor)
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)

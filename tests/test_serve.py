@@ -8,8 +8,6 @@ import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +16,8 @@ import numpy as np
 import pytest
 
 import zoolearn
-from servers import Client, Said, eventually, form, png, serving
+from processes import eventually, started
+from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
 from zoolearn.zoo.serve.batching import Backlog, Batcher
@@ -405,11 +404,7 @@ class TestServer:
 
 class TestCommand:
     def test_it_serves_until_ctrl_c(self, folder):
-        command = [sys.executable, "-m", "zoolearn", "serve", str(folder), "--port", "0"]
-        environment = {**os.environ, "ZOO_TOKEN": "open-sesame"}
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        ) as run:
+        with started(["-m", "zoolearn", "serve", folder, "--port", "0"], ZOO_TOKEN="open-sesame") as run:
             first = run.stdout.readline()
             port = int(re.search(r"2 tasks at http://127\.0\.0\.1:(\d+)/", first)[1])
             assert Client(None, port).get("/tasks").status == 401

@@ -19,7 +19,8 @@ import pytest
 
 import zoolearn
 from archives import files, tarred, zipped
-from servers import Client, eventually, png, serving
+from processes import eventually
+from servers import Client, png, serving
 from zoolearn.files import load_json, save_json
 from zoolearn.zoo.serve.archive import unpack, unpacked
 from zoolearn.zoo.serve.limits import Limits

@@ -2,15 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from processes import PATIENCE, eventually, started
 from toys import benchmark, contents, embedded, learner_of, outcome
 from zoolearn.cli import main
 from zoolearn.errors import Diverged, SettingsError
@@ -145,13 +142,10 @@ def test_several_methods_share_only_what_all_learners_have(capsys: pytest.Captur
 def test_ctrl_c_stops_all_runs_and_loses_nothing(tmp_path: Path) -> None:
     out, whole = tmp_path / "cut", tmp_path / "whole"
     options = ["--epochs", "20", *BRIEF[2:], "--first-tasks", "3", "--seeds", "2", "--workers", "2", "--out"]
-    command = [sys.executable, "-m", "zoolearn", "run", "fine-tune", "split-digits", *options]
-    process = subprocess.Popen(
-        [*command, str(out)], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    eventually(lambda: len([*out.glob("*/episodes/0001.json")]) == 2)
-    os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    with started(["-m", "zoolearn", "run", "fine-tune", "split-digits", *options, out]) as process:
+        eventually(lambda: len([*out.glob("*/episodes/0001.json")]) == 2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=PATIENCE)
     if process.returncode != 0:  # it may have been faster than we
         assert process.returncode == 130
         assert "The same command continues" in errors
@@ -160,10 +154,3 @@ def test_ctrl_c_stops_all_runs_and_loses_nothing(tmp_path: Path) -> None:
     zoo("run", "fine-tune", "split-digits", *options, out)
     zoo("run", "fine-tune", "split-digits", *options, whole)
     assert outcome(out) == outcome(whole)
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)

@@ -8,6 +8,7 @@ has failed, and is not tried again.
 
 import os
 import pickle  # between the driver and the processes that it had started
+import signal
 import time
 import traceback
 from collections import deque
@@ -275,6 +276,8 @@ class _Mailbox:
 
 def _work(mailbox: Any, number: int, attempt: int, place: Ray, function: Callable[..., Any], *arguments: Any) -> bytes:
     """A job in a process of the cluster: what it says goes to the mailbox; returns its result, its error and where that was."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as below `nohup ... &`; but Ray cancels by an interrupt
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     time.sleep(2 * (attempt - 1))  # its former self may not have let go of its folder yet
     post = _Post(mailbox, number)
     ended = b""
