@@ -91,6 +91,22 @@ def test_in_a_mixture_each_task_is_varied_as_it_allows(kinds):
             assert len(seen & crops(mirrored)) > ROWS / 5
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("chunk_bytes", [1, 1 << 20])
+def test_a_batch_holds_the_rows_that_its_places_name(monkeypatch, chunk_bytes, count):
+    monkeypatch.setattr(batches, "CHUNK_BYTES", chunk_bytes)
+    tasks = [blobs(f"task {place}", 2 + place, 5) for place in range(count)]
+    x, y = (torch.cat([getattr(task.train, part) for task in tasks]) for part in ("x", "y"))
+    owners = torch.cat([torch.full((len(task.train),), place) for place, task in enumerate(tasks)])
+    met = shown(tasks)
+    assert sorted(torch.cat([batch.places for batch in met]).tolist()) == list(range(len(x)))
+    for batch in met:
+        assert torch.equal(batch.x, x[batch.places])
+        assert torch.equal(batch.y, y[batch.places])
+        assert torch.equal(batch.rows, owners[batch.places])
+        assert batch.tasks == tuple(task.name for task in tasks)
+
+
 NEW, FEW, MANY = blobs("new", per_class=12), blobs("few", per_class=5), blobs("many", per_class=15)  # 24, 10, 30 rows
 
 
