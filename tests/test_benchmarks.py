@@ -266,6 +266,26 @@ def test_every_benchmark_can_be_had_by_its_own_name(tmp_path):
         assert all(len(task.classes) >= 2 and all(task.classes) for task in made)
 
 
+def test_images_may_be_varied_as_the_paper_says_and_digits_are_never_mirrored(tmp_path):
+    write_mnist(tmp_path)
+    write_cifar10(tmp_path, version="binary")
+    write_cifar100(tmp_path, version="binary")
+    write_mini_imagenet_folder(tmp_path)
+    allowed = {
+        "rotated-mnist": ("crop",),
+        "permuted-mnist": (),
+        "split-mnist": ("crop",),
+        "split-cifar10": ("crop", "flip"),
+        "split-cifar100": ("crop", "flip"),
+        "coarse-cifar100": ("crop", "flip"),
+        "split-miniimagenet": ("crop", "flip"),
+        "rotated-digits": (),
+        "split-digits": (),
+    }
+    made = {name: {task.augment for task in benchmark(name, tmp_path)} for name in BENCHMARKS}
+    assert made == {name: {kinds} for name, kinds in allowed.items()}
+
+
 def test_an_unknown_name_gets_a_suggestion():
     with pytest.raises(SettingsError, match=r"unknown benchmark 'split-cifar-100'; did you mean 'split-cifar100'\?"):
         benchmark("split-cifar-100")

@@ -371,6 +371,29 @@ def test_mini_imagenet_is_read_from_the_cached_pickles(tmp_path):
     check_mini_imagenet(datasets.mini_imagenet(tmp_path))
 
 
+@pytest.mark.parametrize(("images", "trained"), [(2, 1), (3, 2), (6, 4), (7, 5), (9, 7), (11, 8), (12, 9)])
+def test_of_each_class_of_mini_imagenet_four_fifths_train_rounded_down(tmp_path, images, trained):
+    write_mini_imagenet_pickles(tmp_path, per_class=images)
+    dataset = datasets.mini_imagenet(tmp_path)
+    assert dataset.train.y.bincount().tolist() == [trained] * 10
+    assert dataset.test.y.bincount().tolist() == [images - trained] * 10
+    greens = [dataset.train.x[:trained, 1, 0, 0].tolist(), dataset.test.x[: images - trained, 1, 0, 0].tolist()]
+    assert greens == [[20 * image for image in range(trained)], [20 * image for image in range(trained, images)]]
+
+
+def test_of_the_600_images_of_a_class_480_train_and_120_test(tmp_path, monkeypatch):
+    monkeypatch.setitem(datasets.mini_imagenet.__globals__, "SIDE", 1)  # one pixel each, which tells class and number
+    for split, label in (("train", 0), ("val", 1), ("test", 2)):
+        pixels = np.array([(label, *divmod(image, 256)) for image in range(600)], np.uint8)[:, None, None]
+        content = {"image_data": pixels, "class_dict": {f"n{label:08}": list(range(600))}}
+        write(tmp_path / "mini-imagenet" / f"mini-imagenet-cache-{split}.pkl", pickle.dumps(content))
+    dataset = datasets.mini_imagenet(tmp_path)
+    for examples, numbers in ((dataset.train, range(480)), (dataset.test, range(480, 600))):
+        expected = [[label, *divmod(image, 256)] for label in range(3) for image in numbers]
+        assert examples.x[:, :, 0, 0].tolist() == expected
+        assert examples.y.tolist() == [label for label, _, _ in expected]
+
+
 def test_images_of_another_size_are_squeezed_whole(tmp_path):
     write_mini_imagenet_folder(tmp_path)
     path = tmp_path / "mini-imagenet" / "images" / "n0000003000000000.jpg"

@@ -137,6 +137,12 @@ def test_a_head_starts_with_biases_of_zero():
     assert float(net.head("dots").weight.detach().abs().min()) > 0
 
 
+def test_the_heads_of_two_tasks_start_from_different_weights():
+    net = net_for([pictures("dots", 3), pictures("rings", 3)])
+    dots, rings = (net.head(name).weight.detach() for name in ("dots", "rings"))
+    assert not torch.isclose(dots, rings, rtol=1e-3).any()
+
+
 def test_the_seed_decides_the_first_weights_and_the_caller_keeps_its_own_randomness():
     before = torch.get_rng_state()
     nets = [net_for([pictures("dots")], seed=seed) for seed in (0, 0, 1)]

@@ -1,14 +1,18 @@
 """The ResNet18-S variant with one convolution per block, as Stable-SGD and TAG run it."""
 
+import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from toys import settled
 from zoolearn.nets.backbones import BACKBONES, resnet18_s, resnet18_s_one_conv
 from zoolearn.nets.net import Net
+from zoolearn.seeds import global_seed
 
 
 def one_conv(dropout: float = 0.0) -> nn.Module:
-    return resnet18_s_one_conv((3, 32, 32), dropout)
+    with global_seed(0, torch.device("cpu")):
+        return resnet18_s_one_conv((3, 32, 32), dropout)
 
 
 def test_it_is_found_by_its_name() -> None:
@@ -30,20 +34,33 @@ def test_it_has_the_weights_of_resnet18_s_but_the_second_convolutions_and_the_no
     assert sum(parameter.numel() for parameter in one_conv().parameters()) == whole - second - norms == 480_580
 
 
-def test_a_block_is_convolution_relu_norm_then_shortcut_relu_norm() -> None:
-    block = one_conv().eval()[3]
-    x = torch.randn(2, 20, 8, 8)
+@pytest.mark.parametrize("training", [False, True])
+def test_a_block_is_convolution_relu_norm_then_shortcut_relu_norm(training: bool) -> None:
+    block = settled(one_conv()).double().train(training)[3]
+    x = torch.randn(2, 20, 8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     inner = block.norm1(torch.relu(block.conv(x)))
-    assert torch.equal(block(x), block.norm2(torch.relu(inner + x)))
+    expected = block.norm2(torch.relu(inner + x))
+    other = block.norm2(torch.relu(torch.relu(block.norm1(block.conv(x))) + x))  # the order of ResNet18-S
+    assert torch.allclose(block(x), expected, rtol=1e-9, atol=1e-9)
+    assert not torch.allclose(expected, other, rtol=0.1, atol=0.1)
 
 
 def test_units_are_dropped_after_every_norm_of_a_block_in_training_only() -> None:
     net = one_conv(0.5)
-    assert [module.p for module in net.modules() if isinstance(module, nn.Dropout)] == [0.5] * 8
-    x = torch.randn(4, 3, 32, 32)
-    dropped = net.train()(x)
-    assert (dropped == 0).float().mean() < 0.5  # averaged over 4x4 places, few features are wholly dropped
-    assert not torch.equal(dropped, net(x))
+    blocks = [layer for layer in net if hasattr(layer, "drop")]
+    assert [block.drop.p for block in blocks] == [0.5] * 8
+    given: list[Tensor] = []
+    for block in blocks:
+        block.drop.register_forward_hook(lambda _, inputs, output: given.extend((inputs[0], output)))
+    x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with global_seed(0, torch.device("cpu")):
+        net.train()(x)
+    pairs = [*zip(given[::2], given[1::2], strict=True)]
+    assert len(pairs) == 2 * 8
+    for before, after in pairs:
+        dropped = after == 0
+        assert 0.4 < float(dropped.float().mean()) < 0.6
+        assert torch.allclose(after[~dropped], 2 * before[~dropped])
     assert torch.equal(net.eval()(x), net(x))
 
 

@@ -4,13 +4,16 @@ import math
 import pickle
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import mlp_100
@@ -300,6 +303,33 @@ def test_what_the_caller_draws_between_steps_changes_nothing(every_batch):
     assert same(state(nets[0]), state(nets[1]))
 
 
+def test_what_the_caller_asks_the_net_between_steps_changes_nothing(every_batch):
+    nets = [net_for(TASKS, dropout=0.5), net_for(TASKS, dropout=0.5)]
+    for _ in fitting(nets[0], TASKS, TINY, seed=0):
+        pass
+    for _ in fitting(nets[1], TASKS, TINY, seed=0):
+        probabilities(nets[1], TASKS[0].test.x, TASKS[0].name, TINY)
+    assert same(state(nets[0]), state(nets[1]))
+
+
+def test_every_step_of_every_epoch_drops_other_units():
+    def only_drops(shape, dropout):
+        return nn.Sequential(nn.Flatten(), nn.Dropout(dropout))
+
+    ones = torch.full((24, 1, 8, 8), 255, dtype=torch.uint8)
+    task = Task("white", *[Examples(ones, torch.arange(24) % 2)] * 2)
+    net = net_for([task], only_drops, dropout=0.3)
+    masks = []
+    net.body.register_forward_hook(lambda module, inputs, output: masks.append(output == 0))
+    fit(net, [task], recipe(epochs=3), seed=0)
+    assert [tuple(mask.shape) for mask in masks] == [(8, 64)] * 9
+    assert float(torch.stack(masks).float().mean()) == pytest.approx(0.3, abs=0.04)  # deviation 0.007
+    for first in range(9):
+        for second in range(first):
+            both = float((masks[first] == masks[second]).float().mean())
+            assert both == pytest.approx(0.3**2 + 0.7**2, abs=0.15)  # by chance; deviation 0.02
+
+
 def test_how_much_is_gathered_at_once_changes_nothing(monkeypatch):
     whole, whole_loss = trained()
     monkeypatch.setattr(batches, "CHUNK_BYTES", 1)
@@ -450,6 +480,23 @@ def test_probabilities_are_asked_in_evaluation_mode_whatever_the_number_of_rows(
     assert torch.equal(probabilities(net, task.train.x, task.name, TINY), whole)
     assert torch.allclose(probabilities(net, task.train.x[:7], task.name, TINY), whole[:7], atol=1e-6)
     assert torch.allclose(whole, torch.softmax(net.eval()(task.train.x, task.name), 1), atol=1e-6)
+    assert same(state(net), before)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2, 3, 4])
+def test_a_net_is_asked_in_evaluation_mode_also_if_only_a_part_of_it_is_in_training_mode(part):
+    task = pictures()
+    net = net_for([task], dropout=0.5)
+    fit(net, [task], recipe(epochs=1), seed=0)
+    before = state(net)
+    ask_probabilities = partial(probabilities, net, task.test.x, task.name, TINY)
+    ask_features = partial(feature_rows, net, task.test.x, TINY)
+    for ask in (ask_probabilities, ask_features):
+        net.eval()
+        expected = ask()
+        net.body[part].train()
+        assert not net.training
+        assert torch.allclose(ask(), expected, atol=1e-6)
     assert same(state(net), before)
 
 

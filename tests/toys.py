@@ -108,6 +108,21 @@ def with_norm(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
     )
 
 
+def settled(module: nn.Module, seed: int = 0) -> nn.Module:
+    """The module, its batch-norms with scales, shifts and statistics as after a training.
+
+    A fresh batch-norm in evaluation mode changes nothing, so that no order of layers shows.
+    """
+    rng = torch.Generator().manual_seed(seed)
+    for norm in module.modules():
+        if isinstance(norm, nn.modules.batchnorm._BatchNorm):
+            for tensor in (norm.weight, norm.bias, norm.running_mean):
+                if tensor is not None:
+                    tensor.data.normal_(generator=rng)
+            norm.running_var.uniform_(0.5, 2.0, generator=rng)
+    return module
+
+
 def net_for(tasks: Sequence[Task], backbone: Any = with_norm, **settings: Any) -> Net:
     net = Net(backbone, tasks[0].shape, **settings)
     for task in tasks:

@@ -144,7 +144,6 @@ def fitting(
     what = tasks[0].name
     random_state = _RandomState(device)
     for epoch in range(first_epoch, recipe.epochs):
-        net.train()
         if restart_momentum:
             training.optimizer.restart_momentum()
         random_state.start(derive(seed, "dropout", epoch))
@@ -154,6 +153,7 @@ def fitting(
         losses = torch.empty(0, device=device)  # of the epoch's steps so far
         for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
             step = epoch * steps + len(losses)
+            net.train()  # one that was asked something since the last report is in evaluation mode
             with random_state:
                 latest = [
                     training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
