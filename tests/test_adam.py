@@ -47,11 +47,17 @@ def test_its_steps_are_those_of_torch():
     assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
 
 
-def test_empty_parameters_are_passed_over_on_any_device():
-    parameters = [nn.Parameter(torch.zeros(count, device="meta")) for count in (0, 3)]  # no CPU: taken in one piece
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # what is no CPU is taken in one piece
+def test_empty_parameters_are_passed_over_on_any_device(device):
+    parameters = [nn.Parameter(torch.zeros(count, device=device)) for count in (0, 3, 0, 2)]
     for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    Adam(parameters)()
+        parameter.grad = torch.full_like(parameter, 5.0)
+    adam = Adam(parameters)
+    adam()
+    assert [parameter.grad.shape for parameter in parameters] == [(0,), (3,), (0,), (2,)]
+    assert adam.first.shape == (5,)
+    if device == "cpu":  # elsewhere there are no values to look at
+        assert torch.allclose(torch.cat([parameter.grad for parameter in parameters]), torch.ones(5))
 
 
 def test_a_parameter_without_gradient_stays_until_it_has_one():
