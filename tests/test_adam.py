@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from toys import TINY, net_for, pictures, same, state
+from by_hand import smooth, vague
+from toys import TINY, Spy, net_for, pictures, same, state
 from zoolearn.parts.adam import Adam, fitting_by, shorten
 from zoolearn.recipe import Recipe
 from zoolearn.train import Checkpoints, cross_entropy, drain, fit
@@ -66,6 +67,19 @@ def test_a_parameter_without_gradient_stays_until_it_has_one():
     Adam([used, unused])()
     assert unused.grad.tolist() == [0.0, 0.0]
     assert torch.allclose(used.grad, torch.ones(2))
+
+
+def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_no_weight_decay():
+    task, spy = vague("one", classes=3), Spy()
+    ours, theirs = (net_for([task], smooth) for _ in range(2))
+    drain(fitting_by("adam", ours, task, RECIPE, seed=0, loss=spy, heads=[task.name]))
+    reference = torch.optim.Adam(theirs.parameters(), lr=RECIPE.lr, betas=(0.8, 0.999))
+    for batch in spy.batches:
+        reference.zero_grad()
+        cross_entropy(theirs, batch).backward()
+        reference.step()
+    for name, tensor in state(theirs).items():
+        torch.testing.assert_close(state(ours)[name], tensor, atol=1e-5, rtol=1e-4)
 
 
 def test_a_training_cut_short_is_taken_up_exactly(tmp_path):

@@ -84,6 +84,13 @@ def test_a_correction_starts_as_a_copy_of_the_shared_weight():
     assert torch.equal(layer.past_correction[0], layer.shared / 2)
 
 
+def test_a_task_starts_with_what_the_shared_weights_are_then():
+    first, second = benchmark(2)
+    learner = show(apd(), [first])
+    for layer in parts(learner.grown(second), AdditiveLayer):
+        assert torch.equal(layer.correction, layer.shared)
+
+
 def test_a_mask_starts_normal_with_a_variance_of_one_over_the_outputs():
     layer = AdditiveLayer(nn.Linear(1, 10_000), threshold=0.1, start=1.0, retroactive=True)
     with global_seed(0, torch.device("cpu")):

@@ -84,6 +84,12 @@ def test_old_heads_stay_as_they_are():
     assert same(before, learner.net.head(first.name).state_dict())
 
 
+def test_the_prior_takes_the_place_of_weight_decay():
+    task = pictures()
+    learners = [show(vcl(recipe=replace(TINY, weight_decay=decay)), [task]) for decay in (0.0, 0.5)]
+    assert same(*(state(learner.net) for learner in learners))
+
+
 def test_the_likelihood_alone_moves_means_and_no_variance():
     task = pictures()
     learner = vcl()
