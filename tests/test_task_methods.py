@@ -132,8 +132,9 @@ def test_parts_hear_which_task_is_asked_about_and_unknown_ones_are_named():
         begin_task(net, task.name)
     (norm,) = parts(net, TaskNorm)
     net.train()
-    net(TASKS[0].train.x, "dots")
-    assert [int(own.num_batches_tracked) for own in norm.norms] == [0, 1]
+    for asked, seen in (("dots", [0, 1]), ("stripes", [1, 1]), ("stripes", [2, 1])):
+        net(TASKS[0].train.x, asked)
+        assert [int(own.num_batches_tracked) for own in norm.norms] == seen
     assert [own.weight.requires_grad for own in norm.norms] == [False, True]
     with pytest.raises(UnknownTask, match="did you mean 'dots'"):
         net(TASKS[0].train.x, "dot")
