@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from toys import TINY, net_for, pictures, same, state
+from by_hand import smooth, vague
+from toys import TINY, Spy, net_for, pictures, same, state
 from zoolearn.methods.parts.adam import Adam, fitting_by, shorten
 from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit
 from zoolearn.training.recipe import Recipe
@@ -47,11 +48,17 @@ def test_its_steps_are_those_of_torch():
     assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
 
 
-def test_empty_parameters_are_passed_over_on_any_device():
-    parameters = [nn.Parameter(torch.zeros(count, device="meta")) for count in (0, 3)]  # no CPU: taken in one piece
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # what is no CPU is taken in one piece
+def test_empty_parameters_are_passed_over_on_any_device(device):
+    parameters = [nn.Parameter(torch.zeros(count, device=device)) for count in (0, 3, 0, 2)]
     for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    Adam(parameters)()
+        parameter.grad = torch.full_like(parameter, 5.0)
+    adam = Adam(parameters)
+    adam()
+    assert [parameter.grad.shape for parameter in parameters] == [(0,), (3,), (0,), (2,)]
+    assert adam.first.shape == (5,)
+    if device == "cpu":  # elsewhere there are no values to look at
+        assert torch.allclose(torch.cat([parameter.grad for parameter in parameters]), torch.ones(5))
 
 
 def test_a_parameter_without_gradient_stays_until_it_has_one():
@@ -60,6 +67,19 @@ def test_a_parameter_without_gradient_stays_until_it_has_one():
     Adam([used, unused])()
     assert unused.grad.tolist() == [0.0, 0.0]
     assert torch.allclose(used.grad, torch.ones(2))
+
+
+def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_no_weight_decay():
+    task, spy = vague("one", classes=3), Spy()
+    ours, theirs = (net_for([task], smooth) for _ in range(2))
+    drain(fitting_by("adam", ours, task, RECIPE, seed=0, loss=spy, heads=[task.name]))
+    reference = torch.optim.Adam(theirs.parameters(), lr=RECIPE.lr, betas=(0.8, 0.999))
+    for batch in spy.batches:
+        reference.zero_grad()
+        cross_entropy(theirs, batch).backward()
+        reference.step()
+    for name, tensor in state(theirs).items():
+        torch.testing.assert_close(state(ours)[name], tensor, atol=1e-5, rtol=1e-4)
 
 
 def test_a_training_cut_short_is_taken_up_exactly(tmp_path):

@@ -15,6 +15,7 @@ from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
 from zoolearn.methods.parts.taskweight import TaskNorm, parts
 from zoolearn.nets.backbones import mlp_100, resnet18_s, small_conv
 from zoolearn.nets.published import lenet_apd
+from zoolearn.seeds import global_seed
 from zoolearn.training.batches import Batch
 
 RECIPE = replace(TINY, epochs=4, lr=0.01, augment="no", dropout=0.0)
@@ -57,7 +58,7 @@ def test_a_new_task_begins_without_a_change_to_the_old_ones(backbone):
     net.train()
     for layer in parts(net, AdditiveLayer):
         anchors = layer.past_weights().detach()
-        assert float(layer.penalty(anchors, 0.0, 100.0, 0.0).detach()) == 0.0
+        assert float(layer.penalty(anchors, 0.0, 100.0, 0.0).detach()) < 1e-8  # rounding, by another order of sums
 
 
 def test_the_weight_is_the_shared_one_scaled_per_output_plus_the_correction():
@@ -65,7 +66,7 @@ def test_the_weight_is_the_shared_one_scaled_per_output_plus_the_correction():
     layer.begin_task()
     with torch.no_grad():
         layer.mask.copy_(torch.tensor([-50.0, 0.0, 50.0]))
-        layer.correction.copy_(0.2 * torch.randn_like(layer.correction))
+        layer.correction.copy_(torch.linspace(-0.4, 0.4, layer.correction.numel()).view_as(layer.correction))
     scale = torch.tensor([0.0, 0.5, 1.0]).reshape(3, 1, 1, 1)
     assert torch.allclose(layer.train().weight(), layer.shared * scale + layer.correction)
     large = layer.correction * (layer.correction.abs() > 0.1)
@@ -81,6 +82,22 @@ def test_a_correction_starts_as_a_copy_of_the_shared_weight():
     layer.begin_task()
     assert torch.equal(layer.correction, layer.shared)
     assert torch.equal(layer.past_correction[0], layer.shared / 2)
+
+
+def test_a_task_starts_with_what_the_shared_weights_are_then():
+    first, second = benchmark(2)
+    learner = show(apd(), [first])
+    for layer in parts(learner.grown(second), AdditiveLayer):
+        assert torch.equal(layer.correction, layer.shared)
+
+
+def test_a_mask_starts_normal_with_a_variance_of_one_over_the_outputs():
+    layer = AdditiveLayer(nn.Linear(1, 10_000), threshold=0.1, start=1.0, retroactive=True)
+    with global_seed(0, torch.device("cpu")):
+        layer.begin_task()
+    drawn = 100 * layer.mask.detach()
+    assert abs(float(drawn.mean())) < 0.05  # five deviations of the mean of so many draws
+    assert abs(float(drawn.std()) - 1) < 0.036
 
 
 def test_the_loss_is_that_of_the_paper():

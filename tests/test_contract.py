@@ -188,10 +188,19 @@ def test_settings_are_plain_data_that_give_the_learner_back(name):
 
 
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
-    for setting in fields(kind(name)):
-        if setting.init and get_origin(setting.type) is Literal:
-            with pytest.raises(SettingsError, match=f"unknown {setting.name} 'Nonesuch' .*{get_args(setting.type)[0]}"):
-                kind(name)(**{setting.name: "Nonesuch"})
+    settings = learner_of(SUBJECTS[name]).settings()
+    choices = {
+        setting.name: get_args(setting.type)
+        if get_origin(setting.type) is Literal
+        else list(setting.metadata["choices"])
+        for setting in fields(kind(name))
+        if setting.init and (get_origin(setting.type) is Literal or "choices" in setting.metadata)
+    }
+    assert "backbone" in choices
+    for setting, words in choices.items():
+        with pytest.raises(SettingsError, match=f"unknown {setting} 'Nonesuch'") as refusal:
+            kind(name).from_settings({**settings, setting: "Nonesuch"})
+        assert all(word in str(refusal.value) for word in words)
 
 
 def test_a_setting_that_is_none_is_refused_and_not_dropped(name):

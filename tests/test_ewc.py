@@ -1,10 +1,12 @@
 """EWC: its penalty, its anchors, and where it is plain fine-tuning."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from by_hand import WHOLE, descended, much_closer, smooth, vague
 from toys import TINY, benchmark, show, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ewc import Ewc
@@ -42,7 +44,7 @@ def test_separate_anchors_are_the_sum_over_tasks() -> None:
     flat = Flat(learner.shared(learner.net))
     examples = learner.chosen(second)  # all of them, in another order
     two = Spring(flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0))
-    weights = torch.randn_like(flat.data())
+    weights = flat.data() + torch.linspace(-1, 1, len(flat))
     assert torch.allclose(learner.spring.value(weights), one.value(weights) + two.value(weights), rtol=1e-4)
 
 
@@ -51,14 +53,39 @@ def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() 
     first, second = (
         Spring(torch.randn(5, generator=rng), 0.1 + torch.rand(5, generator=rng), torch.tensor(0.0)) for _ in range(2)
     )
+    learner = ewc(strength=1.0, limited=False)
+    learner.spring = first  # the information of a quadratic loss is its curvature
+    held = learner.tightened(torch.device("cpu"))
     weights = first.anchor.clone()
-    held = Spring(first.anchor, first.importance, torch.tensor(0.0)).scaled(1.0, torch.inf)
     for _ in range(2000):
         weights -= 0.3 * (second.gradient(weights) + held.gradient(weights))
     both = (first.importance * first.anchor + second.importance * second.anchor) / (
         first.importance + second.importance
     )
     assert torch.allclose(weights, both, atol=1e-5)
+
+
+def test_a_task_is_learned_against_half_the_strength_times_the_information_times_the_squared_way() -> None:
+    first, second = vague("one"), vague("two", classes=3)
+    learner = ewc(backbone=smooth, recipe=WHOLE, strength=20.0, limited=False)
+    learner.learn(first)
+    anchor = Flat(learner.net.body.parameters()).data()
+    information = learner.spring.importance
+    start = learner.grown(second)
+
+    def wanted(strength: float) -> torch.Tensor:
+        return descended(start, second, lambda weights: strength / 2 * (information * (weights - anchor) ** 2).sum())
+
+    learner.learn(second)
+    found = Flat(learner.net.body.parameters()).data()
+    assert much_closer(found, wanted(20.0), [wanted(strength) for strength in (0.0, 10.0, 40.0)])
+
+
+def test_no_weight_is_held_firmer_than_one_over_the_rate() -> None:
+    learner = ewc(recipe=replace(TINY, lr=0.5), strength=3.0)
+    learner.spring = Spring(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
+    felt = learner.tightened(torch.device("cpu"))
+    assert torch.allclose(felt.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
 
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:

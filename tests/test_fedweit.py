@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from toys import TINY, benchmark, pictures, show
 from zoolearn.errors import SettingsError
@@ -12,6 +13,7 @@ from zoolearn.methods.fedweit import FedWeit, KnowingLayer
 from zoolearn.methods.parts.additive import AdditiveLayer, objective
 from zoolearn.methods.parts.taskweight import parts
 from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.seeds import global_seed
 from zoolearn.training.batches import Batch
 
 RECIPE = replace(TINY, epochs=3, lr=0.01, augment="no", dropout=0.0)
@@ -50,7 +52,7 @@ def test_without_attention_the_loss_is_that_of_apd():
                 layer.shared.add_(0.05)
         values.append(loss(each, batch_of(second)))
         values[-1].backward()
-    assert torch.equal(*values)
+    assert torch.allclose(*values, rtol=1e-6)
     gradients = dict(net.named_parameters())
     for name, parameter in twin_net.named_parameters():
         if parameter.grad is not None:
@@ -142,6 +144,19 @@ def test_a_correction_starts_at_a_third_of_the_shared_weight():
     net = fedweit().grown(pictures())
     for layer in parts(net, KnowingLayer):
         assert torch.allclose(layer.correction, layer.shared / 3)
+
+
+def test_attention_starts_normal_with_a_variance_of_one_over_the_tasks_attended_to():
+    layer = KnowingLayer(nn.Linear(1, 1), threshold=0.0, start=1 / 3, retroactive=False, reach=None)
+    with global_seed(0, torch.device("cpu")):
+        for _ in range(150):
+            layer.begin_task()
+            layer.end_task()
+    drawn = [len(attention) ** 0.5 * attention.detach() for attention in layer.attentions]
+    assert [len(attention) for attention in drawn] == list(range(150))
+    for some in (torch.cat(drawn[:75]), torch.cat(drawn[75:])):  # five deviations of so many draws' mean and deviation
+        assert abs(float(some.mean())) < 5 / len(some) ** 0.5
+        assert abs(float(some.std()) - 1) < 5 / (2 * len(some)) ** 0.5
 
 
 def test_all_that_is_kept_is_counted():

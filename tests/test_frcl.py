@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, kl_divergence
 
-from toys import TINY, benchmark, net_for, pictures, row_set, show, state, with_norm
+from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.frcl import (
     Frcl,
     GaussianHead,
+    Inducing,
     exchanges,
     features_of,
     least_unexplained,
@@ -157,6 +158,25 @@ def test_past_functions_stay_likelier_than_where_that_counts_for_nothing(monkeyp
     with torch.no_grad():
         held, free = (float(learner.past_divergence()(learner.net)) for learner in learners)
     assert held < free
+
+
+def test_an_answer_is_the_mean_of_probabilities_over_draws_of_the_function_by_hand():
+    task = pictures(classes=3)
+    learner = show(frcl(answer_samples=10_000), [task])
+    old = learner.inducing[task.name]
+    learner.inducing[task.name] = Inducing(old.x, 3 * old.mean, 6 * old.lower)
+    mean, variance = learner.belief(task.test.x, task.name)
+    logits = mean + variance.sqrt() * torch.randn(10_000, *mean.shape, generator=generator(0)).double()
+    expected = torch.softmax(logits, dim=2).mean(dim=0)
+    assert float((torch.softmax(mean, dim=1) - expected).abs().max()) > 0.1
+    found = learner.predict_proba(task.test.x, task.name)
+    assert float((found - expected).abs().max()) < 0.035  # five deviations of the mean of so many draws
+
+
+def test_priors_take_the_place_of_weight_decay():
+    task = pictures()
+    learners = [show(frcl(recipe=replace(TINY, weight_decay=decay)), [task]) for decay in (0.0, 0.5)]
+    assert same(*(state(learner.net) for learner in learners))
 
 
 def test_adam_is_taken_where_it_is_asked_for():

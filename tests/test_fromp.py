@@ -1,12 +1,15 @@
 """FROMP: its kernels, its price and what that price holds."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+from test_curvature import by_hand as information
 from toys import TINY, benchmark, net_for, pictures, row_set, show, with_norm
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
@@ -14,6 +17,7 @@ from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, highest,
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.nets.backbones import mlp_100
+from zoolearn.training.batches import Batch
 
 
 def tiny(shape, dropout=0.0):
@@ -98,28 +102,48 @@ def test_an_identity_kernel_holds_probabilities_by_their_squares():
     assert torch.allclose(held.price(net), 0.5 * (now - held.targets[0]).square().sum(), rtol=1e-6)
 
 
-def test_fisher_is_the_sum_of_the_gauss_newton_diagonal_and_adds_up_over_tasks():
-    learner, net, first, second = after_one()
-    flat = Flat(net.trainable([first.name]))
-    expected = torch.zeros(len(flat), dtype=torch.float64)
-    for row in first.train.x:
-        logits = net(row[None], first.name)[0]
-        rows = torch.stack([flat.gradient_of(net(row[None], first.name)[0, c]) for c in range(2)]).double()
-        p = torch.softmax(logits, dim=0).double().detach()
-        hessian = torch.diag(p) - p[:, None] * p[None]
-        expected += (rows * (hessian @ rows)).sum(dim=0)
-    found = torch.cat(
-        [
-            learner.fisher[name].reshape(-1)
-            for name in ("body.1.weight", "body.1.bias", "heads.0.weight", "heads.0.bias")
-        ]
-    )
-    assert torch.allclose(found.double(), expected, rtol=1e-3, atol=1e-8)
-    before = {name: part.clone() for name, part in learner.fisher.items()}
-    learner.learn(second)
-    assert bool((learner.fisher["body.1.weight"] >= before["body.1.weight"]).all())
-    assert torch.equal(learner.fisher["heads.0.weight"], before["heads.0.weight"])
+def test_fisher_is_the_sum_of_the_gauss_newton_diagonal_over_examples_and_tasks():
+    tasks = benchmark(2)
+    learner = fromp()
+    found = []
+    for task in tasks:
+        learner.learn(task)
+        net = deepcopy(learner.net).eval()
+        flat = Flat(net.trainable([task.name]))
+        body = sum(parameter.numel() for parameter in net.body.parameters())
+        found.append(torch.split(information(net, task.name, flat, task.train.x), [body, len(flat) - body]))
+    (body_then, first_head), (body_now, second_head) = found
+    for part, expected in (("body.1", body_then + body_now), ("heads.0", first_head), ("heads.1", second_head)):
+        total = torch.cat([learner.fisher[f"{part}.{kind}"].reshape(-1) for kind in ("weight", "bias")])
+        assert torch.allclose(total.double(), expected, rtol=1e-3, atol=1e-8), part
     assert learner.weights == 2 * learner.net.weights
+
+
+def test_the_loss_is_cross_entropy_over_tau_and_the_price_of_all_past_tasks_by_hand():
+    *past, new = benchmark(3)
+    learner = show(fromp(tau=4.0, delta=0.01, jitter=0.05), past)
+    net = learner.grown(new).eval()
+    then, loss = deepcopy(net), learner.objective(learner.held(net))
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.add_(0.3 * torch.sin(torch.arange(weight.numel()).float()).view_as(weight))
+    names = {id(parameter): name for name, parameter in then.named_parameters()}
+    price = 0.0
+    for memory in learner.memory.by_task():
+        task = memory.tasks[0]
+        flat = Flat(then.trainable([task]))
+        known = torch.cat([learner.fisher[names[id(parameter)]].reshape(-1) for parameter in flat.parameters])
+        before, after = (torch.softmax(each(memory.x, task), dim=1).double().detach() for each in (then, net))
+        for label in range(before.shape[1]):
+            slopes = jacobian(then, task, flat, memory.x, label)
+            kernel = (slopes / (known.double() + 0.01)) @ slopes.T + 0.05 * torch.eye(len(slopes)).double()
+            moved = after[:, label] - before[:, label]
+            price += 0.5 * float(moved @ torch.linalg.solve(kernel, moved))
+    batch = Batch(new.train.x[:9], new.train.y[:9], torch.zeros(9, dtype=torch.int64), (new.name,))
+    missed = float(F.cross_entropy(net(batch.x, new.name), batch.y).detach())
+    assert missed > 0.1
+    assert price > 0.1
+    assert float(loss(net, batch).detach()) == pytest.approx(missed / 4.0 + price, rel=1e-4)
 
 
 def test_kept_are_the_highest_scores_of_each_class():

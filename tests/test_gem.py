@@ -1,17 +1,21 @@
 """GEM: the nearest step to the gradient that opposes no memory."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize, nnls
 
+from by_hand import WHOLE, gradient_on, smooth, vague
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods import a_gem, gem
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.gem import RIDGE, Gem, project, solve_dual
+from zoolearn.methods.parts.flat import Flat
 
 TASKS = benchmark(3).tasks
 
@@ -51,9 +55,10 @@ def test_equal_memories_do_not_stop_the_solver():
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5])
+@pytest.mark.parametrize("related", [0.0, 1.0])
 @pytest.mark.parametrize(("dtype", "rounding"), [(torch.float64, 1e-11), (torch.float32, 1e-3)])
-def test_the_step_never_opposes_a_memory(strength, dtype, rounding):
-    for gradient, memories, _ in problems(related=1.0):
+def test_the_step_never_opposes_a_memory(strength, related, dtype, rounding):
+    for gradient, memories, _ in problems(related=related):
         rows = torch.from_numpy(memories).to(dtype)
         vector = torch.from_numpy(gradient).to(dtype)
         step = project(vector, rows, strength)
@@ -64,6 +69,40 @@ def test_the_step_never_opposes_a_memory(strength, dtype, rounding):
             assert ((rows @ step).numpy() >= -RIDGE * weights - rounding).all()
         else:
             assert step is vector
+
+
+@pytest.mark.parametrize(("strength", "added"), [(0.0, (1, 0)), (0.5, (1, 0.5)), (3.0, (3, 3))])
+def test_one_opposed_memory_of_two_is_enough_and_the_strength_is_the_least_that_each_adds(strength, added):
+    gradient, memories = torch.tensor([-1.0, 2.0, 1.0]).double(), torch.eye(3).double()[:2]
+    step = project(gradient, memories, strength, ridge=1e-9)
+    expected = gradient + torch.tensor([*added, 0.0])
+    torch.testing.assert_close(step, expected, atol=1e-8, rtol=0)
+
+
+def solved_by_cases(gram, products, least):
+    """The least of v' gram v / 2 + products' v over v >= least: the one choice of coordinates at the bound that fits."""
+    for choice in product([False, True], repeat=len(products)):
+        free = np.array(choice)
+        weights = np.where(free, 0.0, least)
+        weights[free] = np.linalg.solve(gram[np.ix_(free, free)], -(gram[free] @ weights + products[free]))
+        slopes = gram @ weights + products
+        if (weights >= least).all() and (slopes[~free] >= 0).all():
+            return weights
+    raise AssertionError("no choice fits")
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 2.0])
+def test_the_step_adds_what_the_quadratic_programme_says_whether_some_memories_or_all_are_opposed(strength):
+    opposed = set()
+    for gradient, memories, _ in [*problems(related=0.0), *problems(related=1.0)]:
+        products = memories @ gradient
+        if len(memories) > 7 or products.min() >= 0:
+            continue
+        opposed.add("all" if products.max() < 0 else "some")
+        weights = solved_by_cases(memories @ memories.T + RIDGE * np.eye(len(memories)), products, strength)
+        step = project(torch.from_numpy(gradient), torch.from_numpy(memories), strength)
+        np.testing.assert_allclose(step.numpy(), gradient + memories.T @ weights, atol=1e-9)
+    assert opposed == {"all", "some"}
 
 
 def test_without_conflict_the_gradient_is_the_same_object():
@@ -80,7 +119,7 @@ def test_one_memory_gives_the_closed_form_of_a_gem():
 
 
 def test_without_ridge_it_is_the_euclidean_projection():
-    for gradient, memories, ridge in problems(ridge=0.0, related=1.0):
+    for gradient, memories, ridge in [*problems(ridge=0.0), *problems(ridge=0.0, related=1.0)]:
         step = project(torch.from_numpy(gradient), torch.from_numpy(memories), 0.0, ridge)
         weights, _ = nnls(memories.T, -gradient)  # the projection of -g onto the cone of the memories is what is added
         expected = gradient + memories.T @ weights if (memories @ gradient).min() < 0 else gradient
@@ -119,6 +158,32 @@ def test_a_step_in_conflict_moves_the_heads_of_the_past(monkeypatch):
     assert any(conflict for conflict, _ in steps)
     assert min(least for conflict, least in steps if conflict) > -0.01
     assert not learner.net.head("stripes").weight.equal(before)
+
+
+def turned(task, name, rows):
+    """Some rows of a task of two classes, under another name and with each other's labels."""
+    some = Examples(task.train.x[rows], 1 - task.train.y[rows])
+    return Task(name, some, task.test, task.classes)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5])
+def test_a_step_is_that_of_the_paper_by_hand_where_it_opposes_one_memory_of_two(strength):
+    right = vague("right", per_class=20)
+    tasks = [right, turned(right, "wrong", slice(20)), turned(right, "wrong again", slice(20, 40))]
+    learner = learner_of(Gem, WHOLE, backbone=smooth, shared_head=True, memory_size=50, memory_strength=strength)
+    show(learner, tasks[:2])
+    net = learner.grown(tasks[2])
+    flat = Flat(net.parameters())
+    first, second, gradient = (gradient_on(net, task, flat).double() for task in tasks)
+    memories = torch.stack([first, second])
+    products = (memories @ gradient).numpy()
+    assert products[0] < 0 < products[1]
+    weights = solved_by_cases((memories @ memories.T).numpy() + RIDGE * np.eye(2), products, strength)
+    step = gradient + torch.from_numpy(weights) @ memories
+    learner.recipe = replace(WHOLE, epochs=1)
+    learner.learn(tasks[2])
+    moved = (Flat(learner.net.parameters()).data() - flat.data()).double()
+    torch.testing.assert_close(moved, -WHOLE.lr * step, atol=1e-6, rtol=1e-4)
 
 
 def test_every_step_sees_the_whole_memory_of_each_past_task_in_training_mode(monkeypatch):

@@ -74,6 +74,22 @@ def test_a_large_weight_on_use_closes_the_gates():
     assert sparse.used < 0.02
 
 
+def test_embeddings_never_leave_their_bounds(monkeypatch):
+    seen = []
+    gates = Gate.gates
+
+    def noting(gate):
+        seen.append(float(gate.embeddings[-1].detach().abs().max()))
+        return gates(gate)
+
+    monkeypatch.setattr(Gate, "gates", noting)
+    recipe = replace(TINY, epochs=15, momentum=0.0, schedule="constant")
+    learner = show(Hat(backbone=mlp_100, recipe=recipe, sparsity=300.0), [pictures()])
+    ends = torch.cat([gate.embeddings[0].detach() for gate in parts(learner.net, Gate)])
+    assert max(seen) == 6.0 == float(-ends.min())  # a price that drives most gates down without end
+    assert float(ends.max()) <= 6.0
+
+
 @pytest.mark.parametrize(("scale", "end"), [(1 / 400, 6), (0.3, 6), (7.0, 1.5)])
 def test_the_compensation_turns_the_gradient_into_that_of_a_plain_sigmoid(scale, end):
     embedding = torch.linspace(-end, end, 41, dtype=torch.float64, requires_grad=True)

@@ -1,16 +1,20 @@
 """MC-SGD: the solution of all tasks lies where straight lines to the old and to the new solution stay low."""
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+from by_hand import WHOLE, much_closer, smooth, vague
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
+from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Memory
 from zoolearn.training.sgd import Sgd
 
@@ -78,6 +82,45 @@ def test_between_two_bowls_the_best_point_is_the_middle_and_the_way_there_descen
         losses.append(total.item())
     torch.testing.assert_close(weights["w"].detach(), (first + second) / 2)
     assert all(after <= before + 1e-12 for before, after in pairwise(losses))
+
+
+def flat_of(net):
+    return torch.cat([weight.detach().reshape(-1) for weight in net.parameters()]).double()
+
+
+def gradient_at(net, place, batches):
+    """The gradient of the mean loss of some tasks' rows, each through its own head, with the weights at a place."""
+    net, done = deepcopy(net).double(), 0
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight.copy_(place[done : done + weight.numel()].view_as(weight))
+            done += weight.numel()
+    losses = [F.cross_entropy(net(x.double(), task), y, reduction="none") for task, x, y in batches]
+    return Flat(net.parameters()).gradient_of(torch.cat(losses).mean())
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_step_along_the_lines_is_that_of_the_paper_by_hand(exact):
+    first, second = vague("one"), vague("two", classes=3)
+    settings = {"memory_size": 3, "line_points": 4, "line_start": 0.3, "line_lr": 0.5, "line_samples": 100}
+    learner = learner_of(McSgd, WHOLE, backbone=smooth, line_batch=100, exact_gradient=exact, **settings)
+    learner.learn(first)
+    bar = learner.grown(second)
+    learner.learn(second)
+    bar.head(second.name).load_state_dict(learner.hat.head(second.name).state_dict())
+    old, new = flat_of(bar), flat_of(learner.hat)
+    start = old + 0.3 * (new - old)
+    memory = [(batch.tasks[0], batch.x, batch.y) for batch in learner.memory.by_task()]
+    rows = [(second.name, second.train.x, second.train.y)]
+
+    def stepped(end_of_memory, end_of_rows):
+        total = torch.zeros_like(start)
+        for end, batches, count in ((end_of_memory, memory, 3 * 2 + 3 * 3), (end_of_rows, rows, len(second.train))):
+            for s in (0.0, 0.25, 0.5, 0.75, 1.0):
+                total += (s if exact else 1 / count) * gradient_at(bar, end + s * (start - end), batches)
+        return start - 0.5 * total
+
+    assert much_closer(flat_of(learner.net), stepped(old, new), [stepped(new, old), start])
 
 
 def test_without_a_rate_the_solution_stays_where_it_starts():

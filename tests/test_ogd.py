@@ -13,6 +13,7 @@ from zoolearn.methods.bases.single_net import FineTune, SingleNet
 from zoolearn.methods.ogd import DIRECTIONS, Ogd, equal_shares, orthonormal, stripped
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.nets.backbones import Shape, mlp_100
+from zoolearn.seeds import generator
 
 
 def ogd(**settings: Any) -> Ogd:
@@ -31,8 +32,9 @@ def test_without_a_basis_it_is_fine_tuning_bit_for_bit() -> None:
 
 
 def test_stripping_leaves_no_part_in_the_span_and_twice_is_as_good_as_once() -> None:
-    basis = orthonormal(torch.randn(20, 300), torch.zeros(0, 300))
-    gradient = torch.randn(300)
+    rng = generator(0)
+    basis = orthonormal(torch.randn(20, 300, generator=rng), torch.zeros(0, 300))
+    gradient = torch.randn(300, generator=rng)
     once = stripped(gradient, basis)
     assert float((basis @ once).norm()) <= 1e-5 * float(gradient.norm())
     assert torch.allclose(stripped(once, basis), once, atol=1e-5)
@@ -48,8 +50,9 @@ def test_the_basis_is_orthonormal_after_every_task(directions: Any) -> None:
 
 
 def test_the_basis_spans_all_gradients_and_nothing_that_is_known_twice() -> None:
-    known = orthonormal(torch.randn(3, 50), torch.zeros(0, 50))
-    fresh = 100 * torch.randn(2, 50)
+    rng = generator(0)
+    known = orthonormal(torch.randn(3, 50, generator=rng), torch.zeros(0, 50))
+    fresh = 100 * torch.randn(2, 50, generator=rng)
     vectors = torch.stack([5 * known[0], fresh[0], torch.zeros(50), fresh[0] - known[2], fresh[1], fresh[0] + fresh[1]])
     new = orthonormal(vectors, known)
     assert len(new) == 2

@@ -10,6 +10,7 @@ from zoolearn.data.task import Examples
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.partners import MEASURES, Partner, agreement, disagreement, kinship, loss, separability
 from zoolearn.methods.weighing import boosted, uniform
+from zoolearn.training.predict import probabilities
 
 TOYS = benchmark(4)
 
@@ -72,10 +73,18 @@ def test_kin_is_the_task_whose_first_member_fits_the_new_one():
     )
 
 
-def test_members_that_say_the_same_do_not_disagree():
-    zoo = zoo_of(weigh=uniform)
+def test_members_that_say_the_same_do_not_disagree_and_others_do():
+    zoo = zoo_of(weigh=uniform, tasks_per_episode=3)  # every member has all tasks so far
     known = partner(zoo, "stripes", TOYS[3])
     alone = partner(zoo, "stripes", TOYS[3], members=[known.members[0]] * 2)
+    assert len(known.members) == 3
     assert disagreement(alone) == pytest.approx(0.0, abs=1e-6)
-    if len(known.members) > 1:
-        assert disagreement(known) > 0
+    rows = zoo.kept["stripes"].train.x
+    votes = np.stack([probabilities(net, rows, "stripes", TINY).double().numpy() for net in known.members])
+    expected = entropy(votes.mean(axis=0)).mean() - entropy(votes).mean()
+    assert expected > 1e-4
+    assert disagreement(known) == pytest.approx(expected, abs=1e-6)
+
+
+def entropy(votes):
+    return -(votes * np.log(np.maximum(votes, 1e-30))).sum(axis=-1)

@@ -20,6 +20,7 @@ from zoolearn.methods.parts.pergrad import (
 )
 from zoolearn.nets.backbones import Shape, small_conv
 from zoolearn.nets.net import Net
+from zoolearn.seeds import generator
 
 
 def linear(shape: Shape, dropout: float = 0.0) -> nn.Module:
@@ -126,7 +127,8 @@ def test_batched_is_lower_by_about_the_batch_size() -> None:
     task = blobs(classes=3, per_class=100, features=4)
     net = net_for([task], linear)
     flat = Flat([net.heads[0].weight])
-    noise = Examples(torch.randn(600, 4), torch.randint(3, (600,)))
+    rng = generator(0)
+    noise = Examples(torch.randn(600, 4, generator=rng), torch.randint(3, (600,), generator=rng))
     net.heads[0].weight.data.zero_()
     ratio = float(batched(net, task.name, flat, noise, 0, 20).sum() / observed(net, task.name, flat, noise, 0, 1).sum())
     assert 1 / 30 < ratio < 1 / 12

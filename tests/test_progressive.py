@@ -101,6 +101,23 @@ def test_a_linear_lateral_adds_what_the_same_layer_of_the_old_column_takes_in():
         assert torch.allclose(net.embed(second.test.x), both, atol=1e-5)
 
 
+def test_an_adapter_scales_narrows_cuts_and_joins_what_older_columns_take_in():
+    tasks = benchmark(3)
+    learner = show(Progressive(backbone=mlp_100, recipe=HARSH, lateral=LATERALS["adapter"]), tasks[:2])
+    net = learner.new_net([tasks[2]], seed=0).eval()
+    (place,) = net.body.laterals
+    adapter = net.body.laterals[place]
+    x = tasks[2].test.x
+    with torch.no_grad():
+        adapter.scales.copy_(torch.tensor([0.3, -2.0]))
+        first = [torch.relu(body.stages[1](net.scaled(x).flatten(1))) for body in (*net.body.older, net.body)]
+        heard = torch.cat([0.3 * first[0], -2.0 * first[1]], dim=1)
+        narrow = heard @ adapter.narrow.weight.T + adapter.narrow.bias
+        assert 0.1 < float((narrow < 0).float().mean()) < 0.9
+        own = torch.relu(net.body.stages[4](first[2]) + narrow.clamp_min(0) @ adapter.join.weight.T)
+        assert torch.allclose(net.embed(x)[:, :100], own, atol=1e-5)
+
+
 def test_what_an_old_column_says_is_what_it_was_trained_with():
     tasks = benchmark(3)
     learner = show(Progressive(backbone=mlp_100, recipe=HARSH), tasks[:2])

@@ -25,6 +25,11 @@ def test_every_row_offered_is_kept_equally_often() -> None:
     assert chi_square < 49.7  # of 23 degrees of freedom, exceeded by chance once in 1000
 
 
+def test_of_two_rows_a_memory_for_one_keeps_each_half_of_the_time() -> None:
+    last = sum(int(filled([2], 1, seed).y[0]) for seed in range(400))
+    assert abs(last - 200) < 50  # five deviations
+
+
 def test_it_never_holds_more_than_its_size_nor_a_row_that_was_not_offered() -> None:
     memory = Reservoir.empty(5, (1,), torch.float32)
     for seen in range(0, 40, 4):

@@ -81,6 +81,15 @@ def test_a_map_is_soft_while_it_trains_and_yes_or_no_after():
     assert torch.equal(layer.weight(), layer.shared * layer.kept[0])
 
 
+@NETS
+def test_weights_start_at_the_scales_of_the_authors_code(backbone):
+    learner = Rmn(backbone=backbone, recipe=TINY)
+    for layer in parts(learner.grown(pictures()), MappedLayer):
+        size, wanted = layer.shared.numel(), 0.01 if layer.shared.ndim == 4 else 0.2
+        off = float(layer.shared.detach().std()) / wanted - 1
+        assert abs(off) < 5 / (2 * size) ** 0.5  # five deviations of the deviation of so many draws
+
+
 def test_pruning_keeps_relevant_and_large_weights():
     layer = layer_of(100, 100, least_weight=0.05)
     relevant = layer.relevance > 0.638

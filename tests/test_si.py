@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from by_hand import WHOLE, descended, gradient_on, much_closer, smooth, vague
 from test_pergrad import with_idle
 from toys import TINY, benchmark, blobs, show, with_norm
 from zoolearn.errors import SettingsError
@@ -61,11 +62,50 @@ def test_with_whole_batches_and_small_steps_the_shares_sum_to_the_fall_of_the_lo
     assert shares[0] == pytest.approx(losses[0] - losses[-1], rel=0.01)
 
 
-def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> None:
+def test_a_share_is_the_gradient_before_a_step_times_the_way_that_the_optimiser_went() -> None:
     path = Path.begin(torch.tensor([1.0]))
     path.step(torch.tensor([1.0]), torch.tensor([2.0]))
     path.step(torch.tensor([0.25]), torch.tensor([7.0]))  # wherever the optimiser went, by -0.75
     assert float(path.shares) == 1.5
+
+
+def second_task(**settings: Any) -> tuple[Si, Any, Any]:
+    """A learner that has met a task, the net with which it begins the next, and that task."""
+    first, second = vague("one"), vague("two", classes=3)
+    learner = si(backbone=smooth, recipe=WHOLE, limited=False, **settings)
+    learner.learn(first)
+    return learner, learner.grown(second), second
+
+
+def test_a_task_is_learned_against_the_strength_times_the_importance_times_the_squared_way() -> None:
+    learner, start, task = second_task(strength=5.0)
+    anchor, importance = Flat(start.body.parameters()).data(), learner.spring.importance
+
+    def wanted(strength: float) -> torch.Tensor:
+        return descended(start, task, lambda weights: strength * (importance * (weights - anchor) ** 2).sum())
+
+    learner.learn(task)
+    found = Flat(learner.net.body.parameters()).data()
+    assert much_closer(found, wanted(5.0), [wanted(strength) for strength in (0.0, 2.5, 10.0)])
+
+
+def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> None:
+    learner, net, task = second_task(strength=20.0)
+    shared, head = Flat(net.body.parameters()), Flat(net.head(task.name).parameters())
+    start, importance = shared.data(), learner.spring.importance
+    shares, with_penalty = torch.zeros_like(start), torch.zeros_like(start)
+    for _ in range(WHOLE.epochs):
+        gradient, of_head = (gradient_on(net, task, part) for part in (shared, head))
+        pull = 2 * 20.0 * importance * (shared.data() - start)
+        step = -WHOLE.lr * (gradient + pull)
+        shares -= gradient * step
+        with_penalty -= (gradient + pull) * step
+        shared.write_data(shared.data() + step)
+        head.write_data(head.data() - WHOLE.lr * of_head)
+    way = shared.data() - start
+    wanted, other = (torch.relu(importance + each / (way.square() + 1e-3)) for each in (shares, with_penalty))
+    learner.learn(task)
+    assert much_closer(learner.spring.importance, wanted, [other])
 
 
 def test_importance_is_never_negative_and_nothing_pulls_right_after_a_task() -> None:

@@ -48,7 +48,8 @@ def test_momentum_starts_anew_at_every_epoch() -> None:
     full_batch = replace(TINY, epochs=2, batch_size=len(task.train), momentum=0.9, nesterov=False, schedule="constant")
     kept = show(stable(lr_decay=1.0, recipe=full_batch), [task])
     plain = show(stable(lr_decay=1.0, recipe=replace(full_batch, momentum=0.0)), [task])
-    assert same(state(kept.net), state(plain.net))
+    for name, tensor in state(plain.net).items():
+        torch.testing.assert_close(state(kept.net)[name], tensor, atol=1e-6, rtol=1e-5)
 
 
 def test_nothing_but_heads_grows_with_the_tasks() -> None:

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from by_hand import WHOLE, gradient_on, much_closer, smooth, vague
 from toys import TINY, benchmark, learner_of, same, show, state, with_norm
 from zoolearn.errors import SettingsError
+from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.tag import EPSILON, Tag, agreement
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
@@ -127,6 +129,37 @@ def test_the_divisor_is_that_of_the_paper_and_a_new_head_has_no_past(monkeypatch
                 cosine = torch.cosine_similarity(directions[task, here], first[here], dim=0)
                 total = total + torch.exp(-2.0 * cosine) * past[task, here]
             torch.testing.assert_close(divisor[here], total.sqrt() + EPSILON, atol=1e-6, rtol=1e-4)
+
+
+def lengths_one(vector, sizes):
+    """A vector whose parts each have length 1."""
+    return torch.cat([part / part.norm() for part in vector.split(sizes)])
+
+
+def test_the_moments_and_steps_of_a_later_task_are_those_of_the_paper_by_hand():
+    first, second = vague("one"), vague("two", classes=3)
+    recipe = replace(WHOLE, epochs=6, lr=0.01)
+    learner = show(tag_of(recipe, backbone=smooth, contrast=2.0), [first])
+    past_direction, past_second = learner.directions[0].clone(), learner.seconds[0].clone()
+    net = learner.grown(second)
+    flat, body = Flat(net.trainable([second.name])), sum(p.numel() for p in net.body.parameters())
+    sizes = [parameter.numel() for parameter in net.body.parameters()]
+    mean, square = torch.zeros(len(flat)), torch.zeros(len(flat))
+    forgetful = mean.clone()  # a mean that keeps a tenth where the paper keeps nine
+    for _ in range(6):
+        gradient = gradient_on(net, second, flat)
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
+        forgetful = 0.1 * forgetful + 0.9 * gradient
+        total = math.exp(-2.0) * square
+        parts = zip(past_direction.split(sizes), mean[:body].split(sizes), past_second.split(sizes), strict=True)
+        total[:body] += torch.cat([torch.exp(-2.0 * (was @ now) / now.norm()) * old for was, now, old in parts])
+        flat.write_data(flat.data() - 0.01 * gradient / (total.sqrt() + EPSILON))
+    learner.learn(second)
+    found = Flat(learner.net.trainable([second.name])).data()
+    torch.testing.assert_close(found, flat.data(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(learner.seconds[1], square[:body], atol=1e-6, rtol=1e-3)
+    wanted, other = (lengths_one(each[:body], sizes) for each in (mean, forgetful))
+    assert much_closer(learner.directions[1], wanted, [other])
 
 
 def test_a_tensor_that_never_had_a_gradient_takes_rmsprop_steps_later(monkeypatch):

@@ -9,13 +9,13 @@ from torch import nn
 from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.hat import Hat
 from zoolearn.methods.parts.protect import Guard
-from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules
+from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules, sequence
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
-from zoolearn.nets.backbones import tabular
 from zoolearn.nets.net import Net
 from zoolearn.training import batches
 from zoolearn.training.fit import Checkpoints
@@ -132,21 +132,37 @@ def test_parts_hear_which_task_is_asked_about_and_unknown_ones_are_named():
         begin_task(net, task.name)
     (norm,) = parts(net, TaskNorm)
     net.train()
-    net(TASKS[0].train.x, "dots")
-    assert [int(own.num_batches_tracked) for own in norm.norms] == [0, 1]
+    for asked, seen in (("dots", [0, 1]), ("stripes", [1, 1]), ("stripes", [2, 1])):
+        net(TASKS[0].train.x, asked)
+        assert [int(own.num_batches_tracked) for own in norm.norms] == seen
     assert [own.weight.requires_grad for own in norm.norms] == [False, True]
     with pytest.raises(UnknownTask, match="did you mean 'dots'"):
         net(TASKS[0].train.x, "dot")
 
 
+def nested(shape, dropout=0.0):
+    """Sequences within a sequence, as in the backbone for tables."""
+    norm = nn.BatchNorm1d(shape[0], affine=False)
+    hidden = nn.Sequential(nn.Linear(shape[0], 12), nn.ReLU(), nn.Sequential(nn.Linear(12, 9), nn.Tanh()))
+    return nn.Sequential(nn.Flatten(), norm, hidden)
+
+
+def level(shape, dropout=0.0):
+    """The same layers in one sequence."""
+    return nn.Sequential(*sequence(nested(shape, dropout)))
+
+
 @pytest.mark.parametrize("method", [Hat, Progressive, Rmn, Apd, FedWeit])
 def test_a_body_of_sequences_within_sequences_is_one_sequence(method):
-    tasks = [blobs("near"), blobs("far", classes=3)]
-    learner = show(learner_of(method, TINY, backbone=tabular), tasks[:1])
-    before = learner.predict_proba(tasks[0].test.x, "near")
-    learner.learn(tasks[1])
-    if method in (Progressive, Rmn):
-        assert torch.equal(learner.predict_proba(tasks[0].test.x, "near"), before)
+    tasks = [blobs("near"), blobs("far", classes=3), blobs("apart")]
+    learners = [show(learner_of(method, TINY, backbone=backbone), tasks) for backbone in (nested, level)]
+    assert [len(list(backbone((6,)))) for backbone in (nested, level)] == [3, 6]
+    assert learners[0].weights == learners[1].weights
+    for task in tasks:
+        one, other = (learner.predict_proba(task.test.x, task.name) for learner in learners)
+        assert torch.equal(one, other)
+    plain = show(learner_of(FineTune, TINY, backbone=nested), tasks)  # the method itself has acted on the layers within
+    assert not torch.allclose(plain.predict_proba(tasks[2].test.x, "apart"), one, atol=1e-3)
 
 
 def test_convolutions_that_pad_with_anything_but_zeros_are_refused():

@@ -1,10 +1,12 @@
 """VCL: its objective, the posterior as the next prior, coresets, and where it is plain training."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from by_hand import smooth, vague
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
@@ -12,6 +14,7 @@ from zoolearn.methods.parts.adam import fitting_by
 from zoolearn.methods.parts.gaussian import divergence, gaussian_layers
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.seeds import generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy, drain
 
@@ -79,6 +82,12 @@ def test_old_heads_stay_as_they_are():
     before = {name: tensor.clone() for name, tensor in learner.net.head(first.name).state_dict().items()}
     learner.learn(second)
     assert same(before, learner.net.head(first.name).state_dict())
+
+
+def test_the_prior_takes_the_place_of_weight_decay():
+    task = pictures()
+    learners = [show(vcl(recipe=replace(TINY, weight_decay=decay)), [task]) for decay in (0.0, 0.5)]
+    assert same(*(state(learner.net) for learner in learners))
 
 
 def test_the_likelihood_alone_moves_means_and_no_variance():
@@ -152,13 +161,34 @@ def test_a_coreset_may_be_learned_for_longer_than_a_task():
     assert not same(two, five)
 
 
-def test_answers_are_means_of_probabilities_and_weights_have_a_variance_each():
+def test_more_draws_hardly_change_an_answer_and_weights_have_a_variance_each():
     task = pictures()
     learner = show(vcl(answer_samples=500, first_log_variance=-3.0), [task])
     more = show(vcl(answer_samples=1000, first_log_variance=-3.0), [task])
     pair = [found.predict_proba(task.test.x, task.name) for found in (learner, more)]
     assert torch.allclose(*pair, atol=0.05)
     assert learner.weights == 2 * net_for([task], mlp_100).weights
+
+
+def test_an_answer_is_the_mean_of_probabilities_over_draws_of_all_weights_by_hand():
+    task = vague("one", classes=3)
+    learner = show(vcl(backbone=smooth, answer_samples=10_000), [task])
+    layers = gaussian_layers(learner.net, task.name)
+    with torch.no_grad():
+        for layer in layers:
+            layer.weight.mul_(3.0)
+            layer.log_variance.fill_(1.0)
+            layer.bias_log_variance.fill_(-1.0)
+    rng, logits = generator(0), task.test.x
+    for layer in layers:
+        weight = layer.weight + math.exp(0.5) * torch.randn(10_000, *layer.weight.shape, generator=rng)
+        bias = layer.bias + math.exp(-0.5) * torch.randn(10_000, 1, len(layer.bias), generator=rng)
+        inputs = logits if layer is layers[0] else torch.tanh(logits)
+        logits = (inputs @ weight.mT + bias).detach()
+    expected = torch.softmax(logits, dim=2).mean(dim=0)
+    assert float((torch.softmax(logits.mean(dim=0), dim=1) - expected).abs().max()) > 0.1
+    found = learner.predict_proba(task.test.x, task.name)
+    assert float((found - expected).abs().max()) < 0.035  # five deviations of the mean of so many draws
 
 
 def test_it_remembers_what_a_restart_without_prior_forgets():

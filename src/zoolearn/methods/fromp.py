@@ -257,7 +257,7 @@ def covariance(
         for left, right in pairwise(starts[: place + 2]):
             block = product(here, here if left == top else jacobian(left, right))
             whole[top:bottom, left:right], whole[left:right, top:bottom] = block, block.T
-    return whole
+    return whole.tril() + whole.tril(-1).T  # on some CPUs A @ A.T is not symmetric to the last bit
 
 
 def probability(logits: Tensor, label: Tensor) -> Tensor:
