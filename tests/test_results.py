@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_json, save_json
 from zoolearn.runs import metrics
-from zoolearn.runs.results import EpisodeRecord, Results, _commit, _cpu_model, environment
+from zoolearn.runs.environment import _commit, _cpu_model, environment
+from zoolearn.runs.results import EpisodeRecord, Results
 
 
 def record(*tasks, weights=None, loss=0.5, train=2.0, evaluate=0.5):
@@ -116,6 +117,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "ms_per_sample": 0.125,
         },
         "environment": {"torch": "2.6"},
+        "sittings": [],
         "finished": False,
     }
 
@@ -282,7 +284,8 @@ def test_a_setting_that_json_cannot_hold_is_named(value):
 
 def test_the_environment_can_be_recorded_and_says_what_ran(tmp_path):
     found = environment()
-    assert {"zoolearn", "commit", "python", "torch", "numpy", "platform", "cpu", "cpus", "gpu", "threads"} == set(found)
+    what = {"zoolearn", "commit", "python", "torch", "numpy", "platform", "cpu", "cpus", "gpu", "threads", "kernels"}
+    assert set(found) == what
     assert found["torch"] == torch.__version__
     assert found["numpy"] == np.__version__
     assert found["threads"] == torch.get_num_threads()

@@ -181,6 +181,8 @@ def outcome(folder: Path) -> dict[str, Any]:
     """What a run left that must not depend on when and where it ran: all but times and surroundings, and their checksums."""
     found: dict[str, Any] = {}
     for name, content in contents(folder).items():
+        if "sittings/" in name:
+            continue
         found[name] = _timeless(json.loads(content)) if name.endswith(".json") else content
     return found
 
@@ -189,7 +191,7 @@ def _timeless(content: Any) -> Any:
     if isinstance(content, list):
         return [_timeless(entry) for entry in content]
     if isinstance(content, dict):
-        timed = ("seconds", "ms_per_sample", "checksum", "environment")
+        timed = ("seconds", "ms_per_sample", "checksum", "environment", "sittings")
         return {name: _timeless(entry) for name, entry in content.items() if name not in timed}
     return content
 

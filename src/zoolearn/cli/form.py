@@ -40,6 +40,9 @@ class RunOptions:
         str | None,
         optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
     ] = None
+    exact: Annotated[
+        bool, tyro.conf.arg(help="refuse to continue with other threads, libraries or processor than before")
+    ] = False
     workers_per_member: Annotated[
         int, tyro.conf.arg(help="processes that train one member together, each on its part of every batch (--on ray)")
     ] = 1
@@ -125,9 +128,16 @@ def orders_of(name: str, form: Any) -> dict[int, Order]:
     if form.benchmark not in BENCHMARKS:
         raise SettingsError(one_of("benchmark", form.benchmark, BENCHMARKS))
     learner = learner_from(METHODS[name], form.learner, form.recipe)
-    options, every = form.tasks.cut(), form.run.checkpoint_every
+    order = Order(
+        learner,
+        form.benchmark,
+        form.tasks.cut(),
+        form.tasks.data,
+        checkpoint_every=form.run.checkpoint_every,
+        exact=form.run.exact,
+    )
     return {
-        seed: Order(replace(learner, seed=seed), form.benchmark, options, form.tasks.data, checkpoint_every=every)
+        seed: replace(order, learner=replace(learner, seed=seed))
         for seed in range(learner.seed, learner.seed + form.run.seeds)
     }
 

@@ -72,7 +72,7 @@ def _run(name: str, order: Order, out: Path, workers: int) -> None:
         console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)
     elif done:
         console.print(f"continuing {out} after episode {done} of {len(chosen)}")
-    events = progress(learner, chosen, out, order.checkpoint_every, workers)
+    events = progress(learner, chosen, out, order.checkpoint_every, workers, order.exact)
     try:
         with closing(events):
             results = show(events, name, len(chosen), console)

@@ -33,6 +33,7 @@ class Order:
     checkpoint_every: int | None = None
     workers: int = 1
     episodes: int | None = None
+    exact: bool = False
 
     def job(self, name: str) -> Job:
         """This order as a job; all orders for a benchmark share its data."""
@@ -61,7 +62,8 @@ def carry_out(order: Order, whole: Benchmark) -> Generator[Progress | Results, N
     order.learner.crew = crew_of_this_process()
     chosen = cut_down(whole, **{name: value for name, value in order.options.items() if name != "tasks"})
     results = None
-    with closing(progress(order.learner, chosen, order.out, order.checkpoint_every, order.workers)) as events:
+    events = progress(order.learner, chosen, order.out, order.checkpoint_every, order.workers, order.exact)
+    with closing(events):
         for event in events:
             yield event
             if isinstance(event, Results):

@@ -15,6 +15,7 @@ import torch
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
+from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
 
 PHASES = ("train", "evaluate")
@@ -74,6 +75,7 @@ class Results:
     weights: int = 0
     ms_per_sample: float | None = None
     train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
+    sittings: list[dict[str, Json]] = field(default_factory=list)  # each time it was begun or continued: when, after how many episodes, on what
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
@@ -89,6 +91,16 @@ class Results:
     def finished(self) -> bool:
         """Whether all tasks were met."""
         return len(self.accuracy) == len(self.tasks)
+
+    @property
+    def changes(self) -> list[str]:
+        """What decided the bits and was changed when the run was continued; nothing for most runs."""
+        pairs = zip(self.sittings, self.sittings[1:], strict=False)
+        return [
+            f"after episode {after['episodes']} {change}"
+            for before, after in pairs
+            for change in differences(before["environment"], after["environment"])
+        ]
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -121,6 +133,7 @@ class Results:
             "episodes": [asdict(episode) for episode in self.episodes],
             "summary": self.summary(),
             "environment": self.environment,
+            "sittings": self.sittings,
             "finished": self.finished,
         }
         save_json(_results_file(Path(path)), plain(content, "results"))
@@ -182,54 +195,6 @@ def plain(value: Json, name: str) -> Json:
     raise SettingsError(f"{name} is {value!r}, which JSON cannot hold; record its name or number")
 
 
-def environment() -> dict[str, Json]:
-    """What a run ran on: versions, the commit of the source if it is a checkout, processor, graphics card, threads."""
-    return {
-        "zoolearn": _version("zoolearn"),
-        "commit": _commit(Path(__file__).resolve().parents[2]),
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": _version("numpy"),
-        "platform": platform.platform(),
-        "cpu": _cpu_model(Path("/proc/cpuinfo")),
-        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _commit(source: Path) -> str | None:
-    """The commit checked out in this folder itself, with `-dirty` if files differ from it."""
-    if not (source / ".git").exists():  # an installed copy inside somebody else's checkout has no commit of ours
-        return None
-    words = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
-    command = ["git", "--no-optional-locks", *words]  # a lock would stay behind if we are killed
-    try:
-        answer = subprocess.run(command, cwd=source, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    lines = answer.stdout.splitlines()
-    heads = [line.removeprefix("# branch.oid ") for line in lines if line.startswith("# branch.oid ")]
-    changed = any(not line.startswith("#") for line in lines)
-    return heads[0] + ("-dirty" if changed else "") if heads else None
-
-
-def _cpu_model(listing: Path) -> str | None:
-    try:
-        lines = listing.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or None
-
-
 def _results_file(path: Path) -> Path:
     is_file = path.is_file() or (path.suffix == ".json" and not path.is_dir())
     return path if is_file else path / Results.FILE
@@ -261,6 +226,7 @@ def _from_json(content: Mapping[str, Json]) -> Results:
         weights=_entry(summary, "weights", int),
         ms_per_sample=_entry(summary, "ms_per_sample", float, int, type(None)),
         train_samples=_all(content.get("train_samples") or [], "train_samples", int),
+        sittings=_all(content.get("sittings") or [], "sittings", dict),
     )
     if content.get("finished") is not results.finished:
         raise DataError(

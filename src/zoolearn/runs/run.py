@@ -1,7 +1,9 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 from collections.abc import Generator, Iterator, Mapping
+import logging
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -13,11 +15,14 @@ from zoolearn.methods.learner import Learner, name_of
 from zoolearn.methods.registry import METHODS
 from zoolearn.methods.isolated import Isolated
 from zoolearn.runs.pulse import Pulse
-from zoolearn.runs.results import EpisodeRecord, Results, environment
+from zoolearn.runs.environment import differences, environment
+from zoolearn.runs.results import EpisodeRecord, Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.store import RunFolder
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.training.fit import Checkpoints, Progress
+
+log = logging.getLogger(__name__)
 
 
 def run(
@@ -26,17 +31,19 @@ def run(
     out: Path | str | None = None,
     checkpoint_every: int | None = None,
     workers: int = 1,
+    exact: bool = False,
 ) -> Results:
     """Shows the whole benchmark to a learner; with `out`, everything is kept there and a second call carries on.
 
     With more `workers`, nets that need only their own task (Isolated's) are trained side by side; nothing else differs.
+    A run that is continued with other threads, libraries or on another processor says so, or with `exact` refuses.
 
     >>> from zoolearn import Isolated, Recipe, benchmark, mlp
     >>> results = run(Isolated(backbone=mlp, recipe=Recipe(epochs=2)), benchmark("split-digits")[:2])
     >>> results.summary()["average_accuracy"] > 0.9
     True
     """
-    *_, results = episodes(learner, benchmark, out, checkpoint_every, workers)
+    *_, results = episodes(learner, benchmark, out, checkpoint_every, workers, exact)
     return results
 
 
@@ -46,9 +53,10 @@ def episodes(
     out: Path | str | None = None,
     checkpoint_every: int | None = None,
     workers: int = 1,
+    exact: bool = False,
 ) -> Iterator[Results]:
     """`run`, one episode at a time: gives the (same, growing) results after each."""
-    for event in progress(learner, benchmark, out, checkpoint_every, workers):
+    for event in progress(learner, benchmark, out, checkpoint_every, workers, exact):
         if isinstance(event, Results):
             yield event
 
@@ -59,6 +67,7 @@ def progress(
     out: Path | str | None = None,
     checkpoint_every: int | None = None,
     workers: int = 1,
+    exact: bool = False,
 ) -> Generator[Progress | Results, None, None]:
     """`episodes`, with word of how each training goes in between."""
     if not isinstance(learner, Learner):
@@ -76,14 +85,19 @@ def progress(
             folder = RunFolder(Path(out))
         pulse = Pulse(folder.path if folder is not None else None)
         stack.callback(pulse.stop)
-        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers):
+        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact):
             if isinstance(event, Progress):
                 pulse.beat(event)
             yield event
 
 
 def _episodes(
-    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
+    learner: Learner,
+    benchmark: Benchmark,
+    folder: RunFolder | None,
+    checkpoint_every: int | None,
+    workers: int,
+    exact: bool,
 ) -> Iterator[Progress | Results]:
     header = describe(learner, benchmark)
     results = Results(
@@ -97,9 +111,12 @@ def _episodes(
     if folder is not None:
         _refuse_nameless(header["settings"])
         folder.begin(header)
+        results.sittings = folder.sittings()
+        results.environment = results.sittings[0]["environment"] if results.sittings else results.environment
         _resume(learner, benchmark, folder, results)
-        if checkpoint_every is not None:
-            learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
+    _sit_down(results, folder, exact=exact)
+    if folder is not None and checkpoint_every is not None:
+        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
     if results.accuracy:
         yield results
     with ExitStack() as stack:
@@ -191,8 +208,27 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
     saved = folder.results()
     if saved is None or len(saved.accuracy) < len(records):
         results.save(folder.path)
-    elif results.finished:
-        results.environment = saved.environment
+
+
+def _sit_down(results: Results, folder: RunFolder | None, *, exact: bool) -> None:
+    """Notes on what the run goes on from here, and says what of it will change the bits."""
+    if results.finished:
+        return
+    now = environment()
+    sitting = {
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+        "episodes": len(results.accuracy),
+        "environment": now,
+    }
+    changed = differences(results.sittings[-1]["environment"], now) if results.sittings else []
+    if changed and folder is not None:
+        told = f"{folder.path} was begun under other conditions: {'; '.join(changed)}"
+        if exact:
+            raise SettingsError(f"{told}. Restore them, or continue without exact; the bits may differ then")
+        log.warning("%s. It goes on, though not bit for bit as it would have", told)
+    results.sittings.append(sitting)
+    if folder is not None:
+        folder.begin_sitting(sitting)
 
 
 def _refuse_nameless(settings: Mapping[str, Json]) -> None:

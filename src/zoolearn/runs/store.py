@@ -1,6 +1,7 @@
 """A run on disk: append-only, one small record renamed into place per episode, so that a crash leaves the last one whole.
 
 run.json                    method, benchmark, settings, data fingerprint; written once
+sittings/0001.json          when the run was begun or continued, after how many episodes, and on what
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
 members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
 checkpoints/                a training under way
@@ -19,7 +20,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 
 FORMAT = 1
-PASSING = (".lock", ".pulse")  # files of a run under way
+PASSING = (".lock", ".pulse", "sittings")  # of a run under way, or of one that has saved nothing
 
 
 class RunFolder:
@@ -49,7 +50,17 @@ class RunFolder:
                 f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
             )
         remove_leftovers(self.path)
+        shutil.rmtree(self.path / "sittings", ignore_errors=True)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+
+    def sittings(self) -> list[dict[str, Json]]:
+        """When the run was worked on, after how many episodes it then went on, and on what machine."""
+        return [load_json(path) for path in sorted((self.path / "sittings").glob("[0-9]*.json"))]
+
+    def begin_sitting(self, sitting: Mapping[str, Json]) -> None:
+        """Notes that the run is begun or continued now."""
+        number = 1 + max((int(path.stem) for path in (self.path / "sittings").glob("[0-9]*.json")), default=0)
+        save_json(self.path / "sittings" / f"{number:04d}.json", sitting)
 
     def refuse_other(self, header: Mapping[str, Json]) -> None:
         """Raises an error that names what differs if the run here is not the one that `header` describes."""

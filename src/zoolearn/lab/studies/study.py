@@ -10,7 +10,8 @@ from typing import ClassVar
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Number
-from zoolearn.runs.results import environment, plain
+from zoolearn.runs.environment import environment
+from zoolearn.runs.results import plain
 
 
 @dataclass(frozen=True)
