@@ -404,7 +404,7 @@ def test_a_preset_has_the_settings_that_its_authors_state(line):
     found = {**learner, **learner["recipe"], **preset.tasks}
     for setting in stated.split():
         name, _, value = setting.partition("=")
-        is_number = isinstance(found[name], int | float) and not isinstance(found[name], bool)
-        assert (found[name] == pytest.approx(float(value), rel=1e-4)) if is_number else (str(found[name]) == value), (
-            name
-        )
+        if isinstance(found[name], bool | str):
+            assert str(found[name]) == value, name
+        else:
+            assert found[name] == pytest.approx(float(value), rel=1e-4), name
