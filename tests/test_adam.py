@@ -47,11 +47,18 @@ def test_its_steps_are_those_of_torch():
     assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
 
 
-def test_empty_parameters_are_passed_over_on_any_device():
-    parameters = [nn.Parameter(torch.zeros(count, device="meta")) for count in (0, 3)]  # no CPU: taken in one piece
-    for parameter in parameters:
-        parameter.grad = torch.ones_like(parameter)
-    Adam(parameters)()
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # what is on no CPU is taken in one piece; meta holds no numbers
+def test_empty_parameters_are_passed_over_on_any_device(device):
+    parameters = [nn.Parameter(torch.zeros(count, device=device)) for count in (0, 3, 0, 2)]
+    for number, parameter in enumerate(parameters):
+        parameter.grad = torch.full_like(parameter, float(number))
+    adam = Adam(parameters)
+    adam()
+    assert [parameter.grad.shape for parameter in parameters] == [(0,), (3,), (0,), (2,)]
+    assert (int(adam.steps), adam.first.shape, adam.first.device.type) == (1, (5,), device)
+    if device == "cpu":
+        assert adam.first.tolist() == pytest.approx([0.1] * 3 + [0.3] * 2), "a tenth of each gradient, in its place"
+        assert torch.cat([parameter.grad for parameter in parameters]).tolist() == pytest.approx([1.0] * 5)
 
 
 def test_a_parameter_without_gradient_stays_until_it_has_one():

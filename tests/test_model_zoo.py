@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from toys import TINY, benchmark, embedded, learner_of, row_set, same, state, with_norm
-from zoolearn.answers import probabilities, votes
+from toys import TINY, benchmark, embedded, learner_of, net_for, row_set, same, state, with_norm
+from zoolearn.answers import feature_rows, probabilities, votes
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.model_zoo import ModelZoo
@@ -354,3 +354,17 @@ def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
     together = [torch.cat(said) for said in zip(*pieces, strict=True)]
     assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
     assert scaled.count(torch.uint8) == 2 * len(pieces)  # once for the first two, once for the third
+
+
+def test_a_net_of_which_a_part_is_still_in_training_answers_as_one_that_is_not():
+    task = TOYS[0]
+    net = net_for([task], dropout=0.5)
+    with torch.no_grad():
+        net.train()(task.train.x, task.name)  # gives its norm some statistics
+        net.eval()
+        answers, features = torch.softmax(net(task.test.x, task.name), dim=1), net.embed(task.test.x)
+    net.body.train()
+    assert not net.training
+    assert torch.allclose(probabilities(net, task.test.x, task.name, TINY), answers, atol=1e-6)
+    net.body.train()
+    assert torch.allclose(feature_rows(net, task.test.x, TINY), features, atol=1e-6)
