@@ -117,8 +117,9 @@ def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tm
     assert len(list((twice.path / "data").iterdir())) == len({part.digest for part in twice.tasks[task.name].stored})
 
 
-def test_the_measures_are_those_of_the_answers(tmp_path) -> None:
-    zoo = small_zoo(tmp_path / "zoo", HAZY)
+@pytest.mark.parametrize("replay", [1.0, 0.5])
+def test_the_measures_are_those_of_the_answers(tmp_path, replay) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY, replay=replay)
     assert len({zoo.measure(task.name).accuracy for task in HAZY}) > 2
     for task in HAZY:
         said = zoo.predict_proba(task.test.x, task.name)
@@ -313,6 +314,29 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
     assert alike(answers(zoolearn.open(zoo.path)), before)
     zoolearn.open(zoo.path)
     assert {name: data for name, data in contents(zoo.path).items() if "checkpoints" not in name} == files
+
+
+@pytest.mark.parametrize("change", ["undo", "forget", "commit_pruning"])
+def test_nothing_is_deleted_before_the_index_no_longer_names_it(tmp_path, monkeypatch, change) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS)
+    if change == "commit_pruning":
+        zoo.prune(budget=0.8 * sum(member.bytes for member in zoo.members) / 1e6)
+    before, generation = answers(zoo, at=4), zoo.generation
+    replaced = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if Path(target).name == "zoo.json":
+            raise OSError(28, "No space left on device")
+        replaced(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StoreError, match="No space left"):
+            getattr(zoo, change)(*([TASKS[1].name] if change == "forget" else []))
+    again = zoolearn.open(zoo.path)
+    assert again.generation == generation
+    assert drain(again.verify()) == []
+    assert alike(answers(again, at=4), before)
 
 
 def pooled(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
