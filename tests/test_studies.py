@@ -179,6 +179,10 @@ class TestExponent:
     def test_a_task_that_gains_from_bad_hypotheses_for_the_other_tells_nothing(self):
         assert exponent([0.1, 0.2], [0.5, 0.4]) is None
 
+    def test_what_is_lost_on_the_other_task_is_counted_from_the_best_hypothesis_for_the_first(self):
+        # The best for the first task has risks of 0.1 and 0.3; the last is better than it for the other task.
+        assert exponent([0.1, 0.26, 0.5], [0.3, 0.7, 0.2]) == pytest.approx(np.log(0.16) / np.log(0.4), abs=1e-6)
+
     def test_differences_that_the_test_set_cannot_resolve_do_not_count(self):
         assert exponent([0.1, 0.11], [0.1, 0.2], floor_i=resolution(0.1, 500)) is None
 
