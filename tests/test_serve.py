@@ -129,7 +129,7 @@ class TestRoutes:
     def test_votes_of_unequal_weight_and_silent_members_are_told_as_they_are(self, tmp_path):
         zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5)
         loud = {task.name: len(zoo.index.speakers(task.name)) for task in HAZY}
-        zoo.prune(budget=0.75 * sum(member.bytes for member in zoo.members) / 1e6)
+        zoo.prune(loss=0.02)
         with serving(zoo.path) as client:
             tasks = client.get("/tasks").json["tasks"]
             members = client.get("/members").json["members"]
@@ -145,8 +145,8 @@ class TestRoutes:
         for task in HAZY:
             expected = zoo.predict_proba(task.test.x[:5], task.name).numpy()
             assert probabilities(said[task.name]) == pytest.approx(expected, abs=1e-6)
-        weights = {vote["weight"] for answer in said.values() for vote in answer.json["predictions"][0]["votes"]}
-        assert weights == {0.5, 1.0}
+        heard = [answer.json["predictions"][0]["votes"] for answer in said.values()]
+        assert {0.5, 1.0} in [{vote["weight"] for vote in votes} for votes in heard], "some vote counts half of another"
 
     def test_features_are_taken_as_json_and_as_bytes_but_not_as_images(self, tmp_path):
         task = blobs()

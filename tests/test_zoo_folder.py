@@ -259,6 +259,20 @@ def test_a_run_whose_adoption_was_stopped_is_adopted_by_the_same_command(tmp_pat
     assert not stray_files(zoo)
 
 
+def test_a_run_that_was_adopted_is_retrained_as_the_zoo_that_learned_the_same(tmp_path) -> None:
+    tasks = zoolearn.benchmark("split-digits")[:3]
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--device", "cpu"]
+    cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
+    adopted = drain(adopting(tmp_path / "adopted", tmp_path / "run"))
+    learned = small_zoo(tmp_path / "learned", tasks, recipe=Recipe(epochs=1, device="cpu"), tasks_per_episode=5)
+    assert [member.seed for member in adopted.members] == [member.seed for member in learned.members]
+    for zoo in (adopted, learned):
+        assert zoo.forget("0-1").retrained == (2, 3)
+    for task in tasks[1:]:
+        said = [zoo.predict_proba(task.test.x, task.name) for zoo in (adopted, learned)]
+        assert torch.allclose(*said, atol=1e-5)
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o027])
 def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
     before = os.umask(mask)
