@@ -137,12 +137,22 @@ def test_rows_that_are_held_out_are_trained_on_once_as_new_and_never_again(monke
             judges = zoo.judges(past)
             assert bool(judges.any())
             assert not trained & row_set(past.train.x[judges])
+            assert past.name not in zoo.latest.tasks or row_set(past.train.x[~judges]) <= trained
 
 
 def test_where_elders_do_not_adopt_a_member_speaks_for_what_came_before_it():
     zoo = zoo_of(elders=False)
     for number, member in enumerate(zoo.members, start=1):
         assert set(member.share) == {task.name for task in TOYS.tasks[:number]}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.8])
+def test_about_the_share_that_was_asked_for_is_held_out(share):
+    rows = Examples(torch.arange(4000.0)[:, None], torch.arange(4000) % 2)
+    for seed in range(3):
+        held = is_held_out(rows, share, seed)
+        assert float(held.double().mean()) == pytest.approx(share, abs=0.03)  # four deviations of a fair draw
+        assert not torch.equal(held, is_held_out(rows, share, seed + 9)), "another seed holds out others"
 
 
 def test_a_class_that_would_be_left_without_rows_gives_none_away():

@@ -55,7 +55,14 @@ def test_forgetting_counts_a_best_at_the_end_as_nothing_lost_and_a_gem_counts_it
     matrix = [[0.5], [0.6, 0.4], [0.9, 0.4, 0.7]]
     assert metrics.forgetting(matrix) == 0.0
     assert metrics.agem_forgetting(matrix) == pytest.approx((0.6 - 0.9) / 2)
-    assert metrics.worst_forgetting(matrix) == 0.0
+    assert metrics.worst_forgetting(matrix) == 0.0, "task 1 neither lost nor gained"
+
+
+def test_where_every_earlier_task_ends_at_its_best_a_gems_worst_forgetting_is_the_least_gain():
+    matrix = [[0.5], [0.6, 0.4], [0.9, 0.5, 0.7]]
+    assert metrics.worst_forgetting(matrix) == pytest.approx(0.4 - 0.5)
+    assert metrics.agem_forgetting(matrix) == pytest.approx(((0.6 - 0.9) + (0.4 - 0.5)) / 2)
+    assert metrics.forgetting(matrix) == 0.0
 
 
 def test_the_running_average_is_the_mean_of_each_row():
@@ -150,6 +157,14 @@ def test_forgetting_mirrors_backward_transfer_when_tasks_are_best_just_learned(m
 def test_a_gem_forgets_no_more_than_the_paper_and_its_worst_task_bounds_its_mean(matrix):
     assert metrics.agem_forgetting(matrix) <= metrics.forgetting(matrix)
     assert metrics.agem_forgetting(matrix) <= metrics.worst_forgetting(matrix) + 1e-12
+
+
+@given(matrices(smallest=2))
+def test_a_gem_looks_for_the_best_of_every_task_before_the_last_episode(matrix):
+    *before, last = matrix
+    drops = [max(row[task] for row in before[task:]) - last[task] for task in range(len(before))]
+    assert metrics.agem_forgetting(matrix) == pytest.approx(sum(drops) / len(drops), abs=1e-12)
+    assert metrics.worst_forgetting(matrix) == pytest.approx(max(drops), abs=1e-12)
 
 
 @given(st.floats(0, 1), st.integers(2, 8))

@@ -2,21 +2,22 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from toys import TINY, benchmark, embedded, learner_of, pictures, row_set, same, state, with_norm
+from toys import TINY, benchmark, embedded, learner_of, net_for, row_set, same, state, with_norm
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.weighing import boosted, ranked, released, uniform
 from zoolearn.nets.backbones import mlp, mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
-from zoolearn.training.predict import probabilities, votes
+from zoolearn.training.predict import feature_rows, probabilities, votes
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)
@@ -232,12 +233,52 @@ def test_isolated_is_a_zoo_with_one_task_an_episode_bit_for_bit():
     assert isolated.stored_samples == 0
 
 
-def test_every_member_starts_from_its_own_seed():
-    zoo = zoo_of(TOYS.tasks[:2], tasks_per_episode=1, recipe=TINY)
-    twins = zoo_of([TOYS[0]]), zoo_of([pictures("elsewhere")])
-    assert not torch.equal(zoo.members[0].net.body[1].weight, zoo.members[1].net.body[1].weight)
-    assert same(state(twins[0].members[0].net), state(zoo.members[0].net))
-    assert not same(state(twins[1].members[0].net), state(zoo.members[0].net))
+def beginnings(monkeypatch, zoo, tasks):
+    """The weights that each member begins with, and all rows in the order that it is trained on them."""
+    weights = []
+    training = ModelZoo.training
+
+    def noting(zoo, net, *arguments, **options):
+        weights.append(state(net))
+        return training(zoo, net, *arguments, **options)
+
+    with monkeypatch.context() as patch, embedded(patch) as passes:
+        patch.setattr(ModelZoo, "training", noting)
+        for task in tasks:
+            zoo.learn(task)
+    orders = [torch.cat([x for net, training, x in passes if training and net is m.net]) for m in zoo.members]
+    return weights, orders
+
+
+TWINS = [replace(TOYS[0], name=name) for name in ("once", "again")]
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "tasks"),
+    [
+        (ModelZoo, {"tasks_per_episode": 1}, TWINS),
+        (Isolated, {}, TWINS),
+        (IsolatedEnsemble, {"networks": 2}, TWINS[:1]),
+    ],
+)
+def test_every_member_begins_with_weights_and_an_order_of_its_own_also_on_the_same_rows(
+    monkeypatch, method, settings, tasks
+):
+    (first, second), (order, other) = beginnings(monkeypatch, learner_of(method, **settings), tasks)
+    assert not torch.equal(first["body.1.weight"], second["body.1.weight"])
+    assert not torch.equal(first["heads.0.weight"], second["heads.0.weight"])
+    assert row_set(order) == row_set(other)
+    assert not torch.equal(order, other)
+
+
+def test_a_zoo_of_the_same_seed_begins_alike_and_one_of_another_seed_does_not(monkeypatch):
+    (once, again, other), orders = zip(
+        *(beginnings(monkeypatch, zoo_of(seed=seed), TOYS[:1]) for seed in (3, 3, 4)), strict=True
+    )
+    assert same(once[0], again[0])
+    assert torch.equal(orders[0][0], orders[1][0])
+    assert not torch.equal(once[0]["body.1.weight"], other[0]["body.1.weight"])
+    assert not torch.equal(orders[0][0], orders[2][0])
 
 
 def test_members_are_frozen_and_never_change_again():
@@ -314,3 +355,17 @@ def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
     together = [torch.cat(said) for said in zip(*pieces, strict=True)]
     assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
     assert scaled.count(torch.uint8) == 2 * len(pieces)  # once for the first two, once for the third
+
+
+def test_a_net_of_which_a_part_is_still_in_training_answers_as_one_that_is_not():
+    task = TOYS[0]
+    net = net_for([task], dropout=0.5)
+    with torch.no_grad():
+        net.train()(task.train.x, task.name)  # gives its norm some statistics
+        net.eval()
+        answers, features = torch.softmax(net(task.test.x, task.name), dim=1), net.embed(task.test.x)
+    net.body.train()
+    assert not net.training
+    assert torch.allclose(probabilities(net, task.test.x, task.name, TINY), answers, atol=1e-6)
+    net.body.train()
+    assert torch.allclose(feature_rows(net, task.test.x, TINY), features, atol=1e-6)

@@ -112,6 +112,16 @@ def test_no_folder_has_a_name_that_file_systems_refuse():
     assert all(len(row.trial(10).name.encode()) <= 200 for row in ROWS)
 
 
+def test_only_finished_runs_stand_beside_the_papers_numbers(tmp_path):
+    for seed, run in enumerate(zoo_runs(2)):
+        run.save(tmp_path / str(seed))
+    finished_run("isolated", 5, "split-cifar100", episodes=3, base=0.9).save(tmp_path / "under way")
+    found = all_runs([tmp_path])
+    assert [run.settings["seed"] for run in found] == [0, 1]
+    assert comparison(TABLES["table-2-single-epoch"], found).rows[0][4:] == ("64.60 ± 0.14", "-7.00", "2")
+    assert all_runs([tmp_path, tmp_path / "1"]) == found, "what is found twice counts once"
+
+
 class TestProvenance:
     def test_seeds_in_a_row_are_one_command_and_others_a_loop(self):
         assert run_command(zoo_runs(3)) == "zoo run isolated split-cifar100 --epochs 1 --seeds 3"

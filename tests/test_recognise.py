@@ -46,6 +46,19 @@ def test_it_is_not_sure_of_what_is_like_no_task_unless_it_must_name_one(zoo):
     assert all(answer.task is not None for answer in zoo.recognise(NOISE, sure=0.0))
 
 
+def test_what_is_found_of_an_input_does_not_depend_on_those_beside_it(zoo):
+    x = torch.cat([task.test.x for task in TASKS[:3]])
+    alone, strange = zoo.recognise(x), zoo.recognise(NOISE)
+    assert {answer.task for answer in alone} >= {task.name for task in TASKS[:3]}
+    assert any(answer.task is None for answer in strange)
+    order = torch.randperm(len(x) + len(NOISE), generator=torch.Generator().manual_seed(0))
+    mixed = zoo.recognise(torch.cat([x, NOISE])[order])
+    for place, answer in zip(order.tolist(), mixed, strict=True):
+        expected = [*alone, *strange][place]
+        assert (answer.task, answer.label) == (expected.task, expected.label)
+        assert answer.probability == pytest.approx(expected.probability, abs=1e-5)
+
+
 def test_a_task_that_was_learned_or_forgotten_meanwhile_counts_at_once(zoo):
     zoo.recognise(TASKS[0].test.x)
     other = zoolearn.open(zoo.path)

@@ -70,10 +70,28 @@ def test_seeds_are_averaged_with_their_sample_deviation():
     assert column(table, "seeds") == ["3"]
 
 
+def test_all_of_many_seeds_count():
+    # Task 0 falls from the first number to the second, task 1 stays at the third. Over the four seeds, in percent: final
+    # accuracies 65, 70, 75, 90; forgetting 10, 0, 20, 0; just learned 70, 70, 85, 90.
+    numbers = [(0.7, 0.6, 0.7), (0.6, 0.6, 0.8), (0.9, 0.7, 0.8), (0.8, 0.8, 1.0)]
+    runs = [run(matrix=[[first], [last, other]], seed=seed) for seed, (first, last, other) in enumerate(numbers)]
+    table = report(runs)
+    assert column(table, "seeds") == ["4"]
+    assert column(table, "average accuracy") == ["75.00 ± 10.80"]  # 100 + 25 + 0 + 225 over 3
+    assert column(table, "forgetting") == ["7.50 ± 9.57"]  # 6.25 + 56.25 + 156.25 + 56.25 over 3
+    assert column(table, "forward transfer") == ["78.75 ± 10.31"]  # 76.5625 + 76.5625 + 39.0625 + 126.5625 over 3
+    assert column(table, "backward transfer") == ["-7.50 ± 9.57"]
+    assert report(runs[::-1]).rows == table.rows
+
+
 def test_costs_are_means_over_seeds():
-    table = report([run(seed=0, train=1.0, stored_samples=1000), run(seed=1, train=2.0, stored_samples=2000)])
-    assert column(table, "stored samples") == ["1,500"]
-    assert column(table, "seconds") == ["4.0"]
+    costs = enumerate([(1.0, 1000, 2000), (2.0, 2000, 4000), (3.0, 3000, 6000), (10.0, 6000, 8000)])
+    table = report(
+        [run(seed=seed, train=train, stored_samples=kept, weights=size) for seed, (train, kept, size) in costs]
+    )
+    assert column(table, "stored samples") == ["3,000"]
+    assert column(table, "weights") == ["5k"]
+    assert column(table, "seconds") == ["9.0"]  # of two episodes that are evaluated for half a second each
 
 
 def test_other_settings_make_another_row_and_are_shown_by_their_last_name():

@@ -26,7 +26,7 @@ from zoolearn.zoo.serve.guard import Guard
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import listening
-from zoos import TASKS, small_zoo
+from zoos import HAZY, TASKS, small_zoo
 
 X = TASKS[0].test.x
 
@@ -124,6 +124,28 @@ class TestRoutes:
         weights = [vote["weight"] for vote in votes]
         each = [list(vote["probabilities"].values()) for vote in votes]
         assert probabilities(said)[0] == pytest.approx(np.average(each, axis=0, weights=weights), abs=1e-6)
+
+    def test_votes_of_unequal_weight_and_silent_members_are_told_as_they_are(self, tmp_path):
+        zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5)
+        loud = {task.name: len(zoo.index.speakers(task.name)) for task in HAZY}
+        zoo.prune(loss=0.02)
+        with serving(zoo.path) as client:
+            tasks = client.get("/tasks").json["tasks"]
+            members = client.get("/members").json["members"]
+            said = {task.name: client.rows(task.name, task.test.x[:5].tolist(), "?votes=true") for task in HAZY}
+        assert [task["accuracy"] for task in tasks] == [zoo.measure(task.name).accuracy for task in HAZY]
+        assert [task["members"] for task in tasks] == [
+            [member.number for member in zoo.index.speakers(task.name)] for task in HAZY
+        ]
+        assert any(len(task["members"]) < loud[task["name"]] for task in tasks)
+        assert [member["speaks_for"] for member in members] == [
+            {name: share for name, share in member.share.items() if name not in member.silent} for member in zoo.members
+        ]
+        for task in HAZY:
+            expected = zoo.predict_proba(task.test.x[:5], task.name).numpy()
+            assert probabilities(said[task.name]) == pytest.approx(expected, abs=1e-6)
+        heard = [answer.json["predictions"][0]["votes"] for answer in said.values()]
+        assert {0.5, 1.0} in [{vote["weight"] for vote in votes} for votes in heard], "some vote counts half of another"
 
     def test_features_are_taken_as_json_and_as_bytes_but_not_as_images(self, tmp_path):
         task = blobs()

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from disks import watched_disk
 from toys import benchmark, contents, cramped, in_another_process, learner_of, outcome, with_norm
 from zoolearn import files
 from zoolearn.errors import SettingsError, StoreError
@@ -85,8 +86,8 @@ def lay_out(files, folder):
 
 
 def test_a_folder_holds_the_files_that_its_page_says(stopped):
-    for method, files in FILES.items():
-        assert list(stopped[method]) == sorted([*files, "sittings/0001.json"])
+    for method, names in FILES.items():
+        assert list(stopped[method]) == sorted([*names, "sittings/0001.json"])
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -219,6 +220,23 @@ def test_members_are_never_rewritten(tmp_path, method):
 def test_a_net_that_is_replaced_leaves_no_old_files(tmp_path):
     go_on("fine-tune", tmp_path)
     assert [path.name for path in (tmp_path / "net").iterdir()] == ["0003.safetensors"]
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_what_an_episode_wrote_is_on_the_disk_before_its_record_tells_of_it(tmp_path, method):
+    with watched_disk() as disk:
+        go_on(method, tmp_path)
+    seen = 0
+    for record in sorted((tmp_path / "episodes").iterdir()):
+        moment = disk.named(record)
+        assert disk.was_whole_before(record, moment)
+        paths = [tmp_path / f"{name}.safetensors" for name in load_json(record)["files"]]
+        for path in (path for path in paths if path.exists()):  # nets that were replaced are gone
+            assert disk.was_whole_before(path, disk.named(path)), f"{path} had its name before its content was safe"
+            assert disk.was_listed_between(path, moment), f"{path} was in a record before its name was safe"
+            seen += 1
+        assert disk.was_listed_between(record, disk.named(tmp_path / "results.json")), "results are told last"
+    assert seen == {"model-zoo": 6, "fine-tune": 1}[method]
 
 
 class Crash(BaseException):

@@ -5,13 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
 from zoolearn.lab.studies import ablations, competition, together, transfer
 from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
-from zoolearn.lab.studies.exponent import exponent, resolution
+from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.lab.studies.thresholds import (
@@ -23,6 +26,7 @@ from zoolearn.lab.studies.thresholds import (
     simulate,
 )
 from zoolearn.lab.studies.trials import Trial, attempts
+from zoolearn.nets.net import Net
 from zoolearn.runs.jobs import Local
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
@@ -175,8 +179,52 @@ class TestExponent:
     def test_a_task_that_gains_from_bad_hypotheses_for_the_other_tells_nothing(self):
         assert exponent([0.1, 0.2], [0.5, 0.4]) is None
 
+    def test_what_is_lost_on_the_other_task_is_counted_from_the_best_hypothesis_for_the_first(self):
+        # The best for the first task has risks of 0.1 and 0.3; the last is better than it for the other task.
+        assert exponent([0.1, 0.26, 0.5], [0.3, 0.7, 0.2]) == pytest.approx(np.log(0.16) / np.log(0.4), abs=1e-6)
+
     def test_differences_that_the_test_set_cannot_resolve_do_not_count(self):
         assert exponent([0.1, 0.11], [0.1, 0.2], floor_i=resolution(0.1, 500)) is None
+
+    @pytest.mark.parametrize(("risk", "samples"), [(0.1, 500), (0.4, 100)])
+    def test_the_resolution_is_the_deviation_of_the_difference_of_two_measured_risks(self, risk, samples):
+        rng = np.random.default_rng(0)
+        first, second = rng.binomial(samples, risk, (2, 40_000)) / samples
+        assert resolution(risk, samples) == pytest.approx(float(np.std(first - second)), rel=0.02)
+        assert resolved(risk, samples) == pytest.approx(2 * float(np.std(first - second)), rel=0.02)
+
+    def test_a_risk_of_nothing_or_everything_is_taken_for_one_error_off(self):
+        one_wrong = (2 * 0.005 * 0.995 / 200) ** 0.5
+        assert [resolution(0.0, 200), resolution(1.0, 200)] == pytest.approx([one_wrong, one_wrong])
+
+    def test_features_are_standardised_by_the_training_rows_alone(self):
+        train = Examples(torch.tensor([[-1.0], [-1.2], [1.0], [1.2]]), torch.tensor([0, 0, 1, 1]))
+        moved = Examples(train.x + 5.0, train.y)
+        assert transfer.risk(plain_net(1), Task("still", train, train)) == 0.0
+        assert transfer.risk(plain_net(1), Task("moved", train, moved)) == 0.5, "all of them look like the second class"
+
+    def test_the_risk_is_the_error_of_ridge_regression_on_standardised_features(self):
+        rng = np.random.default_rng(0)
+        centres, scales = rng.normal(0, 1, (3, 4)), np.array([1.0, 30.0, 0.1, 5.0])
+
+        def rows(count):
+            y = np.arange(count) % 3
+            return (centres[y] + rng.normal(0, 1.5, (count, 4))) * scales, y
+
+        (x, y), (x_test, y_test) = rows(60), rows(900)
+        task = Task("noisy", Examples.of(x, y), Examples.of(x_test, y_test))
+        mean, deviation = x.mean(axis=0), x.std(axis=0, ddof=1)
+        for penalty in (1e-2, 3.0):
+            # Rows of the square root of the penalty below the features make least squares a ridge regression.
+            known = np.hstack([(x - mean) / deviation, np.ones((60, 1))])
+            above, below = np.eye(3)[y], np.zeros((5, 3))
+            ridge = np.linalg.lstsq(
+                np.vstack([known, np.sqrt(penalty * 60) * np.eye(5)]), np.vstack([above, below]), rcond=None
+            )[0]
+            said = np.hstack([(x_test - mean) / deviation, np.ones((900, 1))]) @ ridge
+            wrong = (said.argmax(axis=1) != y_test).mean()
+            assert 0.2 < wrong < 0.6
+            assert transfer.risk(plain_net(4), task, penalty) == pytest.approx(wrong, abs=2 / 900)
 
     def test_the_study_measures_features_reuses_parts_and_refuses_others(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "transfer", "samples_per_class": 20, "seeds": (0,)})
@@ -197,6 +245,11 @@ class TestExponent:
         assert chart.values[1][0] is None
         assert chart.values[0][1] == pytest.approx(np.log(0.4) / np.log(0.5), abs=1e-3)
         assert "2 of 2 seeds tell" in chart.notes[0][1]
+
+
+def plain_net(features: int) -> Net:
+    """A net whose features are its inputs."""
+    return Net(lambda shape, dropout=0.0: nn.Flatten(), (features,))
 
 
 def _end(work):

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import zoolearn
+from disks import watched_disk
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn import cli
 from zoolearn.data.task import Task
@@ -22,7 +23,7 @@ from zoolearn.training.fit import drain
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.adoption import adopting
 from zoolearn.zoo.distilling import distilled
-from zoos import TASKS, alike, answers, small_zoo, stray_files
+from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 
 def interrupt(*_: object) -> None:
@@ -89,6 +90,23 @@ def test_undo_leaves_exactly_the_zoo_before_and_learning_again_leads_to_the_same
     assert stray_files(zoo) == set()
 
 
+def test_undo_takes_the_accuracies_back_too(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY[:1])
+    measures = [dict(zoo.index.measures)]
+    for task in HAZY[1:]:
+        zoo.learn(task)
+        measures.append(dict(zoo.index.measures))
+    assert all(0.2 < measure.accuracy < 1 for measure in measures[-1].values()), "there is something to tell apart"
+    moved = [name for name in measures[2] if measures[3][name].accuracy != measures[2][name].accuracy]
+    assert moved, "the last episode changed what is known of an earlier task"
+    for before in reversed(measures[:-1]):
+        zoo.undo()
+        assert zoo.index.measures == before
+        for task in HAZY[: len(before)]:
+            said = zoo.predict_proba(task.test.x, task.name)
+            assert zoo.measure(task.name).accuracy == zoolearn.accuracy(said, task.test.y)
+
+
 def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tmp_path) -> None:
     task = TASKS[0]
     zoo = small_zoo(tmp_path / "kept", [task], replay=0.25)
@@ -99,9 +117,11 @@ def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tm
     assert len(list((twice.path / "data").iterdir())) == len({part.digest for part in twice.tasks[task.name].stored})
 
 
-def test_the_measures_are_those_of_the_answers(tmp_path) -> None:
-    zoo = small_zoo(tmp_path / "zoo")
-    for task in TASKS[:3]:
+@pytest.mark.parametrize("replay", [1.0, 0.5])
+def test_the_measures_are_those_of_the_answers(tmp_path, replay) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY, replay=replay)
+    assert len({zoo.measure(task.name).accuracy for task in HAZY}) > 2
+    for task in HAZY:
         said = zoo.predict_proba(task.test.x, task.name)
         assert zoo.measure(task.name).accuracy == zoolearn.accuracy(said, task.test.y)
         assert zoo.measure(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()))
@@ -239,6 +259,20 @@ def test_a_run_whose_adoption_was_stopped_is_adopted_by_the_same_command(tmp_pat
     assert not stray_files(zoo)
 
 
+def test_a_run_that_was_adopted_is_retrained_as_the_zoo_that_learned_the_same(tmp_path) -> None:
+    tasks = zoolearn.benchmark("split-digits")[:3]
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--device", "cpu"]
+    cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
+    adopted = drain(adopting(tmp_path / "adopted", tmp_path / "run"))
+    learned = small_zoo(tmp_path / "learned", tasks, recipe=Recipe(epochs=1, device="cpu"), tasks_per_episode=5)
+    assert [member.seed for member in adopted.members] == [member.seed for member in learned.members]
+    for zoo in (adopted, learned):
+        assert zoo.forget("0-1").retrained == (2, 3)
+    for task in tasks[1:]:
+        said = [zoo.predict_proba(task.test.x, task.name) for zoo in (adopted, learned)]
+        assert torch.allclose(*said, atol=1e-5)
+
+
 @pytest.mark.parametrize("mask", [0o002, 0o027])
 def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
     before = os.umask(mask)
@@ -249,6 +283,35 @@ def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
     files = [zoo.path / name for name in (*zoo.index.files(), "zoo.json")]
     assert {file.parent.name for file in files} == {"zoo", "members", "heads", "votes", "data"}
     assert {file.stat().st_mode & 0o777 for file in files} == {0o666 & ~mask}
+
+
+CHANGES = {
+    "learn": lambda zoo: zoo.learn(TASKS[2]),
+    "learn from files": lambda zoo: zoo.learn_from("fresh", zoo.path.parent / "fresh.npz"),
+    "forget": lambda zoo: zoo.forget(TASKS[0].name),
+    "distil": lambda zoo: drain(distilled(zoo, zoo.path.parent / "small")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change) -> None:
+    fresh = pictures("fresh", per_class=30)
+    np.savez(tmp_path / "fresh.npz", x=fresh.train.x.numpy(), y=fresh.train.y.numpy())
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], adoption=True, tasks_per_episode=1)
+    known = {path.stat().st_ino for path in zoo.path.rglob("*")}
+    with watched_disk() as disk:
+        CHANGES[change](zoo)
+    changed = zoolearn.open(tmp_path / ("small" if change == "distil" else "zoo"))
+    index = changed.path / "zoo.json"
+    moment = disk.named(index)
+    new = [path for name in changed.index.files() if (path := changed.path / name).stat().st_ino not in known]
+    expected = {"learn": {"data", "members", "votes", "heads"}, "distil": {"data", "members", "votes"}}
+    assert {path.parent.name for path in new} >= expected.get(change, set())
+    for path in new:
+        assert disk.was_whole_before(path, disk.named(path)), f"{path} had its name before its content was safe"
+        assert disk.was_listed_between(path, moment), f"{path} was named by the index before its name was safe"
+    assert disk.was_whole_before(index, moment)
+    assert disk.was_listed_between(index, disk.now + 1)
 
 
 def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
@@ -265,6 +328,29 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
     assert alike(answers(zoolearn.open(zoo.path)), before)
     zoolearn.open(zoo.path)
     assert {name: data for name, data in contents(zoo.path).items() if "checkpoints" not in name} == files
+
+
+@pytest.mark.parametrize("change", ["undo", "forget", "commit_pruning"])
+def test_nothing_is_deleted_before_the_index_no_longer_names_it(tmp_path, monkeypatch, change) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS)
+    if change == "commit_pruning":
+        zoo.prune(budget=0.8 * sum(member.bytes for member in zoo.members) / 1e6)
+    before, generation = answers(zoo, at=4), zoo.generation
+    replaced = os.replace
+
+    def full(source: Path, target: Path) -> None:
+        if Path(target).name == "zoo.json":
+            raise OSError(28, "No space left on device")
+        replaced(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StoreError, match="No space left"):
+            getattr(zoo, change)(*([TASKS[1].name] if change == "forget" else []))
+    again = zoolearn.open(zoo.path)
+    assert again.generation == generation
+    assert drain(again.verify()) == []
+    assert alike(answers(again, at=4), before)
 
 
 def pooled(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
@@ -314,7 +400,7 @@ def test_learning_from_stored_tasks_far_larger_than_the_memory_it_takes(tmp_path
         "import sys; from pathlib import Path; import test_zoo_folder as t; t.learn_and_watch(*map(Path, sys.argv[1:]))"
     )
     command = [sys.executable, "-c", call, str(zoo.path), str(tmp_path / "warm")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
     trained_on, grown = map(int, out.split())
     assert trained_on == 4, "the new task and all that is stored"

@@ -11,7 +11,7 @@ from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.weighing import uniform
 from zoolearn.training.fit import drain, fit
 from zoolearn.zoo.pruning import committed
-from zoos import TASKS, alike, answers, small_zoo, stray_files
+from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 
 def secrets(zoo, name: str) -> list[bytes]:
@@ -63,6 +63,25 @@ def test_touched_members_are_retrained_with_their_seeds_on_the_rest(tmp_path) ->
         fit(net, tasks, TINY, seed=old.seed)
         state = zoo.net(member.number).state_dict()
         assert all(torch.equal(tensor, state[key]) for key, tensor in net.state_dict().items())
+
+
+def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5, weigh=uniform)
+    name = HAZY[0].name
+    before = {member.number: member for member in zoo.members}
+    retrained = zoo.forget(name).retrained
+    assert retrained
+    for member in zoo.members:
+        if member.number in retrained:
+            assert member.share == dict.fromkeys(member.tasks, 0.5), "half of a task's rows are kept, the new one's too"
+        else:
+            assert member.share == before[member.number].share
+    for task in HAZY[1:]:
+        speakers = zoo.index.speakers(task.name)
+        shares = [member.share[task.name] for member in speakers]
+        votes = [torch.softmax(zoo.net(member.number)(task.test.x, task.name), dim=1) for member in speakers]
+        mean = sum(share * said for share, said in zip(shares, votes, strict=True)) / sum(shares)
+        assert torch.allclose(zoo.predict_proba(task.test.x, task.name), mean, atol=1e-5)
 
 
 def test_a_member_that_knew_nothing_else_is_removed_and_learning_goes_on(tmp_path) -> None:
@@ -135,9 +154,25 @@ def test_undo_after_forgetting_takes_back_the_newest_task_that_is_left(tmp_path)
     assert drain(zoolearn.open(zoo.path).verify()) == []
 
 
+def test_the_log_keeps_that_something_was_done_and_nothing_of_the_forgotten_task(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3])
+    name, before = TASKS[1].name, zoo.index.log
+    assert any(line.task == name and "rows kept" in line.detail for line in before)
+    zoo.forget(name)
+    *rest, last = zoo.index.log
+    assert [(line.when, line.did) for line in rest] == [(line.when, line.did) for line in before]
+    assert [(line.task, line.detail) for line in rest] == [
+        (None, "") if line.task == name else (line.task, line.detail) for line in before
+    ]
+    assert (last.did, last.task, last.detail) == ("forgot a task", None, "")
+
+
 def test_history_is_measured_again_where_members_changed(tmp_path) -> None:
-    zoo = small_zoo(tmp_path / "zoo", TASKS)
-    zoo.forget(TASKS[1].name)
+    zoo = small_zoo(tmp_path / "zoo", HAZY)
+    before = [episode.measures for episode in zoo.index.episodes]
+    zoo.forget(HAZY[1].name)
+    rest = [{name: measure for name, measure in known.items() if name != HAZY[1].name} for known in before]
+    assert [episode.measures for episode in zoo.index.episodes] != rest, "what the others say is no longer the same"
     for episode in zoo.index.episodes:
         for name, measure in episode.measures.items():
             task = zoo.task(name)

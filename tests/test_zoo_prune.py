@@ -7,8 +7,10 @@ import zoolearn
 from toys import contents
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import drain
+from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
-from zoos import TASKS, alike, answers, small_zoo, stray_files
+from zoolearn.zoo.recall import learner_of
+from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 
 @pytest.fixture
@@ -34,14 +36,57 @@ def test_pruning_is_reversible_until_it_is_committed(zoo) -> None:
     assert drain(zoo.verify()) == []
 
 
-def test_the_report_tells_the_accuracy_of_the_answers(zoo) -> None:
-    report = zoo.prune(loss=0.0)
-    for task in TASKS:
-        told = report.tasks[task.name]
+@pytest.mark.parametrize(("loss", "replay"), [(0.0, 1.0), (0.3, 1.0), (0.05, 0.5)])
+def test_members_are_chosen_by_one_half_of_the_rows_and_the_report_tells_the_accuracy_on_the_other(
+    tmp_path, loss, replay
+) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY, replay=replay)
+    before = answers(zoo, HAZY)
+    report = zoo.prune(loss=loss)
+    after = answers(zoolearn.open(zoo.path), HAZY)
+    assert sum(task.after for task in report.tasks.values()) < sum(task.before for task in report.tasks.values())
+    halves = []
+    for task in HAZY:
+        told, y = report.tasks[task.name], task.test.y
         assert told.after == len(zoo.index.speakers(task.name))
+        chosen, unseen = (
+            [zoolearn.accuracy(said[task.name][half], y[half]) for said in (before, after)]
+            for half in (slice(0, None, 2), slice(1, None, 2))
+        )
+        assert (told.unseen_before, told.unseen_after) == tuple(unseen)
+        assert chosen[1] >= chosen[0] - loss - 1e-9, "the half that chooses loses no more than was allowed"
+        whole = [zoolearn.accuracy(said[task.name], y) for said in (before, after)]
+        assert [told.accuracy_before, told.accuracy_after] == whole
+        assert zoo.measure(task.name).accuracy == whole[1]
+        halves.append((chosen, unseen))
+    assert any(chosen[1] != unseen[1] for chosen, unseen in halves), "the halves can be told apart"
+    assert any(max(unseen) < 1 for _, unseen in halves)
+
+
+def test_who_is_silent_has_no_say_in_what_the_zoo_teaches_or_learns(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY)
+    loud = learner_of(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
+    zoo.prune(loss=0.3)
+    assert any(member.silent for member in zoo.members)
+    learner = learner_of(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
+    for task in HAZY:
         said = zoo.predict_proba(task.test.x, task.name)
-        assert told.accuracy_after == zoolearn.accuracy(said, task.test.y) == zoo.measure(task.name).accuracy
-        assert told.unseen_after == zoolearn.accuracy(said[1::2], task.test.y[1::2])
+        assert torch.allclose(learner.predict_proba(task.test.x, task.name), said, atol=1e-6)
+        kept = learner.kept[task.name].train
+        labels = zoo.predict_proba(kept.x, task.name).gather(1, kept.y[:, None])
+        assert learner.training_loss(task.name) == pytest.approx(-float(labels.double().log().mean()), rel=1e-4)
+    assert any(learner.training_loss(task.name) != loud.training_loss(task.name) for task in HAZY)
+
+
+def test_a_zoo_with_silent_members_is_distilled_as_one_from_which_they_are_gone(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY)
+    zoo.prune(loss=0.3)
+    silent = drain(distilled(zoo, tmp_path / "from silent"))
+    assert zoo.commit_pruning() > 0
+    gone = drain(distilled(zoo, tmp_path / "from gone"))
+    assert all(
+        torch.allclose(said, answers(gone, HAZY)[name], atol=1e-5) for name, said in answers(silent, HAZY).items()
+    )
 
 
 def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> None:

@@ -56,11 +56,15 @@ def pictures(
     test_per_class: int = 10,
     shape: tuple[int, int, int] = (1, 8, 8),
     augment: tuple[str, ...] = (),
+    contrast: int = 180,
     seed: int = 0,
 ) -> Task:
-    """Noisy uint8 images of one random pattern per class; no image occurs twice, in training or test."""
+    """Noisy uint8 images of one random pattern per class; no image occurs twice, in training or test.
+
+    With the usual contrast every image can be told, with one of 20 or less many cannot.
+    """
     rng = np.random.default_rng(derive(seed, "pictures", name))
-    patterns = 180 * rng.integers(0, 2, (classes, *shape))
+    patterns = contrast * rng.integers(0, 2, (classes, *shape))
 
     def split(count: int) -> Examples:
         y = np.tile(np.arange(classes), count)
