@@ -12,11 +12,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from zoolearn.runs.run.environment import _commit, _cpu_model, environment
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_json, save_json
 from zoolearn.runs import metrics
+from zoolearn.runs.environment import _commit, _cpu_model, environment
 from zoolearn.runs.results import EpisodeRecord, Results
 
 

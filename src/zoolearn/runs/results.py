@@ -15,7 +15,7 @@ import torch
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.runs.run.environment import differences
+from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
 
 PHASES = ("train", "evaluate")

@@ -15,7 +15,7 @@ from zoolearn.methods.learner import Learner, name_of
 from zoolearn.methods.registry import METHODS
 from zoolearn.methods.isolated import Isolated
 from zoolearn.runs.pulse import Pulse
-from zoolearn.runs.run.environment import differences, environment
+from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.results import EpisodeRecord, Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.store import RunFolder

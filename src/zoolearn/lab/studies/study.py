@@ -10,8 +10,8 @@ from typing import ClassVar
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Number
+from zoolearn.runs.environment import environment
 from zoolearn.runs.results import plain
-from zoolearn.runs.run.environment import environment
 
 
 @dataclass(frozen=True)
