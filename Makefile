@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test check lint types mutants bench clean
+.PHONY: setup demo test portable check lint types mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -17,6 +17,9 @@ demo: setup        ## grow a zoo on the embedded digits and compare it with its 
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
+
+portable: setup    ## parts of the tests as machines of other kinds run them: instructions, paths, signals, encodings, load
+	$(BIN)/python tests/portable.py
 
 lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,6 +1,7 @@
 """Jobs on the cores of this machine: worker processes that are given one job after another."""
 
 import atexit
+import logging
 import os
 import pickle  # only between a process and the workers it started itself; files are never pickled
 import signal
@@ -12,12 +13,16 @@ from multiprocessing import Pipe, get_all_start_methods, get_context, parent_pro
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
+from tempfile import gettempdir
 from threading import Thread
 from typing import Any
 
 from zoolearn.errors import SettingsError, WorkerDied
 from zoolearn.runs.jobs.job import Done, Event, Failed, Job, Report, portable, torch_threads, work_off
 
+log = logging.getLogger(__name__)
+
+LONGEST_FOLDER = 60  # bytes of the temporary folder's path; a socket's has 107 at most, and Python adds to it
 SECONDS_TO_STOP = 10.0  # how long a worker may take to put its things in order before it is killed
 
 
@@ -151,6 +156,9 @@ class _Pool:
 def _context() -> Any:
     """Workers come from a helper that has imported torch but run nothing: a copy of a process with threads may hang."""
     if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    if len(os.fsencode(gettempdir())) > LONGEST_FOLDER:
+        log.warning("%s has too long a name for sockets; workers start more slowly. Set TMPDIR to another", gettempdir())
         return get_context("spawn")
     context = get_context("forkserver")
     context.set_forkserver_preload(["zoolearn.public"])

@@ -1,0 +1,37 @@
+"""What is read from disk computes like what was saved: bit for bit, wherever it lay in its file."""
+
+import pytest
+import torch
+
+from zoolearn.files import load_tensors, save_tensors
+
+
+@pytest.fixture
+def misaligned(tmp_path):
+    """A file in which a matrix lies four bytes past any boundary, and its tensors."""
+    generator = torch.Generator().manual_seed(0)
+    tensors = {
+        "a": torch.randn(1, generator=generator),
+        "matrix": torch.randn(173, 211, generator=generator),
+        "vector": torch.randn(211, generator=generator),
+        "turned": torch.randn(211, 64, generator=generator).t(),
+    }
+    save_tensors(tmp_path / "file.safetensors", tensors)
+    return tmp_path / "file.safetensors", tensors
+
+
+def test_products_of_tensors_from_disk_are_those_of_the_ones_that_were_saved(misaligned):
+    path, saved = misaligned
+    found, _ = load_tensors(path)
+    assert torch.equal(found["matrix"] @ found["vector"], saved["matrix"].clone() @ saved["vector"].clone())
+    assert torch.equal(found["matrix"].t() @ found["matrix"], saved["matrix"].t() @ saved["matrix"])
+    assert torch.equal(found["turned"] @ found["vector"], saved["turned"].contiguous() @ saved["vector"])
+
+
+def test_memory_is_as_the_allocator_gives_it(misaligned):
+    path, _ = misaligned
+    found, _ = load_tensors(path)
+    for name, tensor in found.items():
+        assert tensor.data_ptr() % 64 == torch.empty_like(tensor).data_ptr() % 64, name
+        assert tensor.is_contiguous(), name
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes, f"{name} holds on to more than itself"
