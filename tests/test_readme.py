@@ -18,7 +18,10 @@ def first_sentence(path: Path) -> str:
 def rooms() -> str:
     package = ROOT / "src" / "zoolearn"
     listed = [f"| `{name}/` | {first_sentence(package / name / '__init__.py')} |" for name in ROOMS]
-    return "\n".join(["| room | what is in it |", "|---|---|", f"| {GROUND} | what every room stands on |", *listed]) + "\n"
+    return (
+        "\n".join(["| room | what is in it |", "|---|---|", f"| {GROUND} | what every room stands on |", *listed])
+        + "\n"
+    )
 
 
 def readme_with_rooms() -> str:
