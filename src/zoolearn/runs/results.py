@@ -1,17 +1,11 @@
 """What a run leaves behind: accuracies, times, settings and what each episode drew, in one JSON file."""
 
 import math
-import os
-import platform
-import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from pathlib import Path
 from typing import ClassVar
-
-import torch
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
@@ -75,7 +69,9 @@ class Results:
     weights: int = 0
     ms_per_sample: float | None = None
     train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
-    sittings: list[dict[str, Json]] = field(default_factory=list)  # each time it was begun or continued: when, after how many episodes, on what
+    sittings: list[dict[str, Json]] = field(
+        default_factory=list
+    )  # each time it was begun or continued: when, after how many episodes, on what
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")

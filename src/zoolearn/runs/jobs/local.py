@@ -158,7 +158,9 @@ def _context() -> Any:
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     if len(os.fsencode(gettempdir())) > LONGEST_FOLDER:
-        log.warning("%s has too long a name for sockets; workers start more slowly. Set TMPDIR to another", gettempdir())
+        log.warning(
+            "%s has too long a name for sockets; workers start more slowly. Set TMPDIR to another", gettempdir()
+        )
         return get_context("spawn")
     context = get_context("forkserver")
     context.set_forkserver_preload(["zoolearn.public"])
