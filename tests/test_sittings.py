@@ -14,9 +14,9 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.report import report
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.run import environment as environments
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.results import Results
+from zoolearn.runs.run import environment as environments
 from zoolearn.runs.run import episodes, run
 
 

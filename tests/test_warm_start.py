@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from zoolearn.methods.parts.held_out import is_held_out
+from zoolearn.methods.parts.linear_head import fit_head
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.methods.parts.held_out import is_held_out
-from zoolearn.methods.parts.linear_head import fit_head
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples
@@ -183,6 +183,15 @@ def test_rows_that_are_held_out_are_trained_on_once_as_new_and_never_again(monke
             held = zoo.grow.held_out_mask(zoo, past)
             assert bool(held.any())
             assert not trained & row_set(past.train.x[held])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.8])
+def test_about_the_share_that_was_asked_for_is_held_out(share):
+    rows = Examples(torch.arange(4000.0)[:, None], torch.arange(4000) % 2)
+    for seed in range(3):
+        held = is_held_out(rows, share, seed)
+        assert float(held.double().mean()) == pytest.approx(share, abs=0.03)  # four deviations of a fair draw
+        assert not torch.equal(held, is_held_out(rows, share, seed + 9)), "another seed holds out others"
 
 
 def test_a_class_that_would_be_left_without_rows_gives_none_away():
