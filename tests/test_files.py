@@ -1,9 +1,14 @@
-"""What is read from disk computes like what was saved: bit for bit, wherever it lay in its file."""
+"""What is computed does not depend on where in memory or in a file its numbers lay: bit for bit."""
 
+import numpy as np
 import pytest
 import torch
 
 from zoolearn.files import load_tensors, save_tensors
+from zoolearn.nets.backbones import mlp
+from zoolearn.nets.net import Net
+from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.recipe import Recipe
 
 
 @pytest.fixture
@@ -35,3 +40,16 @@ def test_memory_is_as_the_allocator_gives_it(misaligned):
         assert tensor.data_ptr() % 64 == torch.empty_like(tensor).data_ptr() % 64, name
         assert tensor.is_contiguous(), name
         assert tensor.untyped_storage().nbytes() == tensor.nbytes, f"{name} holds on to more than itself"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_equal_rows_get_equal_answers_wherever_they_lie(count):
+    net, recipe = Net(mlp, (37,), seed=1), Recipe(device="cpu")
+    net.add_head("task", 3)
+    rows = torch.randn(count, 37, generator=torch.Generator().manual_seed(0))
+    for shift in range(1, 16):
+        room = np.empty(rows.numel() + 16, np.float32)[shift : shift + rows.numel()]
+        room[:] = rows.flatten().numpy()
+        elsewhere = torch.from_numpy(room).view(count, 37)
+        assert torch.equal(probabilities(net, elsewhere, "task", recipe), probabilities(net, rows, "task", recipe))
+        assert torch.equal(feature_rows(net, elsewhere, recipe), feature_rows(net, rows, recipe))
