@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
-from zoolearn.runs.store import refuse_unseen
-from zoolearn.runs.jobs import Job, Shared
+from zoolearn.data.task import Benchmark
 from zoolearn.methods.learner import Learner
-from zoolearn.names import name_of
 from zoolearn.methods.registry import METHODS
+from zoolearn.names import name_of
+from zoolearn.runs.jobs import Job, Shared
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.data.task import Benchmark
+from zoolearn.runs.store import refuse_unseen
 from zoolearn.training.fit import Progress
 
 

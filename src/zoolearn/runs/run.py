@@ -7,16 +7,16 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, locked
 from zoolearn.methods.learner import Learner
-from zoolearn.names import name_of
 from zoolearn.methods.registry import METHODS
+from zoolearn.names import name_of
 from zoolearn.runs.pulse import Pulse
 from zoolearn.runs.results import EpisodeRecord, Results, environment
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.store import RunFolder
-from zoolearn.data.task import Benchmark, Task
 from zoolearn.training.fit import Checkpoints, Progress
 
 if TYPE_CHECKING:
