@@ -3,7 +3,7 @@
 run.json                    method, benchmark, settings, data fingerprint; written once
 sittings/0001.json          when the run was begun or continued, after how many episodes, and on what
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
-members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
+members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, train/, net/ likewise)
 checkpoints/                a training under way
 results.json                all of it gathered, for people and programs to read
 """
