@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from zoolearn.methods.parts.held_out import is_held_out
-from zoolearn.methods.parts.linear_head import fit_head
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
+from zoolearn.beyond.held_out import is_held_out
+from zoolearn.beyond.linear_head import fit_head
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples

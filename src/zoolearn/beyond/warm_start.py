@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.held_out import is_held_out
+from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.learner import check_share
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.held_out import is_held_out
-from zoolearn.methods.parts.linear_head import FittedHead, fit_head, set_head
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress

@@ -18,9 +18,12 @@ def shown(
     from rich.console import Console
 
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield from items
+        return
     amount = progress.DownloadColumn() if size else progress.MofNCompleteColumn()
     columns = ("[progress.description]{task.description}", progress.BarColumn(), amount, progress.TimeRemainingColumn())
-    with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with progress.Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total, completed=done)
         for item in items:
             yield item
