@@ -44,17 +44,17 @@ class MultiHead(Learner):
         kept = {**self.kept, task.name: task}
         loss = None
         if self.every_episode:
-            loss = yield from self._train(kept)
+            loss = yield from self._fit(kept)
         self.kept = kept
         return Episode(tuple(kept) if self.every_episode else (), None, loss)
 
     def finishing(self) -> Generator[Progress, None, None]:
         """Trains on all tasks, unless that was done episode by episode."""
         if not self.every_episode:
-            loss = yield from self._train(self.kept)
+            loss = yield from self._fit(self.kept)
             self.latest = Episode(tuple(self.kept), None, loss)
 
-    def _train(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
+    def _fit(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
         tasks = list(kept.values())
         seed = self.episode_seed(len(tasks))
         net = self.new_net(tasks, seed)
