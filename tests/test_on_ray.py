@@ -22,7 +22,6 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.runs.order import Order, carry_out
 from zoolearn.runs.run import run
-from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -238,6 +237,7 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any,
         assert there_found == outcome(tmp_path / "here" / folder)
 
 
+<<<<<<< ours
 def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: Path) -> None:
     words = ["split-digits", *BRIEF, "--batch-size", "15", "--tasks-per-episode", "2", "--dropout", "0.3", "--out"]
     alone, together = tmp_path / "alone", tmp_path / "together"
@@ -248,3 +248,10 @@ def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: 
         for name, part in here.parts.items():
             for tensor, value in part.tensors.items():
                 assert torch.allclose(value, there.parts[name].tensors[tensor], atol=1e-5), (name, tensor)
+=======
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+>>>>>>> theirs
