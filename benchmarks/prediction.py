@@ -9,7 +9,7 @@ import torch
 from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.methods.members import Member
+from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
@@ -26,7 +26,7 @@ def zoo_of(members: int, backbone: str = "small-conv") -> ModelZoo:
     for number in range(members):
         net = Net(BACKBONES[backbone], data.shape, seed=number)
         net.add_head("task", 5)
-        zoo.members.append(Member(net.freeze(), {"task": 1.0}))
+        zoo.members.append(Member(net.freeze(), {"task": Vote(1.0, data.classes)}, 0.0, 0))
     zoo.classes, zoo.shape, zoo.dtype = {"task": data.classes}, data.shape, torch.uint8
     return zoo
 

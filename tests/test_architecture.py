@@ -13,7 +13,7 @@ import pytest
 import zoolearn
 
 ROOT = Path(zoolearn.__file__).parent
-GROUND = ("errors", "seeds", "cores", "files")  # what every room stands on
+GROUND = ("errors", "names", "seeds", "cores", "files")  # what every room stands on
 ROOMS = (
     "data",
     "nets",
@@ -111,6 +111,25 @@ def test_there_is_no_drawer_for_odds_and_ends():
     assert not {"utils", "util", "helpers", "common", "misc"} & {part for name in modules() for part in name.split(".")}
 
 
+def lines(names):
+    return sum(len(modules()[name].read_text(encoding="utf-8").splitlines()) for name in names)
+
+
+def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2500_lines():
+    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2500
+    assert lines({"methods.model_zoo"}) <= 130
+
+
+def test_a_run_brings_one_method_and_no_engine_of_jobs(tmp_path):
+    program = (
+        "import sys, zoolearn.runs.run; print(*sorted(name for name in sys.modules if name.startswith('zoolearn.')))"
+    )
+    brought = in_a_fresh_interpreter(program, tmp_path).split()
+    assert not [name for name in brought if name.startswith(("zoolearn.runs.jobs", "zoolearn.beyond"))]
+    methods = [name.removeprefix("zoolearn.methods.") for name in brought if name.startswith("zoolearn.methods.")]
+    assert set(methods) <= {"learner", "registry", "parts", "parts.names"}
+
+
 def in_a_fresh_interpreter(program, folder):
     command = [sys.executable, "-W", "error", "-c", program]
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -180,7 +199,7 @@ def test_every_module_of_the_core_can_be_imported_first(module):
 
 
 PROMISED = {
-    "Benchmark", "Examples", "Task", "Net", "Recipe", "Learner", "Member", "ModelZoo", "Isolated", "IsolatedEnsemble",
+    "Benchmark", "Examples", "Task", "Net", "Recipe", "Learner", "Member", "ModelZoo", "Isolated", "Ensemble", "Vote", "WarmStart",
     "MultiHead", "FineTune", "Results", "fit", "run", "episodes", "progress", "load", "accuracy", "boosted", "released", "uniform",
     "average_accuracy", "forgetting", "forward_transfer", "backward_transfer", "METHODS", "BENCHMARKS", "BACKBONES",
     "benchmark", "mlp", "small_conv", "resnet18_s", "wrn_16_4", "ZooError", "DataError", "MissingData", "SettingsError",

@@ -14,7 +14,6 @@ from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.parametrize("name", SUBJECTS)
 
 def kind(name):
     """The class of a subject."""
-    return METHODS[name] if name in METHODS else METHODS["model-zoo"]
+    return type(SUBJECTS[name]())
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evidence_toys import finished_run
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.lab.paper.compare import all_runs, comparison, runs_of
 from zoolearn.lab.paper.reproduction import collect, reproduction
@@ -147,10 +148,22 @@ class TestProvenance:
         }
         assert len(folders) == 2
 
-    def test_members_trained_by_several_processes_are_no_row_and_say_so(self):
-        run = replace(zoo_runs(1)[0], environment={"workers_per_member": 2})
-        assert "--on ray --workers-per-member 2" in run_command([run])
-        assert not runs_of(SMALL, [run])
+    @pytest.mark.parametrize(
+        ("settings", "flags"),
+        [
+            ({"inherit": "average"}, "--inherit average"),
+            ({"weigh": "ranked"}, "--weigh ranked"),
+            ({"adoption": True, "replay": 0.5}, "--adoption"),
+        ],
+    )
+    def test_a_run_with_settings_that_were_deleted_says_that_it_cannot_be_repeated(self, settings, flags):
+        run = finished_run("model-zoo", 0, "split-cifar100")
+        run.settings |= settings
+        assert run_command([run]) == f"# no command of this version repeats model-zoo on split-cifar100 with {flags}"
+
+    def test_a_way_to_grow_is_told_by_its_name_and_what_is_not_its_default(self):
+        run = finished_run("model-zoo", 0, "split-cifar100", grow=WarmStart(held_out=0.2, all_tasks=False))
+        assert "--grow warm-start --no-all-tasks --held-out 0.2 --out" in run_command([run])
 
     def test_a_trial_of_a_search_names_the_search(self):
         run = zoo_runs(1)[0]

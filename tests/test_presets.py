@@ -58,7 +58,7 @@ def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeyp
 
 def test_presets_of_an_idea_are_for_every_benchmark():
     for name in BENCHMARKS:
-        assert find_preset("beyond", "model-zoo", name).learner["inherit"] == "last"
+        assert find_preset("beyond", "model-zoo", name).learner == {"grow": "warm-start"}
         assert find_preset("paper", "model-zoo", name).learner == {}
     with pytest.raises(SettingsError, match="isolated on split-mnist: unknown preset 'beyond'"):
         find_preset("beyond", "isolated", "split-mnist")

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- rooms -->\n", "<!-- end of rooms -->\n"
 ROOMS = ("data", "nets", "training", "methods", "beyond", "runs", "zoo", "lab", "cli")
-GROUND = "errors, seeds, files, cores"
+GROUND = "errors, names, seeds, files, cores"
 
 
 def first_sentence(path: Path) -> str:
@@ -18,7 +18,10 @@ def first_sentence(path: Path) -> str:
 def rooms() -> str:
     package = ROOT / "src" / "zoolearn"
     listed = [f"| `{name}/` | {first_sentence(package / name / '__init__.py')} |" for name in ROOMS]
-    return "\n".join(["| room | what is in it |", "|---|---|", f"| {GROUND} | what every room stands on |", *listed]) + "\n"
+    return (
+        "\n".join(["| room | what is in it |", "|---|---|", f"| {GROUND} | what every room stands on |", *listed])
+        + "\n"
+    )
 
 
 def readme_with_rooms() -> str:

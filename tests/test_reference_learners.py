@@ -9,7 +9,7 @@ import torch
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
@@ -107,9 +107,9 @@ def test_a_multi_head_run_that_is_not_finished_loads_and_says_that_it_has_no_ans
         load(tmp_path).predict_proba(TOYS[0].test.x, "stripes")
 
 
-def test_an_isolated_ensemble_averages_independent_nets():
-    learner = show(learner_of(IsolatedEnsemble, networks=3), TOYS[:2])
-    assert [list(member.share) for member in learner.members] == [["stripes"]] * 3 + [["dots"]] * 3
+def test_several_isolated_nets_a_task_average():
+    learner = show(learner_of(Isolated, networks=3), TOYS[:2])
+    assert [list(member.votes) for member in learner.members] == [["stripes"]] * 3 + [["dots"]] * 3
     first = [state(member.net)["body.1.weight"] for member in learner.members]
     assert len({tensor.numpy().tobytes() for tensor in first}) == 6
     task = TOYS[1]
@@ -118,14 +118,12 @@ def test_an_isolated_ensemble_averages_independent_nets():
     assert learner.stored_samples == 0
 
 
-def test_an_isolated_ensemble_grows_by_all_its_nets_and_saves_them(tmp_path):
-    learner = learner_of(IsolatedEnsemble, networks=2)
+def test_all_isolated_nets_of_a_task_are_members_and_are_saved(tmp_path):
+    learner = learner_of(Isolated, networks=2)
     run(learner, TOYS[:2], tmp_path)
     assert sorted(path.stem for path in (tmp_path / "members").iterdir()) == ["0001", "0002", "0003", "0004"]
     with pytest.raises(SettingsError, match="networks is 0"):
-        IsolatedEnsemble(networks=0)
-    with pytest.raises(SettingsError, match=r"smoothing is 1\.5"):
-        IsolatedEnsemble(smoothing=1.5)
+        Isolated(networks=0)
 
 
 def test_isolated_has_no_settings_of_the_zoo():

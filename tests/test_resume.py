@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from toys import LONGER, RESUMED, doomed, in_another_process, learner_of, outcome, processes
+from toys import LONGER, RESUMED, SUBJECTS, doomed, in_another_process, learner_of, outcome, processes
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
@@ -27,7 +27,7 @@ def unharmed(method):
 
 
 @pytest.mark.parametrize("checkpoint_every", [None, 1])
-@pytest.mark.parametrize("method", [*METHODS, "model-zoo that weighs votes", "model-zoo that adopts without replay"])
+@pytest.mark.parametrize("method", [*SUBJECTS])
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(tmp_path, method, checkpoint_every):
     whole, moments = unharmed(method)
     rng = random.Random(f"{method} {checkpoint_every}")

@@ -65,6 +65,8 @@ FILES = {
         "episodes/0002.json",
         "members/0001.safetensors",
         "members/0002.safetensors",
+        "train/0001.safetensors",
+        "train/0002.safetensors",
         "votes/0001.safetensors",
         "votes/0002.safetensors",
     ],
@@ -130,7 +132,7 @@ def forged(path, **changes):
 @pytest.mark.parametrize("file", ["run.json", "results.json"])
 def test_a_newer_format_is_refused(tmp_path, stopped, file):
     lay_out(stopped["model-zoo"], tmp_path)
-    forged(tmp_path / file, format=2)
+    forged(tmp_path / file, format=9)
     before = contents(tmp_path)
     with pytest.raises(StoreError, match="format"):
         go_on("model-zoo", tmp_path)

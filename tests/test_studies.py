@@ -149,7 +149,7 @@ class TestAblations:
 
     def test_the_ensemble_has_as_many_nets_as_an_episode_has_tasks(self):
         trials = ablations.ENSEMBLE.trials(SETUP)
-        assert [trial.method for trial in trials[::2]] == ["isolated", "isolated-ensemble", "model-zoo"]
+        assert [trial.method for trial in trials[::2]] == ["isolated", "isolated", "model-zoo"]
         assert trials[2].settings()["networks"] == trials[4].settings()["tasks_per_episode"] == 2
 
     def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):

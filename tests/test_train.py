@@ -4,6 +4,7 @@ import math
 import pickle
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -12,6 +13,9 @@ import torch.nn.functional as F
 
 from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
 from zoolearn.errors import Diverged, SettingsError, StoreError
+from zoolearn.methods.bases.single_net import FineTune
+from zoolearn.methods.er import Er
+from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.runs.run import run
@@ -138,6 +142,25 @@ def test_smoothing_spreads_a_share_of_each_label_over_its_own_tasks_classes(coun
     assert loss.item() == pytest.approx(torch.stack(wanted).mean().item(), rel=1e-5)
     loss.backward()
     assert all(bool(part.grad.isfinite().all()) for part in net.parameters() if part.grad is not None)
+
+
+def test_labels_are_smoothed_as_the_recipe_says():
+    task = blobs("task", classes=3)
+    smooth = replace(TINY, label_smoothing=0.3)
+    ours, by_hand, plain = (net_for([task]) for _ in range(3))
+    fit(ours, [task], smooth, seed=1)
+    fit(by_hand, [task], TINY, seed=1, loss=partial(cross_entropy, smoothing=0.3))
+    fit(plain, [task], TINY, seed=1)
+    assert same(state(ours), state(by_hand))
+    assert not same(state(ours), state(plain))
+
+
+def test_a_method_whose_loss_does_not_smooth_labels_refuses_to_be_told_so():
+    smooth = replace(TINY, label_smoothing=0.3)
+    for method in (ModelZoo, Isolated, FineTune):
+        method(recipe=smooth)
+    with pytest.raises(SettingsError, match=r"label_smoothing is 0\.3, but the loss of Er does not smooth labels"):
+        Er(recipe=smooth)
 
 
 def trained_by_hand(net, batches, tasks, settings, steps):

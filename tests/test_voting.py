@@ -1,13 +1,16 @@
 """Other ways to make one answer of the members' votes, and what each member is worth alone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from toys import benchmark, learner_of, pictures
 from zoolearn.beyond.sharpness import sharpest
 from zoolearn.beyond.voting import Heard, Said, alone, by_rule, hear
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3, per_class=16)
@@ -15,7 +18,7 @@ LEARNING = Recipe(epochs=4, batch_size=8, lr=0.05, device="cpu", augment="no")
 
 
 def zoo_of(tasks=TOYS, **settings):
-    zoo = learner_of(ModelZoo, LEARNING, **{"tasks_per_episode": 2, **settings})
+    zoo = learner_of(ModelZoo, **{"recipe": LEARNING, "tasks_per_episode": 2, **settings})
     for task in tasks:
         zoo.learn(task)
     return zoo
@@ -35,15 +38,15 @@ def heard(answers, labels, weights=None):
 
 
 def test_the_mean_is_what_the_zoo_answers():
-    zoo = zoo_of(adoption=True, trust=2.0)
+    zoo = zoo_of(grow=WarmStart(vote_sharpness=2.0))
     wanted = sum(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y) for task in TOYS) / len(TOYS)
     heard = heard_of(zoo, TOYS.tasks)
-    assert by_rule(heard)["mean"] == alone(heard, mirror=False).zoo == pytest.approx(wanted)
+    assert by_rule(heard)["mean"] == alone(heard, flips=False).zoo == pytest.approx(wanted)
 
 
 def test_pictures_are_also_asked_mirrored():
     task = pictures("stripes", shape=(3, 8, 8))
-    zoo = zoo_of([task], mirror=True)
+    zoo = zoo_of([task], recipe=replace(LEARNING, flip_tta=True))
     said = by_rule(heard_of(zoo, [task]))
     assert said["mean, mirrored"] == pytest.approx(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y))
     assert "mean" in said
@@ -60,16 +63,16 @@ def test_weights_count_unless_all_are_alike():
 
 
 def test_each_member_alone_and_how_far_they_differ():
-    found = alone([heard([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.4, 0.6]]], [0, 1])], mirror=False)
+    found = alone([heard([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.4, 0.6]]], [0, 1])], flips=False)
     assert (found.newest, found.best, found.average, found.disagreement) == (1.0, 1.0, 0.75, 0.5)
 
 
 def test_a_temperature_is_fitted_to_rows_that_were_held_out_and_only_where_heads_are_trained():
-    heard = heard_of(zoo_of(held_out=0.3), TOYS.tasks)
+    heard = heard_of(zoo_of(grow=WarmStart(refit_heads=False, held_out=0.3)), TOYS.tasks)
     assert "tempered mean" in by_rule(heard)
     assert float(heard[0].plain.sharpness[0]) == 1.0, "the first member has no past tasks to be judged by"
-    for settings in ({}, {"held_out": 0.3, "fit_heads": "after"}):
-        assert not any("tempered" in rule for rule in by_rule(heard_of(zoo_of(**settings), TOYS.tasks)))
+    for grow in (from_scratch, WarmStart(held_out=0.3), WarmStart(refit_heads=False, held_out=0.0)):
+        assert not any("tempered" in rule for rule in by_rule(heard_of(zoo_of(grow=grow), TOYS.tasks)))
 
 
 def test_the_sharpness_found_is_the_one_of_highest_likelihood():

@@ -7,6 +7,7 @@ import zoolearn
 from toys import TINY, benchmark, blobs, contents, learner_of, show
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
@@ -26,7 +27,7 @@ LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
 
 
 def zoo_of(**settings):
-    zoo = learner_of(ModelZoo, LEARNING, **{"tasks_per_episode": 2, "adoption": True, **settings})
+    zoo = learner_of(ModelZoo, LEARNING, **{"tasks_per_episode": 2, "grow": WarmStart(), **settings})
     for task in TOYS:
         zoo.learn(task)
     return zoo
@@ -132,7 +133,7 @@ def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
 
 
 def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
-    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "2", "--first-tasks", "2", "--adoption"]
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "2", "--first-tasks", "2", "--grow", "warm-start"]
     main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
     main(["judge", str(tmp_path / "run")])
     out = capsys.readouterr().out

@@ -34,11 +34,11 @@ def zoo(*arguments: str | Path) -> None:
     main([str(argument) for argument in arguments])
 
 
-@pytest.mark.parametrize("method", ["isolated", "isolated-ensemble"])
-def test_two_workers_leave_the_folder_that_one_leaves(tmp_path: Path, method: str) -> None:
+@pytest.mark.parametrize("networks", [1, 3])
+def test_two_workers_leave_the_folder_that_one_leaves(tmp_path: Path, networks: int) -> None:
     tasks = benchmark(4)
     for workers in (1, 2):
-        run(learner_of(METHODS[method]), tasks, tmp_path / str(workers), workers=workers)
+        run(learner_of(METHODS["isolated"], networks=networks), tasks, tmp_path / str(workers), workers=workers)
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
     assert not [name for name in contents(tmp_path / "2") if name.startswith("checkpoints")]
 
@@ -60,7 +60,7 @@ def test_episodes_come_in_order_and_count_the_seconds_of_their_workers(tmp_path:
 
 
 def test_each_training_under_way_reports_under_its_own_name() -> None:
-    learner = learner_of(METHODS["isolated-ensemble"], networks=2)
+    learner = learner_of(METHODS["isolated"], networks=2)
     events = progress(learner, benchmark(2), workers=2)
     names = {event.what for event in events if isinstance(event, Progress)}
     assert {"stripes, net 1", "stripes, net 2", "dots, net 1", "dots, net 2"} <= names
@@ -83,7 +83,7 @@ def test_what_was_trained_ahead_is_taken_up_and_not_trained_again(
     task = benchmark(1)[0]
     worker, learner, alone = (learner_of(METHODS["isolated"]) for _ in range(3))
     worker.checkpoints = learner.checkpoints = Checkpoints(tmp_path, every=100, final=True)
-    assert drain(train(worker, task, learner.seeds(0)[0], "stripes")) > 0  # type: ignore[attr-defined, arg-type]
+    assert drain(train(worker, task, learner.independent_trainings(0)[0], "stripes")) > 0  # type: ignore[arg-type]
     with embedded(monkeypatch) as passes:
         learner.learn(task)
     assert not [training for _, training, _ in passes if training]

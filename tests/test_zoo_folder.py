@@ -14,10 +14,11 @@ from torch import nn
 import zoolearn
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn import cli
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.weighing import uniform
+from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.fit import drain
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.adoption import adopting
@@ -40,7 +41,9 @@ def test_a_zoo_that_is_reopened_before_every_task_equals_one_that_was_never_clos
     assert zoo.tasks.keys() == learner.classes.keys()
     for task in TASKS:
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
-    assert [dict(member.share) for member in zoo.members] == [member.share for member in learner.members]
+    assert [dict(member.share) for member in zoo.members] == [
+        {name: vote.weight for name, vote in member.votes.items()} for member in learner.members
+    ]
     assert drain(zoo.verify()) == []
     assert not stray_files(zoo)
 
@@ -243,11 +246,11 @@ def test_a_run_whose_adoption_was_stopped_is_adopted_by_the_same_command(tmp_pat
 def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
     before = os.umask(mask)
     try:
-        zoo = small_zoo(tmp_path / "zoo", TASKS[:2], adoption=True)
+        zoo = small_zoo(tmp_path / "zoo", TASKS[:2], grow=WarmStart())
     finally:
         os.umask(before)
     files = [zoo.path / name for name in (*zoo.index.files(), "zoo.json")]
-    assert {file.parent.name for file in files} == {"zoo", "members", "heads", "votes", "data"}
+    assert {file.parent.name for file in files} == {"zoo", "members", "votes", "data"}
     assert {file.stat().st_mode & 0o777 for file in files} == {0o666 & ~mask}
 
 

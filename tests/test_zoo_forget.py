@@ -7,8 +7,9 @@ import torch
 
 import zoolearn
 from toys import TINY, contents, pictures
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
-from zoolearn.methods.weighing import uniform
+from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.fit import drain, fit
 from zoolearn.zoo.pruning import committed
 from zoos import TASKS, alike, answers, small_zoo, stray_files
@@ -105,25 +106,28 @@ def test_the_last_task_can_be_forgotten_and_the_zoo_begins_anew(tmp_path) -> Non
     assert zoo.undo() == "fresh"
 
 
-def test_a_member_that_is_asked_for_adopted_tasks_alone_is_retrained(tmp_path) -> None:
-    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], adoption=True, tasks_per_episode=2)
-    second = zoo.members[1]
-    assert second.tasks == ("dots", "stripes")
+def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) -> None:
+    grow = WarmStart(refit_heads=False, vote_sharpness=0.0, held_out=0.0)
+    zoo = small_zoo(tmp_path / "zoo", TASKS, grow=grow, tasks_per_episode=2)
+    third = zoo.members[2]
+    (fitted,) = third.fitted
+    other = next(name for name in third.tasks if name != "rings")
     with zoo.folder.writing() as index:
         members = [replace(member, silent=tuple(member.share)) for member in index.members]
-        members[0] = replace(members[0], silent=("rings",))
-        members[1] = replace(members[1], silent=("dots", "stripes"))
+        members[2] = replace(members[2], silent=third.tasks)
+        members[3] = replace(members[3], silent=(fitted,))
         pruned = committed(replace(index, members=tuple(members)))
         zoo.folder.commit(replace(pruned, generation=pruned.generation + 1))
     zoo = zoolearn.open(zoo.path)
-    assert [(member.number, set(member.share)) for member in zoo.members] == [(1, {"stripes", "dots"}), (2, {"rings"})]
-    assert zoo.cost_of_forgetting("dots").retrained == (2,)
-    with pytest.raises(SettingsError, match="nobody answers for task 'rings'; leave out --drop"):
-        zoo.cost_of_forgetting("dots", drop=True)
-    with pytest.raises(SettingsError, match="nobody answers for task 'dots'; forget 'dots' first"):
-        zoo.forget("stripes")
-    zoo.forget("dots")
-    assert [(member.number, set(member.share)) for member in zoo.members] == [(1, {"stripes"}), (2, {"rings"})]
+    assert [(member.number, set(member.share)) for member in zoo.members] == [
+        (3, {fitted}),
+        (4, {"rings", "waves", other}),
+    ]
+    assert zoo.cost_of_forgetting(other).retrained == (3, 4)
+    with pytest.raises(SettingsError, match=r"nobody answers for task '.*'; leave out --drop"):
+        zoo.cost_of_forgetting(other, drop=True)
+    zoo.forget(other)
+    assert [(member.number, set(member.share)) for member in zoo.members] == [(3, {fitted}), (4, {"rings", "waves"})]
     assert drain(zoolearn.open(zoo.path).verify()) == []
 
 

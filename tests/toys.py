@@ -17,10 +17,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import StoreError
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.parts.inherit import average, best, last
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
@@ -31,18 +31,13 @@ from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy, drain
 from zoolearn.training.recipe import Recipe
 
-BEYOND = {
-    "model-zoo that inherits": {"inherit": last, "shrink": 0.9, "perturb": 0.1, "fit_heads": "both"},
-    "model-zoo that picks a parent": {"inherit": best, "replay": 0.0},
-    "model-zoo that averages its members": {"inherit": average, "tasks_per_episode": 2, "mirror": True},
-    "model-zoo that adopts": {"adoption": True, "tasks_per_episode": 2},
-    "model-zoo that adopts without replay": {"adoption": True, "replay": 0.0, "inherit": last},
-    "model-zoo whose newest adopts": {"adoption": True, "elders": False, "tasks_per_episode": 2},
-    "model-zoo that weighs votes": {"adoption": True, "replay": 0.5, "trust": 2.0, "held_out": 0.2, "inherit": last},
-}
 SUBJECTS: dict[str, Callable[..., Learner]] = {
     **METHODS,
-    **{name: partial(METHODS["model-zoo"], **settings) for name, settings in BEYOND.items()},
+    "isolated, three nets": partial(METHODS["isolated"], networks=3),
+    "model-zoo that starts warm": partial(
+        METHODS["model-zoo"], grow=WarmStart(vote_sharpness=2.0, held_out=0.2), replay=0.5, tasks_per_episode=2
+    ),
+    "model-zoo that starts warm without replay": partial(METHODS["model-zoo"], grow=WarmStart(), replay=0.0),
 }
 
 TINY = Recipe(epochs=2, batch_size=8, lr=0.05, device="cpu")

@@ -21,7 +21,7 @@ import torch
 
 import zoolearn
 from toys import pictures
-from zoolearn.methods.parts.inherit import last
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.training.fit import drain
 from zoolearn.zoo import Zoo
 from zoos import TASKS, alike, answers, small_zoo, stray_files
@@ -130,7 +130,7 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
     import numpy as np
 
     np.savez(place / "fresh.npz", x=FRESH.train.x.numpy(), y=FRESH.train.y.numpy())
-    base = small_zoo(place / "base", TASKS, tasks_per_episode=2, inherit=last, adoption=True).path
+    base = small_zoo(place / "base", TASKS, tasks_per_episode=2, grow=WarmStart()).path
     found: Counter[tuple[str, str]] = Counter()
     try:
         trials = [Trial(name, place, base) for name in CHANGES]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LATER = {"ModelZooClassifier": "zoo.estimator"}  # names that bring scikit-learn with them, only when they are asked for
+_LATER = {
+    "ModelZooClassifier": "zoo.estimator"
+}  # names that bring scikit-learn with them, only when they are asked for
 
 
 def __getattr__(name: str) -> Any:

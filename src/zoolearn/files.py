@@ -158,26 +158,6 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
     module.load_state_dict(dict(tensors))
 
 
-def refuse_unseen(folder: Path) -> None:
-    """Refuses to work below a folder that is not there: on another machine that means it is not shared."""
-    if not folder.is_dir():
-        raise StoreError(
-            f"{platform.node()} sees no folder {folder}; run folders must be on storage that all machines share"
-        )
-
-
-def short_name(name: str, most: int = 200) -> str:
-    """A file's name that file systems take: a long one is cut, and told from others by a digest of all of it.
-
-    >>> short_name("run-s0"), short_name("long" * 99, most=20)
-    ('run-s0', 'longlonglon-e01511c2')
-    """
-    if len(name.encode()) <= most:
-        return name
-    digest = sha256(name.encode()).hexdigest()[:8]
-    return f"{name.encode()[: most - 9].decode(errors='ignore')}-{digest}"
-
-
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""

@@ -1,5 +1,6 @@
 """The public names, nothing else; `zoolearn` gives them, and imports them (and torch) when the first is asked for."""
 
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import (
@@ -12,13 +13,13 @@ from zoolearn.errors import (
     ZooError,
 )
 from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from zoolearn.methods.ensemble import Ensemble, Member, Vote
+from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import Episode, Learner, Part, Snapshot, accuracy
-from zoolearn.methods.members import Member
-from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.parts.weighing import boosted, released, uniform
 from zoolearn.methods.registry import METHODS
-from zoolearn.methods.weighing import boosted, ranked, released, uniform
 from zoolearn.nets.backbones import BACKBONES, mlp, resnet18_s, small_conv, wrn_16_4
 from zoolearn.nets.net import Net
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
@@ -36,11 +37,11 @@ __all__ = [
     "Benchmark",
     "DataError",
     "Diverged",
+    "Ensemble",
     "Episode",
     "Examples",
     "FineTune",
     "Isolated",
-    "IsolatedEnsemble",
     "Learner",
     "Member",
     "MissingData",
@@ -56,6 +57,8 @@ __all__ = [
     "StoreError",
     "Task",
     "UnknownTask",
+    "Vote",
+    "WarmStart",
     "Zoo",
     "ZooError",
     "accuracy",
@@ -67,12 +70,12 @@ __all__ = [
     "fit",
     "forgetting",
     "forward_transfer",
+    "from_scratch",
     "load",
     "mlp",
     "new",
     "open",
     "progress",
-    "ranked",
     "released",
     "resnet18_s",
     "run",

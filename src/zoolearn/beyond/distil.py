@@ -8,7 +8,6 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.inherit import begin_from
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
@@ -26,7 +25,7 @@ def distilling(
     """
     seed = derive(zoo.seed, "distil")
     net = zoo.new_net(tasks, seed)
-    begin_from(net, [zoo.members[-1].net], 1.0, 0.0)
+    net.body.load_state_dict(zoo.members[-1].net.body.state_dict())
     targets = _targets(zoo, tasks, labels)
 
     def loss(net: Net, batch: Batch) -> Tensor:

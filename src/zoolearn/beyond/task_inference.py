@@ -49,10 +49,10 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
     totals = [torch.zeros(()) for _ in tasks]
     weights = [0.0 for _ in tasks]
     for member in zoo.members:
-        features = feature_rows(member.net, x, zoo.recipe, mirror=zoo.mirror).to(zoo.recipe.torch_device)
+        features = feature_rows(member.net, x, zoo.recipe).to(zoo.recipe.torch_device)
         for place, task in enumerate(tasks):
-            if task.name in member.share:
-                weight = member.share[task.name]
+            if task.name in member.votes:
+                weight = member.votes[task.name].weight
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
                 weights[place] += weight
     return [total / weight for total, weight in zip(totals, weights, strict=True)]
@@ -64,7 +64,7 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     Features are the newest member's, in units of their scatter within classes.
     """
     net = zoo.members[-1].net
-    features = {task.name: feature_rows(net, task.train.x, zoo.recipe, mirror=zoo.mirror).double() for task in stored}
+    features = {task.name: feature_rows(net, task.train.x, zoo.recipe).double() for task in stored}
     means = {
         task.name: torch.stack(
             [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
@@ -78,7 +78,7 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
-        here = feature_rows(net, x, zoo.recipe, mirror=zoo.mirror).double() @ unit
+        here = feature_rows(net, x, zoo.recipe).double() @ unit
         nearest = [torch.cdist(here, mean @ unit).min(dim=1).values.square() for mean in means.values()]
         return -torch.stack(nearest, dim=1) / 2
 

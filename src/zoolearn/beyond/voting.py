@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.sharpness import sharpest
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
+from zoolearn.methods.ensemble import Member
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.members import Member
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.training.predict import has_mirror_image, joined, votes
+from zoolearn.nets.net import flip_is_safe
+from zoolearn.training.predict import joined, votes
 
 Rule = Callable[[Tensor, Tensor], Tensor]  # log-probabilities (member, row, class) and weights of members to answers
 
@@ -71,26 +73,27 @@ class Heard:
     task: Task
     weights: Tensor
     plain: Said
-    mirrored: Said | None = None  # of a picture and its mirror image together
+    flipped: Said | None = None  # of a picture and its mirror image together
 
 
 def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
     """Asks every member once about the test rows of the tasks it speaks for."""
-    softens = zoo.held_out and zoo.fit_heads in ("no", "before")  # fitted heads are softened as they are fitted
+    softens = (
+        isinstance(zoo.grow, WarmStart) and zoo.grow.held_out and not zoo.grow.refit_heads
+    )  # fitted heads are softened as they are fitted
     sharpness = {
-        mirror: torch.tensor([_sharpness(zoo, member, mirror=mirror) for member in zoo.members]) if softens else None
-        for mirror in {False, has_mirror_image(tasks[0].shape)}
+        flips: torch.tensor([_sharpness(zoo, member, flips) for member in zoo.members]) if softens else None
+        for flips in {False, flip_is_safe(tasks[0].shape)}
     }
     for task in tasks:
-        speakers = [place for place, member in enumerate(zoo.members) if task.name in member.share]
-        members = [zoo.members[place] for place in speakers]
-        weights = torch.tensor([member.share[task.name] for member in members])
+        voters = [place for place, member in enumerate(zoo.members) if task.name in member.votes]
+        members = [zoo.members[place] for place in voters]
+        weights = torch.tensor([member.votes[task.name].weight for member in members])
         said = {
-            mirror: Said(
-                _asked(zoo, members, task.name, task.test.x, mirror=mirror),
-                factors[speakers] if factors is not None else None,
+            flips: Said(
+                _asked(zoo, members, task.name, task.test.x, flips), factors[voters] if factors is not None else None
             )
-            for mirror, factors in sharpness.items()
+            for flips, factors in sharpness.items()
         }
         yield Heard(task, weights, said[False], said.get(True))
 
@@ -104,7 +107,7 @@ def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
     totals: dict[str, float] = {}
     for of_task in heard:
         alike = torch.ones_like(of_task.weights)
-        for mirroring, said in (("", of_task.plain), (", mirrored", of_task.mirrored)):
+        for mirroring, said in (("", of_task.plain), (", mirrored", of_task.flipped)):
             if said is None:
                 continue
             forms = {"": _logs(said.answers)}
@@ -119,11 +122,11 @@ def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
     return totals
 
 
-def alone(heard: Sequence[Heard], *, mirror: bool) -> Alone:
+def alone(heard: Sequence[Heard], *, flips: bool) -> Alone:
     """What the members of a zoo are worth one by one, and how far they differ."""
     rows = []
     for of_task in heard:
-        answers = (of_task.mirrored if mirror and of_task.mirrored is not None else of_task.plain).answers
+        answers = (of_task.flipped if flips and of_task.flipped is not None else of_task.plain).answers
         labels = of_task.task.test.y
         each = [accuracy(said, labels) for said in answers]
         together = accuracy(mean(_logs(answers), of_task.weights), labels)
@@ -139,8 +142,8 @@ def _differing(named: Tensor) -> float:
     return float((named[:, None] != named[None]).float().mean(dim=2).sum()) / (members * (members - 1))
 
 
-def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, *, mirror: bool) -> Tensor:
-    pieces = votes([member.net for member in members], x, task, zoo.recipe, mirror=mirror)
+def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, flips: bool) -> Tensor:
+    pieces = votes([member.net.looking(flips) for member in members], x, task, zoo.recipe)
     return torch.stack([joined(said) for said in zip(*pieces, strict=True)])
 
 
@@ -148,13 +151,14 @@ def _logs(answers: Tensor) -> Tensor:
     return answers.clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
-def _sharpness(zoo: ModelZoo, member: Member, *, mirror: bool) -> float:
+def _sharpness(zoo: ModelZoo, member: Member, flips: bool) -> float:
     """The inverse of the temperature that suits a member, by held-out rows of the past tasks that it was trained on."""
+    assert isinstance(zoo.grow, WarmStart)
     said, labels = [], []
-    for name in [name for name in member.share if name not in member.adopted][1:]:  # the first was new: seen in full
-        judges = zoo.judges(zoo.kept[name])
-        if judges is not None:
-            rows = zoo.kept[name].train.select(judges.nonzero()[:, 0])
-            said.append(_logs(_asked(zoo, [member], name, rows.x, mirror=mirror)[0]))
+    for name in list(member.votes)[1 : zoo.tasks_per_episode]:  # the first was new and seen in full, later ones fitted
+        held = zoo.grow.held_out_mask(zoo, zoo.kept[name]) if name in zoo.kept else None
+        if held is not None:
+            rows = zoo.kept[name].train.select(held.nonzero()[:, 0])
+            said.append(_logs(_asked(zoo, [member], name, rows.x, flips)[0]))
             labels.append(rows.y)
     return sharpest(said, labels) if said else 1.0

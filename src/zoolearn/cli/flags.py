@@ -1,14 +1,15 @@
 """Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, Field, field, fields, make_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
-from zoolearn.methods.learner import Learner, name_of
+from zoolearn.methods.learner import Learner
+from zoolearn.names import name_of
 from zoolearn.training.recipe import Recipe
 
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
@@ -44,14 +45,25 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
 def settings_form(
     settings: type, defaults: Mapping[str, Any] | None = None, only: Collection[str] | None = None
 ) -> type:
-    """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name."""
-    hints = get_type_hints(settings)
+    """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name.
+
+    A function that has settings of its own adds them: they count where it is chosen.
+    """
     own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
     own = [setting for setting in own if only is None or setting.name in only]
+    hints, choices = get_type_hints(settings), [choice for setting in own for choice in _choices(setting).values()]
+    for choice in filter(is_dataclass, choices):
+        hints |= get_type_hints(choice)
+        own += fields(choice)
     given = {name: field(default=value) for name, value in (defaults or {}).items()}
     return make_dataclass(
         settings.__name__, [(s.name, _annotated(s, hints[s.name]), given.get(s.name, _default(s))) for s in own]
     )
+
+
+def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
+    choices: Mapping[str, Any] = setting.metadata.get("choices", {})
+    return choices
 
 
 def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:
@@ -66,8 +78,22 @@ def chosen(method: type[Learner], settings: Any) -> dict[str, Any]:
     for setting in fields(method):
         if setting.init and setting.name in given:
             value = given[setting.name]
-            values[setting.name] = setting.metadata["choices"][value] if "choices" in setting.metadata else value
+            values[setting.name] = _function(setting, value, given) if "choices" in setting.metadata else value
     return values
+
+
+def _function(setting: "Field[Any]", name: str, given: Mapping[str, Any]) -> Any:
+    """The function of this name, with its own settings if it has some; those of functions not chosen are refused."""
+    choices = _choices(setting)
+    for other, choice in choices.items():
+        for own in fields(choice) if is_dataclass(choice) and other != name else ():
+            if given.get(own.name, own.default) != own.default:
+                flag = f"--{setting.name.replace('_', '-')} {other}"
+                raise SettingsError(f"{own.name} is {given[own.name]}, but it counts with {flag} only; add that flag")
+    found = choices[name]
+    if not is_dataclass(found):
+        return found
+    return found(**{own.name: given[own.name] for own in fields(found)})  # type: ignore[operator]
 
 
 def _annotated(setting: "Field[Any]", hint: Any) -> Any:

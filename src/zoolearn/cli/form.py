@@ -15,7 +15,6 @@ from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.lab.presets import EVERY, Preset, find_preset
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.order import Order
 from zoolearn.training.recipe import Recipe
@@ -40,9 +39,6 @@ class RunOptions:
         str | None,
         optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
     ] = None
-    workers_per_member: Annotated[
-        int, tyro.conf.arg(help="processes that train one member together, each on its part of every batch (--on ray)")
-    ] = 1
 
 
 @dataclass
@@ -86,11 +82,6 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
             form = parse(_form(method, options, _checked(preset, method)), arguments, program, idea)
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
-    for name in names:
-        if form.run.workers_per_member > 1 and not issubclass(METHODS[name], ModelZoo):
-            raise SettingsError(
-                f"--workers-per-member is for methods whose knowledge is a list of members, not for {name}"
-            )
     return form
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 import tyro
 from rich.console import Console
@@ -15,12 +15,12 @@ from zoolearn.errors import SettingsError, one_of
 from zoolearn.files import Json
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.weighing import WEIGH
+from zoolearn.methods.parts.weighing import WEIGH
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
-from zoolearn.zoo.settings import BEYOND, ZooSettings
+from zoolearn.zoo.settings import ZooSettings
 
 IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.
 
@@ -49,12 +49,13 @@ class NewOptions:
     tasks_per_episode: Annotated[int, tyro.conf.arg(help="tasks that a member is trained on, the new one included")] = 5
     replay: Annotated[float, tyro.conf.arg(help="share of each task's training rows that is kept for later")] = 1.0
     weigh: Annotated[
-        Literal["boosted", "released", "uniform", "ranked"],
+        Literal["boosted", "released", "uniform"],
         tyro.conf.arg(help="how past tasks are weighed when some are drawn"),
     ] = "boosted"
     batch_size: Annotated[int, tyro.conf.arg(help="rows per step")] = 16
     lr: Annotated[float, tyro.conf.arg(help="learning rate at the first step")] = 0.01
     dropout: Annotated[float, tyro.conf.arg(help="share of units dropped, by backbones that drop units")] = 0.2
+    flip_tta: Annotated[bool, tyro.conf.arg(help="answer for a colour picture and its mirror image together")] = False
     device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="auto: a GPU if there is one")] = "auto"
     seed: Annotated[int, tyro.conf.arg(help="seed of everything random")] = 0
     preset: Annotated[
@@ -68,9 +69,11 @@ class NewOptions:
 
 
 def _form(preset: Mapping[str, Json]) -> type:
-    """The flags: those above, and the settings of ModelZoo that go past the paper, beginning with a preset's."""
-    more = settings_form(ModelZoo, {name: value for name, value in preset.items() if name in BEYOND}, only=BEYOND)
-    return make_dataclass("New", [("beyond", more, field(default_factory=more))], bases=(NewOptions,))
+    """The flags: those above, and how members grow, beginning with a preset's."""
+    more = settings_form(ModelZoo, {name: value for name, value in preset.items() if name == "grow"}, only=["grow"])
+    flips = field(default=bool(preset.get("flip_tta", False)))
+    own = [("flip_tta", get_type_hints(NewOptions, include_extras=True)["flip_tta"], flips)]
+    return make_dataclass("New", [*own, ("growing", more, field(default_factory=more))], bases=(NewOptions,))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -97,6 +100,7 @@ def main(arguments: Sequence[str]) -> None:
         batch_size=options.batch_size,
         lr=options.lr,
         dropout=options.dropout,
+        flip_tta=options.flip_tta,
         device=options.device,
     )
     settings = ZooSettings.chosen(
@@ -106,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
         tasks_per_episode=options.tasks_per_episode,
         replay=options.replay,
         weigh=WEIGH[options.weigh],
-        beyond=chosen(ModelZoo, options.beyond),
+        grow=chosen(ModelZoo, options.growing)["grow"],
         side=options.side,
         grey=True if options.grey else False if options.no_grey else None,
     )

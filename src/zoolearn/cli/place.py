@@ -33,16 +33,14 @@ class PlaceOptions:
         float | None, optional("N", "GPUs of the cluster that a job takes, also less than 1", "0")
     ] = None
 
-    def place(self, workers_per_member: int = 1, few: bool = False) -> Place:
+    def place(self, few: bool = False) -> Place:
         """What the flags mean; with `few`, one worker unless more are asked for."""
         threads = default_threads() if self.threads is None else self.threads
         if self.on == "ray":
             if self.workers is not None:
                 raise SettingsError("--workers is for this machine; a cluster has what --cpus-per-job leaves room for")
             cpus = 1.0 if self.cpus_per_job is None else self.cpus_per_job
-            return Ray(self.address, cpus, self.gpus_per_job or 0.0, workers_per_member, threads)
-        if workers_per_member > 1:
-            raise SettingsError(f"--workers-per-member {workers_per_member} needs a cluster: add --on ray")
+            return Ray(self.address, cpus, self.gpus_per_job or 0.0, threads)
         for name in ("address", "cpus_per_job", "gpus_per_job"):
             if getattr(self, name) is not None:
                 flag = name.replace("_", "-")

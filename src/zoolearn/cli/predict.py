@@ -9,13 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 from torch import Tensor
 
 from zoolearn.cli.asking import print_answers, printable, refuse_question
 from zoolearn.cli.flags import optional, parse
-from zoolearn.methods.members import Votes
+from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns
 
@@ -89,10 +88,8 @@ def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor)
     votes = zoo.votes(x, options.name, options.at)
     classes = zoo.index.task(options.name).classes
     shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
-    total = Votes(torch.zeros(()))
-    for number, answer in votes.items():
-        total.add(answer, shares[number])
-    for row, (name, probabilities) in enumerate(zip(names, total.mean.tolist(), strict=True)):
+    together = average(list(votes.values()), [shares[number] for number in votes])
+    for row, (name, probabilities) in enumerate(zip(names, together.tolist(), strict=True)):
         best = max(range(len(classes)), key=probabilities.__getitem__)
         said = tuple(_vote(number, shares[number], answer[row], classes) for number, answer in votes.items())
         yield Answer(

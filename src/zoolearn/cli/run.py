@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     (title, order), *others = orders.items()
     on_gpu = order.learner.recipe.torch_device.type == "cuda"
-    place = form.place.place(form.run.workers_per_member, few=on_gpu)
+    place = form.place.place(few=on_gpu)
     torch.set_num_threads(place.threads)
     if others:
         folder = form.run.out or Path("runs")

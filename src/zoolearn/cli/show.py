@@ -1,6 +1,6 @@
 """`zoo show FOLDER`: what a zoo knows, what it holds, and a picture of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli.flags import parse
+from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
-from zoolearn.zoo.lineage import drawn
+from zoolearn.zoo.settings import FROM_SCRATCH
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 12
@@ -41,8 +42,6 @@ def main(arguments: Sequence[str]) -> None:
     else:
         console.print(_tasks(zoo))
         console.print(_picture(zoo))
-        if any(member.parents for member in zoo.members):
-            console.print("[bold]lineage[/] (who began with whose backbone)", *drawn(zoo.members), sep="\n")
         console.print(_storage(zoo))
     console.print(_settings(zoo))
 
@@ -96,12 +95,12 @@ def _picture(zoo: Zoo) -> Table:
     )
     for name, task in zoo.tasks.items():
         table.add_row(Text(name), Text("".join(_mark(member, task) for member in zoo.members)))
-    table.add_row("", "[dim]● its own task  ○ replayed  ∘ adopted  ◌ pruned  · not seen[/]")
+    table.add_row("", "[dim]● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen[/]")
     return table
 
 
 def _mark(member: MemberEntry, task: TaskEntry) -> str:
-    if task.name not in member.share and task.name not in member.tasks:
+    if task.name not in member.heads:
         return "·"
     if not member.speaks_for(task.name):
         return "◌"
@@ -134,10 +133,18 @@ def megabytes(size: float) -> str:
 def _settings(zoo: Zoo) -> str:
     settings = zoo.settings
     recipe = settings.recipe
-    more = "".join(f", {name.replace('_', ' ')} {value}" for name, value in settings.beyond.items())
+    more = _growing(settings.grow) + (", flip tta" if recipe["flip_tta"] else "")
     shape = "x".join(map(str, settings.shape)) if settings.shape else "settled by the first data"
     return (
         f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'open'}, epochs {recipe['epochs'] or 'open'}, "
         f"batch size {recipe['batch_size']}, lr {recipe['lr']:g}, up to {settings.tasks_per_episode} tasks per episode, "
         f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}"
     )
+
+
+def _growing(grow: Json) -> str:
+    """How members begin, in words, if not from scratch."""
+    if isinstance(grow, Mapping):
+        own = (f"{name.replace('_', ' ')} {value}" for name, value in grow.items() if name != "name")
+        return f", grow {grow['name']} ({', '.join(own)})"
+    return "" if grow == FROM_SCRATCH else f", grow {grow}"

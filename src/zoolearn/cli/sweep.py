@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo sweep {name}", SweepOptions)
     folder = form.run.out or Path("runs") / f"sweep-{name}-{form.benchmark}"
-    place = form.place.place(form.run.workers_per_member)
+    place = form.place.place()
     torch.set_num_threads(place.threads)
     run_side_by_side(dict(_orders(name, form, folder)), folder, place)
 

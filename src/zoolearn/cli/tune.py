@@ -18,7 +18,7 @@ from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, type
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
 from zoolearn.errors import SettingsError, one_of
 from zoolearn.lab.presets import Preset, save_preset
-from zoolearn.lab.provenance import run_command
+from zoolearn.lab.provenance import flat_settings, run_command
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> None:
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo tune {name}", TuneOptions)
     _refuse(form)
-    place = form.place.place(form.run.workers_per_member)
+    place = form.place.place()
     torch.set_num_threads(place.threads)
     judged_on = form.benchmark
     form.benchmark = form.run.tune_on or judged_on
@@ -140,7 +140,8 @@ def _announce(tuning: Tuning, method: str, judged_on: str, form: Any) -> None:
     rest = options_record(**rest)
     final = replace(results, benchmark=judged_on, settings={**results.settings, "benchmark": rest})
     recipe = results.settings["recipe"]
-    learner = {key: value for key, value in results.settings.items() if key not in ("recipe", "benchmark", "seed")}
+    own = {key: value for key, value in results.settings.items() if key not in ("recipe", "benchmark", "seed")}
+    learner = flat_settings(own)
     source = f"zoo tune on {form.benchmark}, {len(states)} trials"
     target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
     preset = Preset("tuned", method, form.benchmark, target, source, learner, recipe, rest)

@@ -16,9 +16,9 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
+from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, one_of
 from zoolearn.seeds import derive, generator
-from zoolearn.data.task import Benchmark, Examples, Task
 
 Data = Path | str | None
 

@@ -35,7 +35,7 @@ def judging(
             return before
     zoo, tasks = _restored(folder, data)
     recipe = replace(zoo.recipe, epochs=epochs)
-    answers = {name: votes.mean for name, votes in zoo.test_votes.items()}
+    answers = {task.name: zoo.counted(task).mean for task in tasks}
     heard = []
     for done, of_task in enumerate(hear(zoo, tasks), start=1):
         heard.append(of_task)
@@ -55,7 +55,7 @@ def judging(
             "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
         },
         "voting": by_rule(heard),
-        "members": asdict(alone(heard, mirror=zoo.mirror)),
+        "members": asdict(alone(heard, flips=zoo.recipe.flip_tta)),
         "distilled": small,
     }
     save_json(folder.path / FILE, record, indent=1)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from zoolearn.errors import SettingsError
-from zoolearn.files import replacing, short_name
+from zoolearn.files import replacing
 from zoolearn.lab.figures import Figure, Map, Plot, Series
+from zoolearn.lab.provenance import short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -91,16 +91,6 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
     )
 
 
-BEYOND: dict[str, Json] = {
-    "inherit": "last",
-    "fit_heads": "after",
-    "adoption": True,
-    "elders": False,
-    "trust": 16.0,
-    "held_out": 0.1,
-    "mirror": True,
-}  # what docs/beyond.md found best together; chosen on coarse-cifar100
-
 PRESETS: tuple[Preset, ...] = (
     *_single_epoch_rows(
         "tag-2022",
@@ -139,10 +129,10 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(name, "model-zoo", EVERY, "", source, learner)
-        for name, learner, source in (
-            ("paper", {}, f"{ZOO_PAPER}; our defaults"),
-            ("beyond", BEYOND, "docs/beyond.md"),
+        Preset(name, "model-zoo", EVERY, "", source, learner, recipe)
+        for name, learner, recipe, source in (
+            ("paper", {}, {}, f"{ZOO_PAPER}; our defaults"),
+            ("beyond", {"grow": "warm-start"}, {"flip_tta": True}, "docs/beyond.md"),
         )
     ),
     Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
@@ -369,8 +359,8 @@ PRESETS: tuple[Preset, ...] = (
 
 
 def settings_of(name: str, method: str) -> Mapping[str, Json]:
-    """The learner's settings of a preset, whatever its benchmark; for zoos of people's own data."""
-    known = {preset.name: preset.learner for preset in PRESETS if preset.method == method}
+    """The settings of a preset, the recipe's too, whatever its benchmark; for zoos of people's own data."""
+    known = {preset.name: {**preset.learner, **preset.recipe} for preset in PRESETS if preset.method == method}
     if name not in known:
         raise SettingsError(one_of("preset", name, known))
     return known[name]

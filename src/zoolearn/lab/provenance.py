@@ -4,13 +4,15 @@ import hashlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.files import Json, short_name
+from zoolearn.files import Json
 from zoolearn.lab.presets import PRESETS
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import GROW, METHODS
 from zoolearn.runs.results import Results
+from zoolearn.training.recipe import Recipe
 
 DATA_SEEDS = ("samples_seed", "order_seed")
 OPTIONS = {"samples_per_class", "tasks", "first_tasks", "after_tasks", *DATA_SEEDS}  # of a benchmark, by flags
@@ -30,12 +32,14 @@ def run_command(runs: Sequence[Results]) -> str:
         return f"zoo tune {first.method} {first.benchmark}"
     if first.method not in METHODS or first.benchmark not in BENCHMARKS or not options.keys() <= OPTIONS:
         return f"# made in Python: {first.method} on {first.benchmark}"
+    if lost := gone(first):
+        return (
+            f"# no command of this version repeats {first.method} on {first.benchmark} with {shlex.join(_flags(lost))}"
+        )
     words = ["zoo", "run", first.method, first.benchmark, *_flags(changes(first))]
     words += _flags({name: value for name, value in options.items() if name not in DATA_SEEDS})
     moving = [name for name in DATA_SEEDS if len({_option(run, name) for run in runs}) > 1]
     words += _flags({name: options[name] for name in DATA_SEEDS if name not in moving and options.get(name)})
-    if crew := first.environment.get("workers_per_member"):
-        words += ["--on", "ray", "--workers-per-member", str(crew)]
     out = _folder(first)
     seeds = sorted(int(run.settings.get("seed", 0)) for run in runs)
     if moving and all(_option(run, name) == run.settings.get("seed") for run in runs for name in moving):
@@ -67,6 +71,18 @@ def _folder(run: Results) -> str:
     settings.pop("seed", None)
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:6]
     return f"runs/{run.method}-{run.benchmark}-{digest}"
+
+
+def short_name(name: str, most: int = 200) -> str:
+    """A file's name that file systems take: a long one is cut, and told from others by a digest of all of it.
+
+    >>> short_name("run-s0"), short_name("long" * 99, most=20)
+    ('run-s0', 'longlonglon-e01511c2')
+    """
+    if len(name.encode()) <= most:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name.encode()[: most - 9].decode(errors='ignore')}-{digest}"
 
 
 def run_name(run: Results) -> str:
@@ -117,8 +133,37 @@ def _different(settings: Mapping[str, Json], defaults: Mapping[str, Json]) -> di
         if name == "recipe":
             flat |= _different(value, defaults.get("recipe", {}))
         elif name not in ("seed", "benchmark") and value != defaults.get(name):
-            flat[name] = value
+            flat |= _by_flags(name, value) if isinstance(value, Mapping) else {name: value}
     return flat
+
+
+def _by_flags(name: str, choice: Mapping[str, Json]) -> dict[str, Json]:
+    """A function that has settings of its own as flags give it: its name, and those that are not its defaults."""
+    usual = {own.name: own.default for own in fields(GROW[choice["name"]])} if choice.get("name") in GROW else {}
+    own = {setting: value for setting, value in choice.items() if setting != "name" and value != usual.get(setting)}
+    return {name: choice.get("name"), **own}
+
+
+def flat_settings(settings: Mapping[str, Json]) -> dict[str, Json]:
+    """Settings of a learner as a preset has them: those of a function beside its name."""
+    flat: dict[str, Json] = {}
+    for name, value in settings.items():
+        flat |= _by_flags(name, value) if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+def gone(run: Results) -> dict[str, Json]:
+    """What a run was made with and this version does not have: settings that were tried and deleted (docs/log.md)."""
+    if run.method not in METHODS:
+        return {}
+    known = {setting.name: setting for cls in (METHODS[run.method], Recipe) for setting in fields(cls)}
+    known |= {own.name: own for grow in GROW.values() if is_dataclass(grow) for own in fields(grow)}
+    choices = {name: setting.metadata["choices"] for name, setting in known.items() if "choices" in setting.metadata}
+    return {
+        name: value
+        for name, value in changes(run).items()
+        if name not in known or (name in choices and value not in choices[name])
+    }
 
 
 def _flags(settings: Mapping[str, Any]) -> list[str]:

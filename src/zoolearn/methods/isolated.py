@@ -1,67 +1,49 @@
-"""Isolated: a new small net for every task, nothing shared; what a continual learner must beat."""
+"""Isolated: new small nets for every task, nothing shared; what a continual learner must beat."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
+from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.inherit import Inherit, nobody
-from zoolearn.methods.parts.partners import Measure, loss
-from zoolearn.methods.weighing import Weigh, uniform
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)
-class Isolated(ModelZoo):
-    """Model Zoo with one task per episode: no replay, no transfer, no forgetting."""
+class Isolated(Ensemble):
+    """A net for each task: no replay, no transfer, no forgetting.
 
-    tasks_per_episode: int = field(init=False, default=1)
-    replay: float = field(init=False, default=0.0)
-    weigh: Weigh = field(init=False, default=uniform)
-    inherit: Inherit = field(init=False, default_factory=lambda: nobody)
-    partners: Measure = field(init=False, default_factory=lambda: loss)
-    shrink: float = field(init=False, default=1.0)
-    perturb: float = field(init=False, default=0.0)
-    heir_lr: float = field(init=False, default=1.0)
-    fit_heads: Literal["no", "before", "after", "both"] = field(init=False, default="no")
-    adoption: bool = field(init=False, default=False)
-    elders: bool = field(init=False, default=True)
-    trust: float = field(init=False, default=0.0)
-    held_out: float = field(init=False, default=0.0)
+    With several networks a task, which average, it tells how much of Model Zoo's gain an ensemble alone would give.
+    """
 
-    def seeds(self, episode: int) -> list[int]:
-        """The seeds of an episode's trainings (counted from 0); each needs its task and nothing else."""
-        return [derive(self.seed, "episode", episode)]
-
-
-@dataclass(kw_only=True, eq=False)
-class IsolatedEnsemble(Isolated):
-    """Several independent nets for every task, averaged: how much of Model Zoo's gain an ensemble alone would give."""
-
-    networks: int = field(default=5, metadata={"help": "independent nets per task"})
+    networks: int = field(default=1, metadata={"help": "independent nets a task, which average", "later": True})
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.networks < 1:
-            raise SettingsError(f"networks is {self.networks}; an ensemble has 1 or more")
+            raise SettingsError(f"networks is {self.networks}; a task needs 1 or more")
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains `networks` nets on the new task alone, each from its own seed."""
-        self.members = [member for member in self.members if task.name not in member.share]  # of an abandoned episode
-        losses = []
-        for seed in self.seeds(self.episode):
-            losses.append((yield from self.grow([task], seed)))
-        return Episode((task.name,), {}, sum(losses) / len(losses))
+        """Trains on the new task alone."""
+        made = []
+        for seed in self.independent_trainings(self.episode):
+            made.append((yield from self.train_independently(task, seed)))
+        self.members += made
+        return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))
 
-    def seeds(self, episode: int) -> list[int]:
-        """A seed for each of the nets."""
-        return [derive(self.seed, "episode", episode, "network", number) for number in range(self.networks)]
+    def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
+        """One net of a task."""
+        net = self.new_net([task], seed)
+        loss = yield from self.fit(net, [task], seed)
+        return Member(net.freeze(), {task.name: Vote(1.0, task.classes)}, loss, self.episode)
+
+    def independent_trainings(self, episode: int) -> Sequence[int]:
+        """A seed for each of a task's nets."""
+        places = [("network", number) for number in range(self.networks)] if self.networks > 1 else [()]
+        return [derive(self.seed, "episode", episode, *place) for place in places]
 
     @property
-    def members_per_episode(self) -> int:
-        """How many members an episode adds."""
-        return self.networks
+    def stored_samples(self) -> int:
+        """None."""
+        return 0

@@ -16,11 +16,11 @@ from torch import Tensor
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
 from zoolearn.files import Json
+from zoolearn.names import name_of
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Checkpoints, Progress, drain
-from zoolearn.training.parallel import Crew
 from zoolearn.training.recipe import Recipe, check_kinds
 
 
@@ -54,6 +54,7 @@ class Learner(ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
     grows: ClassVar[bool] = False  # True: each episode's snapshot adds to the earlier ones; False: it replaces them
+    smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
         default=small_conv, metadata={"help": "network that turns inputs into features", "choices": BACKBONES}
@@ -65,15 +66,16 @@ class Learner(ABC):
     shape: Shape | None = field(init=False, default=None)
     dtype: torch.dtype | None = field(init=False, default=None)
     latest: Episode | None = field(init=False, default=None)
-    forgotten: int = field(init=False, default=0)  # tasks that were met and removed for good; their seeds stay used
+    episode: int = field(init=False, default=0)  # tasks met so far, counted: the number of the episode under way
     checkpoints: Checkpoints | None = field(init=False, default=None, repr=False)
-    crew: Crew | None = field(
-        init=False, default=None, repr=False
-    )  # processes that train a member together with this one
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
         check_kinds(cls, settings)
+        recipe = settings.get("recipe")
+        if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
+            given = f"label_smoothing is {recipe.label_smoothing}"
+            raise SettingsError(f"{given}, but the loss of {cls.__name__} does not smooth labels; leave it at 0")
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
@@ -86,6 +88,7 @@ class Learner(ABC):
         self.latest = yield from self.absorb(task)
         self.classes[task.name] = task.classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
+        self.episode += 1
 
     def finishing(self) -> Generator[Progress, None, None]:
         """What is left to do once the last task of a benchmark has been met; most learners do nothing."""
@@ -102,7 +105,7 @@ class Learner(ABC):
         return self.predict_proba(x, task).argmax(dim=1)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
-        """Test accuracy of those of `tasks` whose answers the latest episode changed: here all."""
+        """Test accuracy of the tasks given, all of them met; those without an answer yet are left out."""
         return {task.name: accuracy(self.answer(task.test.x, task.name), task.test.y) for task in tasks}
 
     @abstractmethod
@@ -126,6 +129,7 @@ class Learner(ABC):
         own = self.knowledge()
         met = list(self.classes.items())
         info = {
+            "episode": self.episode,
             "classes": dict(met[-1:] if self.grows else met),
             "shape": list(self.shape or ()),
             "dtype": str(self.dtype).removeprefix("torch."),
@@ -141,6 +145,7 @@ class Learner(ABC):
     ) -> None:
         """Takes up what was saved: all episodes' snapshots if the learner grows, else the last one's."""
         for snapshot in snapshots:
+            self.episode = snapshot.info["episode"]
             self.classes.update({name: tuple(classes) for name, classes in snapshot.info["classes"].items()})
             self.shape = tuple(snapshot.info["shape"])
             self.dtype = {"uint8": torch.uint8, "float32": torch.float32}[snapshot.info["dtype"]]
@@ -157,10 +162,13 @@ class Learner(ABC):
     def weights(self) -> int:
         """Trained numbers that the learner keeps."""
 
-    @property
-    def episode(self) -> int:
-        """How many tasks have been met, those that were forgotten on demand included."""
-        return len(self.classes) + self.forgotten
+    def independent_trainings(self, episode: int) -> Sequence[int]:
+        """The seeds of an episode's trainings that need its task and nothing else, so that others can do them ahead."""
+        return ()
+
+    def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, object]:
+        """One of the `independent_trainings`, which leaves its result in the checkpoints."""
+        raise NotImplementedError(f"{type(self).__name__} has no training that needs its task alone")
 
     def episode_seed(self, *place: int | str) -> int:
         """The seed of the episode under way, for this purpose."""
@@ -185,6 +193,7 @@ class Learner(ABC):
             dropout=self.recipe.dropout,
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
+            flip_tta=self.recipe.flip_tta,
             seed=seed,
         )
         for task in tasks:
@@ -246,12 +255,19 @@ def _plain_settings(settings: Any) -> dict[str, Json]:
             value = getattr(settings, setting.name)
             if setting.metadata.get("later") and value == setting.default:
                 continue
-            if is_dataclass(value):
+            if "choices" in setting.metadata:
+                value = plain_choice(value, setting.metadata["choices"])
+            elif is_dataclass(value):
                 value = _plain_settings(value)
-            elif callable(value):
-                value = name_of(value, setting.metadata.get("choices", {}))
             plain[setting.name] = value
     return plain
+
+
+def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
+    """A function by its name; one that has settings of its own, with them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"name": name_of(type(value), table), **_plain_settings(value)}
+    return name_of(value, table)
 
 
 def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
@@ -264,14 +280,22 @@ def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, 
                 _refuse_unknown(Recipe, value)
                 value = Recipe(**value)
             elif "choices" in setting.metadata:
-                known = {**setting.metadata["choices"], **names}
-                if value not in known:
-                    raise SettingsError(
-                        one_of(setting.name, value, known) + f"; pass your own as names={{{value!r}: ...}}"
-                    )
-                value = known[value]
+                value = _read_choice(setting.name, value, setting.metadata["choices"], names)
             read[setting.name] = value
     return read
+
+
+def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Mapping[str, Callable[..., Any]]) -> Any:
+    """What `plain_choice` made a record of."""
+    own = {**value} if isinstance(value, Mapping) else {"name": value}
+    name = str(own.pop("name", None))
+    if name not in names and name not in table:
+        raise SettingsError(one_of(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}")
+    found = names[name] if name in names else table[name]
+    if not (is_dataclass(found) and isinstance(found, type)):
+        return found
+    _refuse_unknown(found, own)
+    return found(**own)
 
 
 def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
@@ -279,11 +303,3 @@ def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise SettingsError(one_of(f"setting of {cls.__name__}", name, known))
-
-
-def name_of(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> str:
-    """The name of a function in its table, or its own."""
-    for name, ours in table.items():
-        if ours is function:
-            return name
-    return getattr(function, "__name__", type(function).__name__)

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -22,6 +23,8 @@ class MultiHead(Learner):
     By default it trains once, when the last task has been met (`finishing`), and has no answers before; with
     `every_episode` it trains anew on all tasks so far each time.
     """
+
+    smooths_labels: ClassVar[bool] = True
 
     every_episode: bool = field(default=False, metadata={"help": "train anew after every task, not once at the end"})
 

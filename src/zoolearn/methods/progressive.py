@@ -112,6 +112,7 @@ class Progressive(Learner):
     """
 
     grows: ClassVar[bool] = True
+    smooths_labels: ClassVar[bool] = True
 
     lateral: Lateral = field(default=linear, metadata={"help": "how a layer hears older columns", "choices": LATERALS})
 

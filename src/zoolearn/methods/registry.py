@@ -1,51 +1,38 @@
-"""The methods by name: one line each."""
+"""The methods by name, and the ways in which a zoo can grow a member: one line each."""
 
-from zoolearn.methods.a_gem import AGem
-from zoolearn.methods.apd import Apd
-from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.er import Er
-from zoolearn.methods.ewc import Ewc
-from zoolearn.methods.fedweit import FedWeit
-from zoolearn.methods.frcl import Frcl
-from zoolearn.methods.fromp import Fromp
-from zoolearn.methods.gem import Gem
-from zoolearn.methods.hat import Hat
-from zoolearn.methods.isolated import Isolated, IsolatedEnsemble
+from collections.abc import Mapping
+from typing import Any
+
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.mc_sgd import McSgd
-from zoolearn.methods.mega_ii import MegaII
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.ogd import Ogd
-from zoolearn.methods.progressive import Progressive
-from zoolearn.methods.rmn import Rmn
-from zoolearn.methods.si import Si
-from zoolearn.methods.stable_sgd import StableSgd
-from zoolearn.methods.tag import Tag
-from zoolearn.methods.vcl import Vcl
+from zoolearn.names import Named
 
-METHODS: dict[str, type[Learner]] = {
-    "model-zoo": ModelZoo,
-    "isolated": Isolated,
-    "multi-head": MultiHead,
-    "isolated-ensemble": IsolatedEnsemble,
-    "fine-tune": FineTune,
-    "stable-sgd": StableSgd,
-    "er": Er,
-    "ewc": Ewc,
-    "si": Si,
-    "ogd": Ogd,
-    "gem": Gem,
-    "a-gem": AGem,
-    "mega-ii": MegaII,
-    "tag": Tag,
-    "mc-sgd": McSgd,
-    "hat": Hat,
-    "progressive": Progressive,
-    "rmn": Rmn,
-    "apd": Apd,
-    "fedweit": FedWeit,
-    "vcl": Vcl,
-    "frcl": Frcl,
-    "fromp": Fromp,
-}
+METHODS: Mapping[str, type[Learner]] = Named(
+    {
+        "model-zoo": "methods.model_zoo.ModelZoo",
+        "isolated": "methods.isolated.Isolated",
+        "multi-head": "methods.multi_head.MultiHead",
+        "fine-tune": "methods.bases.single_net.FineTune",
+        "stable-sgd": "methods.stable_sgd.StableSgd",
+        "er": "methods.er.Er",
+        "ewc": "methods.ewc.Ewc",
+        "si": "methods.si.Si",
+        "ogd": "methods.ogd.Ogd",
+        "gem": "methods.gem.Gem",
+        "a-gem": "methods.a_gem.AGem",
+        "mega-ii": "methods.mega_ii.MegaII",
+        "tag": "methods.tag.Tag",
+        "mc-sgd": "methods.mc_sgd.McSgd",
+        "hat": "methods.hat.Hat",
+        "progressive": "methods.progressive.Progressive",
+        "rmn": "methods.rmn.Rmn",
+        "apd": "methods.apd.Apd",
+        "fedweit": "methods.fedweit.FedWeit",
+        "vcl": "methods.vcl.Vcl",
+        "frcl": "methods.frcl.Frcl",
+        "fromp": "methods.fromp.Fromp",
+    }
+)
+
+GROW: Mapping[str, Any] = Named(
+    {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
+)  # functions, and classes of values that are functions

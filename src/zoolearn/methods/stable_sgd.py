@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
@@ -25,6 +26,8 @@ class StableSgd(SingleNet):
 
     Batch-norm statistics are shared and follow the latest task.
     """
+
+    smooths_labels: ClassVar[bool] = True
 
     lr_decay: float = field(default=0.85, metadata={"help": "factor of the learning rate from each task to the next"})
     lr_floor: float = field(default=5e-5, metadata={"help": "the learning rate does not fall below this"})

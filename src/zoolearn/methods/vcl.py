@@ -120,6 +120,8 @@ class Vcl(SingleNet):
             raise SettingsError(f"strength is {self.strength}; it must be 0 or more")
         if not 0 < self.prior_variance < math.inf:
             raise SettingsError(f"prior_variance is {self.prior_variance}; it must be above 0")
+        if self.recipe.flip_tta:
+            raise SettingsError("flip_tta is True, but VCL answers by draws of its weights alone; leave it out")
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Puts a coreset aside and moves the posterior on the rest."""

@@ -3,13 +3,14 @@
 `BACKBONES` names ours; any other function of that kind will do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.nets.published import alexnet_hat, image_size, lenet_apd, mlp_frcl
+from zoolearn.errors import SettingsError
+from zoolearn.names import Named, name_of
 
 Shape = tuple[int, ...]
 Backbone = Callable[[Shape, float], nn.Module]
@@ -184,24 +185,31 @@ class _OneConvBlock(nn.Module):
         return cast(Tensor, self.drop(self.norm2(F.relu(out + self.shortcut(x)))))
 
 
-BACKBONES: dict[str, Backbone] = {
-    "small-conv": small_conv,
-    "wrn-16-4": wrn_16_4,
-    "resnet18-s": resnet18_s,
-    "resnet18-s-one-conv": resnet18_s_one_conv,
-    "alexnet-hat": alexnet_hat,
-    "lenet-apd": lenet_apd,
-    "mlp": mlp,
-    "mlp-100": mlp_100,
-    "mlp-2000": mlp_2000,
-    "mlp-frcl": mlp_frcl,
-    "tabular": tabular,
-}
+def image_size(shape: Shape, backbone: str) -> tuple[int, int, int]:
+    """Channels, height and width of inputs that must be images."""
+    if len(shape) != 3:
+        raise SettingsError(f"{backbone} takes images, the inputs have shape {shape}; use mlp for features")
+    channels, height, width = shape
+    return channels, height, width
+
+
+BACKBONES: Mapping[str, Backbone] = Named(
+    {
+        "small-conv": "nets.backbones.small_conv",
+        "wrn-16-4": "nets.backbones.wrn_16_4",
+        "resnet18-s": "nets.backbones.resnet18_s",
+        "resnet18-s-one-conv": "nets.backbones.resnet18_s_one_conv",
+        "alexnet-hat": "nets.published.alexnet_hat",
+        "lenet-apd": "nets.published.lenet_apd",
+        "mlp": "nets.backbones.mlp",
+        "mlp-100": "nets.backbones.mlp_100",
+        "mlp-2000": "nets.backbones.mlp_2000",
+        "mlp-frcl": "nets.published.mlp_frcl",
+        "tabular": "nets.backbones.tabular",
+    }
+)
 
 
 def backbone_name(backbone: Backbone) -> str:
     """The name of a backbone in `BACKBONES`, or of the caller's own function."""
-    for name, ours in BACKBONES.items():
-        if ours is backbone:
-            return name
-    return getattr(backbone, "__name__", type(backbone).__name__)
+    return name_of(backbone, BACKBONES)

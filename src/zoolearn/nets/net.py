@@ -1,9 +1,11 @@
 """A network: a backbone that turns raw inputs into features, and one linear head per task.
 
-Scaling of pixels is part of the net, so that serving cannot disagree with training.
+Scaling of pixels is part of the net, so that serving cannot disagree with training; and so is whether it answers for a
+picture and its mirror image together (test-time flips).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Self, cast
 
 import torch
@@ -13,6 +15,15 @@ from torch import Tensor, nn
 from zoolearn.errors import SettingsError, UnknownTask, one_of
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
+
+
+def flip_is_safe(shape: Shape) -> bool:
+    """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
+
+    >>> flip_is_safe((3, 32, 32)), flip_is_safe((1, 28, 28)), flip_is_safe((784,))
+    (True, False, False)
+    """
+    return len(shape) == 3 and shape[0] == 3
 
 
 class Net(nn.Module):
@@ -33,6 +44,7 @@ class Net(nn.Module):
         dropout: float = 0.0,
         pixel_mean: float = 0.5,
         pixel_std: float = 0.25,
+        flip_tta: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -43,6 +55,7 @@ class Net(nn.Module):
         self.dropout = dropout
         self.pixel_mean = pixel_mean
         self.pixel_std = pixel_std
+        self.flip_tta = flip_tta
         self.seed = seed
         with global_seed(derive(seed, "body"), torch.device("cpu")):
             self.body = backbone(self.shape, dropout)
@@ -77,6 +90,19 @@ class Net(nn.Module):
         return tuple(self.places)
 
     @property
+    def flips(self) -> bool:
+        """Whether it looks at mirror images too where it answers: if it was told to, and its inputs have such images."""
+        return self.flip_tta and flip_is_safe(self.shape)
+
+    def looking(self, flips: bool) -> "Net":
+        """This very net, weights and all, looking at mirror images too or at the pictures alone."""
+        if flips == self.flip_tta:
+            return self
+        other = copy(self)
+        other.flip_tta = flips
+        return other
+
+    @property
     def convolves(self) -> bool:
         """Whether the backbone has convolutions, whose features are many times larger than their inputs."""
         return self._layout == torch.channels_last
@@ -100,8 +126,12 @@ class Net(nn.Module):
         return cast(nn.Linear, self.heads[self.places[task]])
 
     def embed(self, x: Tensor) -> Tensor:
-        """The features of raw inputs."""
-        return cast(Tensor, self.body(self.scaled(x)))
+        """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
+        inputs = self.scaled(x)
+        features = cast(Tensor, self.body(inputs))
+        if self.training or not self.flips:
+            return features
+        return (features + cast(Tensor, self.body(inputs.flip(-1)))) / 2
 
     def scaled(self, x: Tensor) -> Tensor:
         """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""
@@ -175,6 +205,7 @@ class Net(nn.Module):
             "dropout": self.dropout,
             "pixel_mean": self.pixel_mean,
             "pixel_std": self.pixel_std,
+            "flip_tta": self.flip_tta,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
             "places": dict(self.places),
         }
@@ -193,6 +224,7 @@ class Net(nn.Module):
             dropout=spec["dropout"],
             pixel_mean=spec["pixel_mean"],
             pixel_std=spec["pixel_std"],
+            flip_tta=spec["flip_tta"],
         )
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
         net.places = dict(spec["places"])

@@ -6,9 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.errors import SettingsError
-
-Shape = tuple[int, ...]
+from zoolearn.nets.backbones import Shape, image_size
 
 
 def alexnet_hat(shape: Shape, dropout: float = 0.0) -> nn.Module:
@@ -76,11 +74,3 @@ class _NeighbourNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         root = (F.conv2d(x * x, self.band) + 1).rsqrt()
         return x * (root * root.sqrt())
-
-
-def image_size(shape: Shape, backbone: str) -> tuple[int, int, int]:
-    """Channels, height and width of inputs that must be images."""
-    if len(shape) != 3:
-        raise SettingsError(f"{backbone} takes images, the inputs have shape {shape}; use mlp for features")
-    channels, height, width = shape
-    return channels, height, width

@@ -14,15 +14,15 @@ from time import perf_counter
 import torch
 
 from zoolearn.cores import usable_cores
-from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
-from zoolearn.methods.isolated import Isolated
 from zoolearn.data.task import Benchmark, Task
+from zoolearn.methods.learner import Learner
+from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.fit import Checkpoints, Progress
 
 
 @contextmanager
 def training_ahead(
-    learner: Isolated, benchmark: Benchmark, workers: int, folder: Path, every: int | None
+    learner: Learner, benchmark: Benchmark, workers: int, folder: Path, every: int | None
 ) -> Iterator["Ahead"]:
     """Workers that train the tasks which the learner has not met yet, inside `with`."""
     checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
@@ -30,7 +30,7 @@ def training_ahead(
     apprentice.checkpoints = learner.checkpoints = checkpoints
     jobs = {}
     for episode in range(learner.episode, len(benchmark)):
-        seeds = learner.seeds(episode)
+        seeds = learner.independent_trainings(episode)
         for number, seed in enumerate(seeds, 1):
             task = benchmark[episode]
             name = task.name if len(seeds) == 1 else f"{task.name}, net {number}"
@@ -45,7 +45,7 @@ class Ahead:
 
     def __init__(
         self,
-        learner: Isolated,
+        learner: Learner,
         checkpoints: Checkpoints,
         jobs: dict[int, Job],
         events: Iterator[Report | Done | Failed],
@@ -55,7 +55,7 @@ class Ahead:
 
     def wait(self, episode: int) -> Generator[Progress, None, float]:
         """Waits until an episode's trainings are done, with word of all that is under way; gives the seconds they took."""
-        jobs = [self.jobs[seed] for seed in self.learner.seeds(episode)]
+        jobs = [self.jobs[seed] for seed in self.learner.independent_trainings(episode)]
         while not all(job in self.ended for job in jobs):
             event = next(self.events)
             if isinstance(event, Report):
@@ -72,13 +72,13 @@ class Ahead:
 
     def forget(self, episode: int) -> None:
         """Removes the trainings of an episode that is safe elsewhere."""
-        for seed in self.learner.seeds(episode):
+        for seed in self.learner.independent_trainings(episode):
             self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
-def train(learner: Isolated, task: Task, seed: int, name: str) -> Generator[Progress, None, float]:
+def train(learner: Learner, task: Task, seed: int, name: str) -> Generator[Progress, None, float]:
     """One training in a worker; its result is the checkpoint, what it returns the seconds it took."""
     started = perf_counter()
-    for step in learner.grow([task], seed):
+    for step in learner.train_independently(task, seed):
         yield replace(step, what=name)
     return perf_counter() - started

@@ -1,4 +1,4 @@
-"""What is read off an accuracy matrix: the paper's four measures, and others' under names that cannot be confused.
+"""What is read off an accuracy matrix: the paper's four measures.
 
 Row k of the matrix holds, after episode k, the fraction of test samples answered rightly for each of the tasks 0 to k.
 An entry is None where a learner had no answer yet; a measure that needs such an entry is None, and so is one that has
@@ -11,7 +11,7 @@ nothing to average over (forgetting needs an earlier task). The formulas count T
 A matrix that is not such a triangle of fractions is a DataError.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from statistics import fmean
 
@@ -49,7 +49,7 @@ def forgetting(matrix: Matrix) -> float | None:
     >>> forgetting([[0.5], [0.75, 1.0]])
     0.0
     """
-    return _mean(_drops(matrix, lambda column: column))
+    return _mean(_drops(matrix))
 
 
 def forward_transfer(matrix: Matrix) -> float | None:
@@ -69,55 +69,6 @@ def backward_transfer(matrix: Matrix) -> float | None:
     -0.25
     """
     return _mean(_gains(matrix)[:-1])
-
-
-def gem_backward_transfer(matrix: Matrix) -> float | None:
-    """Backward transfer as GEM's code divides it, by T instead of T-1: (1/T) sum_j (E(j) - D(j)).
-
-    >>> gem_backward_transfer([[0.75], [0.5, 1.0]])
-    -0.125
-    """
-    return _mean(_gains(matrix))
-
-
-def gem_forward_transfer(before: Row, untrained: Row) -> float | None:
-    """GEM's forward transfer, what earlier tasks taught about one not yet learned: (1/T) sum_{j>=1} (before_j - untrained_j).
-
-    `before` holds the accuracy on each task after the one ahead of it was learned, `untrained` that of the network
-    before any learning; neither is in the matrix. It says something only where tasks share one head: otherwise the head
-    of a task not yet learned answers by chance.
-
-    >>> gem_forward_transfer(before=[0.5, 0.75], untrained=[0.5, 0.25])
-    0.25
-    """
-    if len(before) != len(untrained):
-        raise DataError(
-            f"{len(before)} accuracies before learning but {len(untrained)} untrained; give one of each per task"
-        )
-    _check_row(before, "the accuracies before learning")
-    _check_row(untrained, "the untrained accuracies")
-    gains = [_minus(value, other) for value, other in zip(before, untrained, strict=True)]
-    return _mean([0.0, *gains[1:]]) if gains else None
-
-
-def agem_forgetting(matrix: Matrix) -> float | None:
-    """Forgetting as A-GEM has it, its best taken before the last episode, so that gains count: it may be negative.
-
-    (1/(T-1)) sum_{j<T-1} (max_{k<T-1} R[k][j] - E(j))
-
-    >>> agem_forgetting([[0.5], [0.75, 1.0]])
-    -0.25
-    """
-    return _mean(_drops(matrix, lambda column: column[:-1]))
-
-
-def worst_forgetting(matrix: Matrix) -> float | None:
-    """A-GEM's forgetting of the task that lost most: max_{j<T-1} (max_{k<T-1} R[k][j] - E(j)).
-
-    >>> worst_forgetting([[0.75], [0.5, 1.0], [0.75, 0.5, 1.0]])
-    0.5
-    """
-    return _highest(_drops(matrix, lambda column: column[:-1]))
 
 
 def check(matrix: Matrix) -> None:
@@ -154,10 +105,10 @@ def _gains(matrix: Matrix) -> list[float | None]:
     return [_minus(end, first) for end, first in zip(matrix[-1], learned, strict=True)] if matrix else []
 
 
-def _drops(matrix: Matrix, considered: Callable[[Row], Row]) -> list[float | None]:
+def _drops(matrix: Matrix) -> list[float | None]:
     check(matrix)
     columns = [[row[task] for row in matrix[task:]] for task in range(len(matrix) - 1)]
-    return [_minus(_highest(considered(column)), column[-1]) for column in columns]
+    return [_minus(_highest(column), column[-1]) for column in columns]
 
 
 def _highest(values: Row) -> float | None:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
-from zoolearn.files import refuse_unseen
-from zoolearn.runs.jobs import Job, Shared
-from zoolearn.methods.learner import Learner, name_of
+from zoolearn.data.task import Benchmark
+from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.training.parallel import crew_of_this_process
+from zoolearn.names import name_of
+from zoolearn.runs.jobs import Job, Shared
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.data.task import Benchmark
+from zoolearn.runs.store import refuse_unseen
 from zoolearn.training.fit import Progress
 
 
@@ -58,7 +58,6 @@ def carry_out(order: Order, whole: Benchmark) -> Generator[Progress | Results, N
     """The run itself: reports as `progress` does, and returns the results."""
     if order.out is not None:
         refuse_unseen(order.out.parent)
-    order.learner.crew = crew_of_this_process()
     chosen = cut_down(whole, **{name: value for name, value in order.options.items() if name != "tasks"})
     results = None
     with closing(progress(order.learner, chosen, order.out, order.checkpoint_every, order.workers)) as events:

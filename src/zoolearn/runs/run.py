@@ -5,19 +5,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import TYPE_CHECKING
 
-from zoolearn.runs.ahead import Ahead, training_ahead
+from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, locked
-from zoolearn.methods.learner import Learner, name_of
+from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.methods.isolated import Isolated
+from zoolearn.names import name_of
 from zoolearn.runs.pulse import Pulse
 from zoolearn.runs.results import EpisodeRecord, Results, environment
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.store import RunFolder
-from zoolearn.data.task import Benchmark, Task
 from zoolearn.training.fit import Checkpoints, Progress
+
+if TYPE_CHECKING:
+    from zoolearn.runs.ahead import Ahead
 
 
 def run(
@@ -91,7 +94,7 @@ def _episodes(
         benchmark=header["benchmark"],
         tasks=header["tasks"],
         settings=header["settings"],
-        environment={**environment(), **({"workers_per_member": learner.crew.size} if learner.crew else {})},
+        environment=environment(),
         train_samples=[len(task.train) for task in benchmark],
     )
     if folder is not None:
@@ -108,7 +111,8 @@ def _episodes(
         if file is not None:
             stack.callback(file.complete)
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
-            record, changed = yield from _one_episode(learner, benchmark, number, ahead)
+            record, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
+            changed = _changed(results, accuracy)
             _add(results, learner, record, changed)
             if results.finished:
                 results.ms_per_sample = latency(learner, benchmark)
@@ -126,19 +130,21 @@ def _episodes(
 @contextmanager
 def _ahead(
     learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
-) -> Iterator[Ahead | None]:
+) -> "Iterator[Ahead | None]":
     if workers < 1:
         raise SettingsError(f"workers is {workers}; give 1 or more")
-    if workers == 1 or not isinstance(learner, Isolated) or learner.episode == len(benchmark):
+    if workers == 1 or learner.episode == len(benchmark) or not learner.independent_trainings(learner.episode):
         yield None
         return
+    from zoolearn.runs.ahead import training_ahead  # which brings the engine of jobs
+
     with ExitStack() as stack:
         path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
         yield stack.enter_context(training_ahead(learner, benchmark, workers, path, checkpoint_every))
 
 
 def _one_episode(
-    learner: Learner, benchmark: Benchmark, number: int, ahead: Ahead | None
+    learner: Learner, benchmark: Benchmark, number: int, ahead: "Ahead | None"
 ) -> Generator[Progress, None, tuple[EpisodeRecord, dict[str, float]]]:
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
@@ -147,12 +153,18 @@ def _one_episode(
     if number == len(benchmark):
         yield from learner.finishing()
     trained = perf_counter()
-    changed = learner.evaluate(met)
+    accuracy = learner.evaluate(met)
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     assert learner.latest is not None
     latest = learner.latest
     weights = None if latest.weights is None else dict(latest.weights)
-    return EpisodeRecord(list(latest.tasks), weights, latest.loss, seconds), changed
+    return EpisodeRecord(list(latest.tasks), weights, latest.loss, seconds), accuracy
+
+
+def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
+    """What is not as the row before says: all that an episode's record must hold, however many tasks there are."""
+    known = dict(zip(results.tasks, results.accuracy[-1] if results.accuracy else [], strict=False))
+    return {name: value for name, value in accuracy.items() if name not in known or known[name] != value}
 
 
 def _add(results: Results, learner: Learner, record: EpisodeRecord, changed: dict[str, float]) -> None:

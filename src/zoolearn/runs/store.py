@@ -2,11 +2,12 @@
 
 run.json                    method, benchmark, settings, data fingerprint; written once
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
-members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, net/ likewise)
+members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, train/, net/ likewise)
 checkpoints/                a training under way
 results.json                all of it gathered, for people and programs to read
 """
 
+import platform
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from zoolearn.methods.learner import Learner, Part, Snapshot
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 
-FORMAT = 1
+FORMAT = 2
 PASSING = (".lock", ".pulse")  # files of a run under way
 
 
@@ -146,16 +147,24 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     """
     folder = RunFolder(Path(path))
     header = folder.header()
-    methods: dict[str, Any] = {**METHODS, **(names or {})}
-    if header["method"] not in methods:
-        own = f"names={{{header['method']!r}: ...}}"
-        raise StoreError(f"{path}: {one_of('method', header['method'], METHODS)}; pass your own as {own}")
-    learner: Learner = methods[header["method"]].from_settings(header["settings"], names)
+    name, own = header["method"], names or {}
+    if name not in METHODS and name not in own:
+        raise StoreError(f"{path}: {one_of('method', name, METHODS)}; pass your own as names={{{name!r}: ...}}")
+    method: Any = own[name] if name in own else METHODS[name]
+    learner: Learner = method.from_settings(header["settings"], names)
     records = folder.episodes()
     if not records:
         raise StoreError(f"{path} has not finished its first episode; continue the run first")
     learner.restore(folder.snapshots(records, grows=learner.grows), backbones=names)
     return learner
+
+
+def refuse_unseen(folder: Path) -> None:
+    """Refuses to work below a folder that is not there: on another machine that means it is not shared."""
+    if not folder.is_dir():
+        raise StoreError(
+            f"{platform.node()} sees no folder {folder}; run folders must be on storage that all machines share"
+        )
 
 
 def _refuse_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:

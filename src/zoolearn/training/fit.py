@@ -7,6 +7,7 @@ method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -119,7 +120,7 @@ def fitting(
     recipe: Recipe,
     *,
     seed: int,
-    loss: Loss = cross_entropy,
+    loss: Loss | None = None,
     adjust: Adjust | None = None,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
@@ -129,6 +130,7 @@ def fitting(
 ) -> Generator[Progress, None, float]:
     """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
 
+    Without a `loss` it is the cross-entropy, with labels smoothed as the recipe says.
     `heads` names the tasks whose heads may move, by default the tasks that are trained on. With `checkpoints`, the
     training is saved at the end of every few epochs and taken up there if it was cut short; `carried` are the tensors
     that the slots change in place from step to step, saved and taken up with it. With `restart_momentum`, every epoch
@@ -138,6 +140,7 @@ def fitting(
     net.to(device)
     refuse_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
+    loss = loss or partial(cross_entropy, smoothing=recipe.label_smoothing)
     training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
     first_epoch = training.resume(checkpoints) if checkpoints else 0
     order = balanced_order if balanced and len(tasks) > 1 else shuffled_order
@@ -241,8 +244,7 @@ class _Training:
             moment.copy_(tensors[f"momentum.{place}"])
         for name, tensor in self.carried.items():
             tensor.copy_(tensors[f"carried.{name}"])
-        if info["scaler"]:  # empty where a crew, which scales no losses, trained so far
-            self.scaler.load_state_dict(info["scaler"])
+        self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
         return int(info["epochs"])
 

@@ -9,34 +9,20 @@ from zoolearn.nets.net import Net
 from zoolearn.training.batches import to_device
 from zoolearn.training.recipe import Recipe
 
-COLOURS = 3
 CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a third faster than 256 at once
 
 
-def has_mirror_image(shape: Sequence[int]) -> bool:
-    """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
-
-    >>> has_mirror_image((3, 32, 32)), has_mirror_image((1, 28, 28)), has_mirror_image((784,))
-    (True, False, False)
-    """
-    return len(shape) == 3 and shape[0] == COLOURS
+def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
+    """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU."""
+    return joined([said for (said,) in votes([net], x, task, recipe)])
 
 
-def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Tensor:
-    """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU.
-
-    With `mirror`, those of the mean features of a picture and its mirror image, where it has one.
-    """
-    return joined([said for (said,) in votes([net], x, task, recipe, mirror=mirror)])
-
-
-def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: bool = False) -> Iterator[list[Tensor]]:
+def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator[list[Tensor]]:
     """The class probabilities that each of some nets gives, piece after piece of the inputs.
 
     A piece is moved to the device and scaled once for all nets that scale alike.
     """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
-    mirror = mirror and has_mirror_image(x.shape[1:])
     for net in nets:
         _make_ready(net, device)
     for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(_rows_at_once(net, device) for net in nets)):
@@ -46,7 +32,7 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe, *, mirror: 
             for net in nets:
                 if net.scaling != scaling:
                     scaling, inputs = net.scaling, net.scaled(moved)
-                said.append(_answers(net, inputs, task, dtype, mirror=mirror))
+                said.append(_answers(net, inputs, task, dtype))
         yield said
 
 
@@ -76,33 +62,21 @@ def _rows_at_once(net: Net, device: torch.device) -> int:
     return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
 
 
-def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None, *, mirror: bool) -> Tensor:
+def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:
     if dtype is None:
-        return torch.softmax(_logits(net, inputs, task, mirror=mirror), dim=1).cpu()
+        return torch.softmax(net(inputs, task), dim=1).cpu()
     with torch.autocast(inputs.device.type, dtype):
-        logits = _logits(net, inputs, task, mirror=mirror)
+        logits = net(inputs, task)
     return torch.softmax(logits.float(), dim=1).cpu()
 
 
-def _logits(net: Net, inputs: Tensor, task: str, *, mirror: bool) -> Tensor:
-    logits: Tensor = net(inputs, task)
-    return (logits + net(inputs.flip(-1), task)) / 2 if mirror else logits  # heads are linear: those of mean features
-
-
-def feature_rows(net: Net, x: Tensor, recipe: Recipe, *, mirror: bool = False) -> Tensor:
-    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU.
-
-    With `mirror`, the mean of those of a picture and its mirror image, where it has one.
-    """
+def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
+    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
     with torch.inference_mode():
         for rows in torch.split(x, _rows_at_once(net, device)):
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
-                inputs = to_device(rows, device)
-                features = net.embed(inputs)
-                if mirror and has_mirror_image(x.shape[1:]):
-                    features = (features + net.embed(inputs.flip(-1))) / 2
-                parts.append(features.float().cpu())
+                parts.append(net.embed(to_device(rows, device)).float().cpu())
         return torch.cat(parts)

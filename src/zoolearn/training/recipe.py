@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
@@ -43,6 +43,12 @@ class Recipe:
     augment: Literal["auto", "yes", "no"] = field(
         default="auto", metadata={"help": "random crops and flips; auto: only with more than one epoch"}
     )
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "share of a label that is spread over all classes in training", "later": True}
+    )
+    flip_tta: bool = field(
+        default=False, metadata={"help": "answer for a colour picture and its mirror image together", "later": True}
+    )
     pixel_mean: float = field(default=0.5, metadata={"help": "subtracted from pixels in 0..1"})
     pixel_std: float = field(default=0.25, metadata={"help": "pixels are then divided by this"})
     precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
@@ -59,6 +65,7 @@ class Recipe:
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
+        _require("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing <= 1, "from 0 to 1")
         _require("pixel_mean", self.pixel_mean, math.isfinite(self.pixel_mean), "a finite number")
         _require("pixel_std", self.pixel_std, 0 < self.pixel_std < math.inf, "above 0")
 
@@ -128,7 +135,8 @@ def check_kinds(cls: type, settings: Mapping[str, Any]) -> None:
             holds = isinstance(value, kind) and (setting.type is bool or not isinstance(value, bool))
             _require(setting.name, repr(value), holds, wanted)
         elif "choices" in setting.metadata:
-            _require(setting.name, repr(value), callable(value), "a function")
+            is_settings = isinstance(value, type) and is_dataclass(value)
+            _require(setting.name, repr(value), callable(value) and not is_settings, "a function")
         elif setting.type is Recipe:
             _require(setting.name, repr(value), isinstance(value, Recipe), "a Recipe")
 

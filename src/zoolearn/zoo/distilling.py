@@ -7,11 +7,12 @@ from time import perf_counter
 
 from zoolearn.beyond.distil import distilling
 from zoolearn.errors import SettingsError
+from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, MemberEntry
-from zoolearn.zoo.learning import measure, now, written
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.learning import entry_of, measure, now, written
 from zoolearn.zoo.recall import learner_of, stored_task
 from zoolearn.zoo.zoo import Zoo
 
@@ -28,25 +29,15 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
     started = perf_counter()
     net, loss = yield from distilling(learner, tasks, recipe)
-    entry = MemberEntry(
-        number=1,
-        episode=len(index.episodes),
-        tasks=tuple(index.tasks),
-        seed=derive(learner.seed, "distil"),
-        share=dict.fromkeys(index.tasks, 1.0),
-        silent=(),
-        file="",
-        votes="",
-        bytes=0,
-        loss=loss,
-        seconds=perf_counter() - started,
-    )
+    votes = {task.name: Vote(1.0, task.classes) for task in tasks}
+    member = Member(net, votes, loss, len(index.episodes) - 1)
+    entry = entry_of(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)
     made = Index(index.chosen, index.settings).after("made", now(), detail=f"distilled from {zoo.path.name}")
     with target.beginning():
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
         small = replace(made, tasks=index.tasks, episodes=tuple(replace(e, measures={}) for e in index.episodes))
-        small = replace(small, members=(written(target, small, entry, net, learner, {}),))
+        small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
         small = replace(small, measures=measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)

@@ -22,7 +22,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import average, has_mirror_image, joined, votes
+from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
@@ -45,14 +45,14 @@ class Exported:
 class Ensemble(nn.Module):
     """The members that answer for one task, as a module of raw inputs."""
 
-    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, *, mirror: bool = False) -> None:
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
         super().__init__()
         self.bodies = nn.ModuleList(deepcopy(net.body) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
-        self.mirror = mirror and has_mirror_image(nets[0][0].shape)
+        self.flips = nets[0][0].flips
         self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
         self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
 
@@ -69,7 +69,7 @@ class Ensemble(nn.Module):
     def features(self, body: nn.Module, x: Tensor) -> Tensor:
         """What a member makes of scaled inputs, and of their mirror images if those count."""
         features: Tensor = body(x)
-        return (features + body(x.flip(-1))) / 2 if self.mirror else features
+        return (features + body(x.flip(-1))) / 2 if self.flips else features
 
 
 def export(
@@ -78,13 +78,11 @@ def export(
     path: Path,
     to: Literal["onnx", "torch"],
     recipe: Recipe,
-    *,
-    mirror: bool = False,
 ) -> Exported:
     """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name."""
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
-    ensemble = Ensemble(nets, task.name, mirror=mirror).cpu().eval()
+    ensemble = Ensemble(nets, task.name).cpu().eval()
     rows = task.test.x[:ROWS_CHECKED]
     sample = torch.zeros(2, *task.shape, dtype=rows.dtype)  # never a stored row: programs carry their example inputs
     with replacing(path) as part:
@@ -92,7 +90,7 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = _answers(nets, rows, task.name, recipe, mirror=mirror)
+            said = _answers(nets, rows, task.name, recipe)
             difference = float((found - said).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(
@@ -104,10 +102,10 @@ def export(
     return Exported(path, path.stat().st_size, len(rows), difference, len(nets))
 
 
-def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe: Recipe, *, mirror: bool) -> Tensor:
+def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe: Recipe) -> Tensor:
     """What the zoo says in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
     plain = replace(recipe, device="cpu", precision="float32")
-    pieces = votes([net for net, _ in nets], rows, task, plain, mirror=mirror)
+    pieces = votes([net for net, _ in nets], rows, task, plain)
     return average([joined(said) for said in zip(*pieces, strict=True)], [share for _, share in nets])
 
 

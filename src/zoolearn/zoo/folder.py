@@ -2,7 +2,6 @@
 
 zoo.json                       the index
 members/DIGEST.safetensors     the nets, never rewritten
-heads/DIGEST.safetensors       heads that members were given later
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
 data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
 checkpoints/KEY/               a training under way
@@ -35,7 +34,7 @@ from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST
 
 INDEX = "zoo.json"
-PLACES = {"members": ".safetensors", "heads": ".safetensors", "votes": ".safetensors", "data": ".bin"}
+PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin"}
 LARGEST_INDEX = 256 << 20
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes

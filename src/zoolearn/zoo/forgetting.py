@@ -6,14 +6,11 @@ from time import perf_counter
 
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.linear_head import set_head
-from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, LogEntry, MemberEntry
-from zoolearn.zoo.learning import checkpoints, measure, now, stored_head, written
-from zoolearn.zoo.lineage import heritage, living
-from zoolearn.zoo.recall import member_net, stored_task
+from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
+from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
+from zoolearn.zoo.recall import ensemble_member, member_net, stored_task
 from zoolearn.zoo.settings import Names
 
 
@@ -29,11 +26,7 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         index,
         tasks={name: task for name, task in index.tasks.items() if name != last.name},
         settings=index.settings if len(index.tasks) > 1 else index.chosen,
-        members=tuple(
-            member.without_heads(lambda head: head.episode >= last.episode)
-            for member in index.members
-            if member.episode < last.episode
-        ),
+        members=tuple(member for member in index.members if member.episode < last.episode),
         episodes=index.episodes[: last.episode - 1],
     )
     left = next((name for name in earlier.tasks if not earlier.speakers(name)), None)
@@ -51,7 +44,7 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
 class Cost:
     """What forgetting a task means: members that it shaped and that are retrained, dropped, or removed for knowing nothing else.
 
-    A task shapes the members that were trained on it and all that descend from them.
+    A task shapes the members that were trained on it and, where members grow out of those before them, all later ones.
     """
 
     retrained: tuple[int, ...]
@@ -65,7 +58,7 @@ class Cost:
 def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """What forgetting would do; refused if it left a task without an answer."""
     entry = index.task(task)
-    touched = [member for member in index.members if member.touched_by(task)]
+    touched = [member for member in index.members if index.shaped_by(member, task)]
     alone = tuple(member.number for member in touched if not _left(index, member, task))
     others = [member for member in touched if _left(index, member, task)]
     if not drop:
@@ -87,15 +80,15 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
 
 def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
     """The tasks that a member can answer for without another; none if that was the only one that it was trained on."""
-    if not member.touched_by(task):
-        return member.share.keys() - {task}
+    if not index.shaped_by(member, task):
+        return set(member.share)
     trained = set(member.tasks) - {task}
-    refitted = {head.task for head in member.adopted if index.tasks[head.task].train is not None}
+    refitted = {name for name in member.fitted if index.tasks[name].train is not None}
     return ((trained | refitted) & member.share.keys()) - {task} if trained else set()
 
 
 def _refuse_silence(index: Index, task: str, *, drop: bool) -> None:
-    stay = [member for member in index.members if not (drop and member.touched_by(task))]
+    stay = [member for member in index.members if not (drop and index.shaped_by(member, task))]
     left = {member.number: _left(index, member, task) for member in stay}
     for name in index.tasks:
         able = [member for member in stay if name in left[member.number]]
@@ -123,9 +116,9 @@ def removing(
 ) -> Generator[Progress, None, Index]:
     """The zoo without a task: members that it shaped are retrained, oldest first, with the same seeds on the same other tasks.
 
-    Each begins with its parents as they are now; for one that is gone, its own parents stand in. Only what is kept is at
-    hand: with a replay below 1, also a member's own new task is seen in part. Which tasks an episode had drawn, and whom
-    its member inherited from, stays as it was. The task's name and classes leave the index and the log too.
+    Each grows out of the members before it as they are now. Only what is kept is at hand: with a replay below 1, also a
+    member's own new task is seen in part. Which tasks an episode had drawn stays as it was. The task's name and classes
+    leave the index and the log too.
     """
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
@@ -135,21 +128,16 @@ def removing(
         rest = replace(rest, settings=index.chosen)
     members: list[MemberEntry] = []
     changed: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
-    gone: dict[int, tuple[int, ...]] = {}
     for member in index.members:
-        if not member.touched_by(task):
-            members.append(member.without_heads(lambda head: head.task == task))
+        if not index.shaped_by(member, task):
+            members.append(member)
             continue
         for name in member.share:
             changed.setdefault(name, member.episode)
         if drop or not _left(index, member, task):
-            gone[member.number] = member.parents
             continue
-        parents = living(member.parents, gone)
-        heir = replace(member, parents=parents, heritage=heritage(parents, members))
-        nets = [member_net(folder, rest, other, names) for other in members if other.number in parents]
-        retrained = yield from _retrained(folder, rest, learner, heir, nets, task)
-        members.append(retrained)
+        learner.members = [ensemble_member(rest, other, member_net(folder, rest, other, names)) for other in members]
+        members.append((yield from _retrained(folder, rest, learner, member, task)))
     rest = replace(rest, members=tuple(members))
     episodes = tuple(_without(episode, task) for episode in index.episodes)
     rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, changed) for entry in episodes))
@@ -159,43 +147,19 @@ def removing(
 
 
 def _retrained(
-    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, parents: Sequence[Net], task: str
+    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, task: str
 ) -> Generator[Progress, None, MemberEntry]:
-    remaining = tuple(name for name in member.tasks if name != task)
-    tasks = {name: stored_task(folder, rest.tasks[name]) for name in remaining}
-    seen = [learner.without_judges(kept) for kept in tasks.values()]
+    """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
+    known = [entry for entry in rest.tasks.values() if entry.train is not None and entry.episode <= member.episode]
+    learner.kept = {entry.name: stored_task(folder, entry) for entry in known}
+    learner.episode = member.episode - 1
+    remaining = [name for name in member.tasks if name != task]
     started = perf_counter()
-    net = learner.heir(parents, seen, member.seed)
-    loss = yield from learner.training(net, seen, member.seed, heir=bool(parents))
-    net.freeze()
-    trained = {name: learner.settled(net, kept, new=False) for name, kept in tasks.items()}
-    heads = _adopted_again(folder, rest, learner, member, net, task)
-    entry = replace(
-        member.without_heads(lambda head: True),
-        tasks=remaining,
-        share={name: trained[name] for name in remaining if name in member.share},
-        loss=loss,
-        seconds=perf_counter() - started,
-    ).with_heads(heads)
-    entry = replace(entry, silent=tuple(name for name in member.silent if name in entry.share))
-    return written(folder, rest, entry, net, learner, {})
-
-
-def _adopted_again(
-    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, net: Net, task: str
-) -> list[tuple[Adopted, float]]:
-    """The member's adopted heads fitted anew to its new features, where rows are kept for that."""
-    heads = []
-    for old in member.adopted:
-        if old.task != task and rest.tasks[old.task].train is not None:
-            kept = stored_task(folder, rest.tasks[old.task])
-            fitted = learner.fitted(net, kept, learner.judges(kept))
-            net.add_head(old.task, len(fitted.bias))
-            set_head(net, old.task, fitted)
-            head = stored_head(folder, rest, net, old.task, old.episode, learner)
-            heads.append((head, learner.weight_of(fitted, learner.replay)))
-    net.freeze()
-    return heads
+    made = yield from learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
+    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started)
+    share = {name: weight for name, weight in entry.share.items() if name in member.share}
+    entry = replace(entry, share=share, silent=tuple(name for name in member.silent if name in share))
+    return written(folder, rest, entry, made.net, learner.recipe, {})
 
 
 def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:

@@ -4,7 +4,7 @@ Every file is named by the sha256 of its content, so an index can name no file o
 can be verified. Nothing in it refers to anything that refers back: members name tasks, tasks and members name files.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Literal, Self
@@ -15,7 +15,7 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.settings import ZooSettings
 
-FORMAT = 1
+FORMAT = 2
 MOST = 1_000_000
 SIZES = {"uint8": 1, "float32": 4, "int64": 8}
 
@@ -99,28 +99,11 @@ class TaskEntry:
 
 
 @dataclass(frozen=True)
-class Adopted:
-    """A head that a member was given, in some episode, for a task that it was not trained on, and the file of its votes."""
-
-    task: str
-    episode: int
-    file: str
-    votes: str
-
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        episode = record["episode"].whole(1, MOST)
-        return cls(record["task"].name(), episode, record["file"].digest(), record["votes"].digest())
-
-
-@dataclass(frozen=True)
 class MemberEntry:
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
+    `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
     `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet for good.
-    `parents` are the members whose backbones it began with (or, where one is gone, that one's), and `heritage` all tasks
-    that shaped what it began with, through however many generations.
     """
 
     number: int
@@ -134,37 +117,12 @@ class MemberEntry:
     bytes: int
     loss: float
     seconds: float
-    parents: tuple[int, ...] = ()
-    heritage: tuple[str, ...] = ()
-    adopted: tuple[Adopted, ...] = ()
+    fitted: tuple[str, ...] = ()
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """What its net is made of: the file of what was trained, then those of its adopted heads."""
-        return (self.file, *(head.file for head in self.adopted))
-
-    def since(self, task: str) -> int:
-        """The episode from which on it has answered for a task."""
-        return next((head.episode for head in self.adopted if head.task == task), self.episode)
-
-    def with_heads(self, heads: Sequence[tuple[Adopted, float]]) -> Self:
-        """The member with more adopted heads, each with the weight of its vote."""
-        share = {**self.share, **{head.task: weight for head, weight in heads}}
-        return replace(self, share=share, adopted=(*self.adopted, *(head for head, _ in heads)))
-
-    def without_heads(self, gone: Callable[[Adopted], bool]) -> Self:
-        """The member without some of its adopted heads, and silent for their tasks."""
-        tasks = {head.task for head in self.adopted if gone(head)}
-        return replace(
-            self,
-            share={name: share for name, share in self.share.items() if name not in tasks},
-            silent=tuple(name for name in self.silent if name not in tasks),
-            adopted=tuple(head for head in self.adopted if head.task not in tasks),
-        )
-
-    def touched_by(self, task: str) -> bool:
-        """Whether its weights would be others without this task."""
-        return task in self.tasks or task in self.heritage
+    def heads(self) -> tuple[str, ...]:
+        """All tasks that it has a head for, in the order of the heads."""
+        return (*self.tasks, *self.fitted)
 
     def speaks_for(self, task: str) -> bool:
         """Whether its vote for this task counts now."""
@@ -185,9 +143,7 @@ class MemberEntry:
             record["bytes"].whole(0, 1 << 46),
             record["loss"].number(),
             record["seconds"].number(0),
-            tuple(entry.whole(1, MOST) for entry in record.get("parents", []).items()),
-            tuple(entry.name() for entry in record.get("heritage", []).items()),
-            tuple(Adopted.read(entry) for entry in record.get("adopted", []).items()),
+            tuple(entry.name() for entry in record["fitted"].items()),
         )
 
 
@@ -278,30 +234,31 @@ class Index:
                 f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
                 f"{len(self.episodes)}, not {at}"
             )
-        return [member for member in self.members if task in member.share and member.since(task) <= at]
+        return [member for member in self.members if task in member.share and member.episode <= at]
 
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`speakers`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
         speakers = self.speakers(task, at)
         if not any(member.share[task] for member in speakers):
-            first = min(member.since(task) for member in self.speakers(task))
+            first = min(member.episode for member in self.speakers(task))
             raise UnknownTask(
                 f"nobody who answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
         return speakers
 
     def heads(self, member: MemberEntry) -> dict[str, int]:
-        """The number of classes of each task that a member was trained on."""
-        return {name: len(self.tasks[name].classes) for name in member.tasks}
+        """The number of classes of each task that a member has a head for."""
+        return {name: len(self.tasks[name].classes) for name in member.heads}
+
+    def shaped_by(self, member: MemberEntry, task: str) -> bool:
+        """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        return task in member.tasks or (self.settings.descends and member.episode >= self.tasks[task].episode)
 
     def files(self) -> set[str]:
         """The names, relative to the folder, of all files that belong to the zoo."""
         data = {f"data/{part.digest}.bin" for task in self.tasks.values() for part in task.stored}
         members = {f"members/{member.file}.safetensors" for member in self.members}
-        adopted = [head for member in self.members for head in member.adopted]
-        heads = {f"heads/{head.file}.safetensors" for head in adopted}
-        votes = [*(member.votes for member in self.members), *(head.votes for head in adopted)]
-        return data | members | heads | {f"votes/{digest}.safetensors" for digest in votes}
+        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
@@ -366,17 +323,10 @@ def _check_references(index: Index, tasks: int, file: str) -> None:
         ),
         "a member knows a task that is not there": all(
             member.tasks
-            and len(set(member.tasks)) == len(member.tasks)
-            and set(member.tasks) <= index.tasks.keys()
-            and set(member.share) <= {*member.tasks, *(head.task for head in member.adopted)}
-            and len({*member.tasks, *(head.task for head in member.adopted)}) == len(member.tasks) + len(member.adopted)
-            and {head.task for head in member.adopted} <= index.tasks.keys()
+            and len(set(member.heads)) == len(member.heads)
+            and set(member.heads) <= index.tasks.keys()
+            and set(member.share) <= set(member.heads)
             and set(member.silent) <= member.share.keys()
-            for member in index.members
-        ),
-        "a member comes from one that is not there": all(
-            set(member.parents) <= {other.number for other in index.members if other.number < member.number}
-            and set(member.heritage) <= index.tasks.keys()
             for member in index.members
         ),
         "a task has nobody to answer for it": all(

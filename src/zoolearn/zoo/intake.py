@@ -9,9 +9,9 @@ import numpy as np
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, one_of
 from zoolearn.nets.backbones import Shape
+from zoolearn.nets.net import flip_is_safe
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Step
-from zoolearn.training.predict import has_mirror_image
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
 from zoolearn.zoo.inputs.folders import natural
@@ -190,7 +190,7 @@ def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
         return AUGMENT[augment]
     if len(shape) != 3 or min(shape[1:]) < 24:
         return ()
-    return ("crop", "flip") if has_mirror_image(shape) else ("crop",)
+    return ("crop", "flip") if flip_is_safe(shape) else ("crop",)
 
 
 def _counts(folder: ZooFolder, entry: TaskEntry) -> dict[str, tuple[int, int]]:

@@ -8,16 +8,24 @@ from time import perf_counter
 
 from torch import Tensor
 
-from zoolearn.data.task import Examples, Task
-from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.data.task import Task
+from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Adopted, EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
-from zoolearn.zoo.lineage import heritage
-from zoolearn.zoo.recall import NetOf, counted, learner_of, measured, said, stored_examples, stored_task
+from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.recall import (
+    NetOf,
+    counted,
+    has_train_votes,
+    learner_of,
+    measured,
+    said,
+    stored_examples,
+    stored_task,
+)
 from zoolearn.zoo.settings import Names
 
 CHECKPOINTS = 20  # of a training, at most
@@ -47,31 +55,15 @@ def learning(
     yield from learner.learning(stored_task(folder, task))
     seconds = perf_counter() - started
     assert learner.latest is not None
-    assert learner.latest.loss is not None
     task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
-    parents = tuple(index.members[place].number for place in learner.members[-1].parents)
-    entry = MemberEntry(
-        number=max((member.number for member in index.members), default=0) + 1,
-        episode=task.episode,
-        tasks=learner.latest.tasks,
-        seed=seed,
-        share={name: learner.members[-1].share[name] for name in learner.latest.tasks},
-        silent=(),
-        file="",
-        votes="",
-        bytes=0,
-        loss=learner.latest.loss,
-        seconds=seconds,
-        parents=parents,
-        heritage=heritage(parents, index.members),
-    )
+    number = max((member.number for member in index.members), default=0) + 1
+    entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     grown = replace(index, tasks=tasks)
-    entry = written(folder, grown, entry, learner.members[-1].net, learner, train)
+    entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = replace(grown, members=(*index.members, entry))
-    grown = with_adopted(folder, grown, learner, task.episode)
-    measures = measure(folder, grown, list(tasks) if learner.adoption else entry.tasks)
+    measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(task.episode, task.name, entry.tasks, dict(learner.latest.weights or {}), now(), measures)
     grown = replace(grown, episodes=(*index.episodes, episode), measures={**index.measures, **measures})
     learned = Learned(
@@ -83,6 +75,24 @@ def learning(
         seconds,
     )
     return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
+
+
+def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float) -> MemberEntry:
+    """A new member that was trained on these tasks, its files not yet written."""
+    return MemberEntry(
+        number=number,
+        episode=member.episode + 1,
+        tasks=tuple(tasks),
+        seed=seed,
+        share={name: vote.weight for name, vote in member.votes.items()},
+        silent=(),
+        file="",
+        votes="",
+        bytes=0,
+        loss=member.loss,
+        seconds=seconds,
+        fitted=tuple(name for name in member.votes if name not in tasks),
+    )
 
 
 def kept_rows(folder: ZooFolder, kept: Task | None, entry: TaskEntry) -> Rows | None:
@@ -100,54 +110,20 @@ def _detail(task: TaskEntry, member: MemberEntry) -> str:
 
 
 def written(
-    folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, learner: ModelZoo, train: Mapping[str, Tensor]
+    folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
 ) -> MemberEntry:
-    """Writes a member's net and votes (those on training rows that are known already need not be asked again).
-
-    Heads that it adopted are not among them: they are files of their own.
-    """
+    """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
     votes: dict[str, Tensor] = {}
-    for place, name in enumerate(entry.tasks):
+    for place, name in enumerate(entry.heads):
         task = index.tasks[name]
-        votes[f"test.{place}"] = ask(net, stored_examples(folder, task.test), name, learner)
-        if task.train is not None and index.settings.tasks_per_episode > 1:
+        votes[f"test.{place}"] = probabilities(net, stored_examples(folder, task.test).x, name, recipe)
+        if has_train_votes(index, entry, name) and task.train is not None:
             votes[f"train.{place}"] = (
-                train[name] if name in train else _of_labels(folder, task.train, net, name, learner.recipe)
+                train[name] if name in train else on_labels(net, stored_examples(folder, task.train), name, recipe)
             )
-    adopted = tuple(f"heads.{place}." for place in range(len(entry.tasks), len(net.heads)))
-    trained = {name: tensor for name, tensor in net.state_dict().items() if not name.startswith(adopted)}
-    file, size = folder.store_tensors("members", trained)
+    file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)
     return replace(entry, file=file, votes=digest, bytes=size)
-
-
-def with_adopted(folder: ZooFolder, index: Index, learner: ModelZoo, episode: int) -> Index:
-    """Writes the heads that the learner's members have and the folder's do not, with their votes on held-out rows."""
-    members = []
-    for entry, member in zip(index.members, learner.members, strict=True):
-        new = sorted(member.adopted - {head.task for head in entry.adopted})
-        heads = [stored_head(folder, index, member.net, name, episode, learner) for name in new]
-        members.append(entry.with_heads([(head, member.share[head.task]) for head in heads]))
-    return replace(index, members=tuple(members))
-
-
-def stored_head(folder: ZooFolder, index: Index, net: Net, task: str, episode: int, learner: ModelZoo) -> Adopted:
-    """Writes a head that a net has adopted, and what it says about its task's held-out rows."""
-    head = net.head(task)
-    file, _ = folder.store_tensors("heads", {"weight": head.weight, "bias": head.bias})
-    answers = ask(net, stored_examples(folder, index.tasks[task].test), task, learner)
-    votes, _ = folder.store_tensors("votes", {"test": answers})
-    return Adopted(task, episode, file, votes)
-
-
-def ask(net: Net, rows: Examples, task: str, learner: ModelZoo) -> Tensor:
-    """What a net says about some rows, in the learner's way."""
-    return probabilities(net, rows.x, task, learner.recipe, mirror=learner.mirror)
-
-
-def _of_labels(folder: ZooFolder, rows: Rows, net: Net, task: str, recipe: Recipe) -> Tensor:
-    examples = stored_examples(folder, rows)
-    return probabilities(net, examples.x, task, recipe).gather(1, examples.y[:, None])[:, 0]
 
 
 def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:

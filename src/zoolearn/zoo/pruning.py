@@ -12,12 +12,11 @@ from torch import Tensor
 
 from zoolearn.errors import SettingsError
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.learning import measure
-from zoolearn.zoo.lineage import without
 from zoolearn.zoo.recall import NetOf, said
 
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
@@ -212,25 +211,21 @@ def all_speaking(folder: ZooFolder, index: Index) -> Index:
 
 def committed(index: Index) -> Index:
     """The zoo without what was silenced: such votes are gone, and members without any are deleted."""
-    members: list[MemberEntry] = []
+    members = []
     for member in index.members:
-        heard = member.without_heads(lambda head: head.task in member.silent)  # noqa: B023
-        share = {name: weight for name, weight in heard.share.items() if name not in heard.silent}
-        members.append(replace(heard, share=share, silent=()))
-    return replace(index, members=without(members, {member.number for member in members if not member.share}))
+        share = {name: weight for name, weight in member.share.items() if name not in member.silent}
+        members.append(replace(member, share=share, silent=()))
+    return replace(index, members=tuple(member for member in members if member.share))
 
 
-def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, learner: ModelZoo, rows: int) -> float:
+def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:
     """How long a member takes for one row: the best of a few passes, averaged over a few members."""
     times = []
     for member in index.members[:: max(1, len(index.members) // 5)]:
         name = member.tasks[0]
         x = folder.tensor(index.tasks[name].test.x)[:rows]
         net = net_of(member)
-        times.append(
-            min(_timed(lambda: probabilities(net, x, name, learner.recipe, mirror=learner.mirror)) for _ in range(4))  # noqa: B023
-            / len(x)
-        )
+        times.append(min(_timed(lambda: probabilities(net, x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
     return sum(times) / len(times)
 
 

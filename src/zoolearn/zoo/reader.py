@@ -32,11 +32,6 @@ class Reader:
             raise StoreError(f"{self.place} lacks {key!r}; the file is damaged or was not written by zoolearn")
         return Reader(self.value[key], f"{self.place}.{key}")
 
-    def get(self, key: str, default: Json) -> "Reader":
-        """An entry that files of earlier versions lack."""
-        there = not isinstance(self.value, dict) or key in self.value
-        return self[key] if there else Reader(default, f"{self.place}.{key}")
-
     @property
     def is_null(self) -> bool:
         """Whether there is no value."""

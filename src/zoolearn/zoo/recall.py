@@ -8,10 +8,9 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
+from zoolearn.methods.ensemble import Member, Vote, Votes
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.members import Member, Votes
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.linear_head import FittedHead, set_head
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
@@ -31,6 +30,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "dropout": recipe["dropout"],
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
+        "flip_tta": recipe["flip_tta"],
         "heads": list(heads.values()),
         "places": {name: place for place, name in enumerate(heads)},
     }
@@ -44,21 +44,12 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     tensors = folder.tensors("members", member.file, wanted)
     net = Net.from_spec(spec, backbones)
     load_state(net, tensors, f"member {member.number}")
-    for head in member.adopted:
-        net.add_head(head.task, len(index.tasks[head.task].classes))
-        shapes = {"weight": tuple(net.head(head.task).weight.shape), "bias": tuple(net.head(head.task).bias.shape)}
-        saved = folder.tensors("heads", head.file, {name: (shape, torch.float32) for name, shape in shapes.items()})
-        set_head(net, head.task, FittedHead(saved["weight"], saved["bias"], 0.0))
     return net.freeze()
 
 
 def said(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
     """What a member said about the held-out rows of a task that it speaks for."""
-    head = next((head for head in member.adopted if head.task == task), None)
-    if head is None:
-        return member_votes(folder, index, member)[f"test.{member.tasks.index(task)}"]
-    shape = (index.tasks[task].test.count, len(index.tasks[task].classes))
-    return folder.tensors("votes", head.votes, {"test": (shape, torch.float32)})["test"]
+    return member_votes(folder, index, member)[f"test.{member.heads.index(task)}"]
 
 
 def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
@@ -77,19 +68,24 @@ def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
 
 
 def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[str, Tensor]:
-    """What a member said: `train.K` of the labels, `test.K` of all classes, for the K-th task that it was trained on."""
+    """What a member said: `test.K` of all classes of the K-th task it has a head for, `train.K` of labels it was trained on."""
     wanted: dict[str, tuple[Shape, torch.dtype]] = {}
-    for place, name in enumerate(member.tasks):
+    for place, name in enumerate(member.heads):
         entry = index.tasks[name]
         wanted[f"test.{place}"] = ((entry.test.count, len(entry.classes)), torch.float32)
-        if entry.train is not None and index.settings.tasks_per_episode > 1:
+        if entry.train is not None and has_train_votes(index, member, name):
             wanted[f"train.{place}"] = ((entry.train.count,), torch.float32)
     return folder.tensors("votes", member.votes, wanted)
 
 
+def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
+    """Whether what a member says of a task's kept rows counts when past tasks are weighed."""
+    return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].train is not None
+
+
 def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberEntry], task: str) -> Votes:
     """The sum of what some members said about one task."""
-    votes = Votes(torch.zeros(()))
+    votes = Votes("stored")
     for member in members:
         votes.add(votes_of(member), member.share[task])
     return votes
@@ -108,12 +104,8 @@ def measured(probabilities: Tensor, labels: Tensor) -> Measure:
 def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
     """The learner of a zoo, as it was after its last episode."""
     learner = index.settings.learner(names)
-    places = {entry.number: place for place, entry in enumerate(index.members)}
-    for entry in index.members:
-        share = {task: weight for task, weight in entry.share.items() if entry.speaks_for(task)}
-        parents = tuple(places[number] for number in entry.parents)
-        learner.members.append(Member(net_of(entry), share, parents, {head.task for head in entry.adopted}))
-    learner.forgotten = len(index.episodes) - len(index.tasks)
+    learner.members = [ensemble_member(index, entry, net_of(entry)) for entry in index.members]
+    learner.episode = len(index.episodes)
     votes = {member.number: member_votes(folder, index, member) for member in index.members}
     for name, task in index.tasks.items():
         learner.classes[name] = task.classes
@@ -122,10 +114,17 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
             if learner.tasks_per_episode > 1:
                 trained = [member for member in index.speakers(name) if name in member.tasks]
                 sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
-                sums.members = len(index.members)
                 if trained:
                     learner.train_votes[name] = sums
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
     return learner
+
+
+def ensemble_member(index: Index, entry: MemberEntry, net: Net) -> Member:
+    """A member as a learner has it: with the votes that count now."""
+    votes = {
+        task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.speaks_for(task)
+    }
+    return Member(net, votes, entry.loss, entry.episode - 1)

@@ -1,7 +1,7 @@
 """A zoo's settings: chosen once, what was left open is settled by looking at the first data."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from math import prod
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -9,9 +9,11 @@ import torch
 
 from zoolearn.errors import SettingsError, StoreError, one_of
 from zoolearn.files import Json
-from zoolearn.methods.learner import name_of
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.weighing import WEIGH, Weigh, boosted
+from zoolearn.methods.learner import plain_choice
+from zoolearn.methods.model_zoo import Grow, ModelZoo, from_scratch
+from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
+from zoolearn.methods.registry import GROW
+from zoolearn.names import name_of
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.inputs.look import Look
@@ -23,14 +25,14 @@ PIXELS_TO_SEE = 50_000 * 32 * 32  # how much a training looks at if nobody says 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 
 Names = Mapping[str, Callable[..., Any]]
-BEYOND = {setting.name: setting for setting in fields(ModelZoo) if setting.metadata.get("later")}
+FROM_SCRATCH = name_of(from_scratch, GROW)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZooSettings:
     """Settings of a zoo folder; None means: not yet settled, the first task decides.
 
-    `beyond` holds those of ModelZoo that go past the paper, where they are not the defaults.
+    `grow` is the name of a way to grow members; of one that has settings of its own, an object with its name and these.
 
     >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500), rows=1000).shape
     (3, 84, 84)
@@ -42,7 +44,7 @@ class ZooSettings:
     tasks_per_episode: int = 5
     replay: float = 1.0
     weigh: str = "boosted"
-    beyond: Mapping[str, Json] = field(default_factory=dict)
+    grow: Json = FROM_SCRATCH
     side: int | None = None
     grey: bool | None = None
     shape: Shape | None = None
@@ -59,18 +61,17 @@ class ZooSettings:
         tasks_per_episode: int = 5,
         replay: float = 1.0,
         weigh: Weigh = boosted,
-        beyond: Mapping[str, Any] | None = None,
+        grow: Grow = from_scratch,
+        flip_tta: bool = False,
         side: int | None = None,
         grey: bool | None = None,
     ) -> Self:
         """Settings as people give them: functions become names, and impossible values are refused."""
         if side is not None and not 4 <= side <= LARGEST_SIDE:
             raise SettingsError(f"side is {side}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}")
-        for name in beyond or {}:
-            if name not in BEYOND:
-                raise SettingsError(one_of("setting", name, BEYOND))
         plain = asdict(recipe or (Recipe() if epochs is None else Recipe(epochs=epochs)))
         plain["epochs"] = epochs if epochs is not None or recipe is None else recipe.epochs
+        plain["flip_tta"] = plain["flip_tta"] or flip_tta
         settings = cls(
             backbone=None if backbone is None else backbone_name(backbone),
             recipe=plain,
@@ -78,18 +79,11 @@ class ZooSettings:
             tasks_per_episode=tasks_per_episode,
             replay=replay,
             weigh=name_of(weigh, WEIGH),
-            beyond={
-                name: name_of(value, BEYOND[name].metadata.get("choices", {})) if callable(value) else value
-                for name, value in (beyond or {}).items()
-                if value != BEYOND[name].default
-            },
+            grow=plain_choice(grow, GROW),
             side=side,
             grey=grey,
         )
-        functions = [weigh, *(value for value in (beyond or {}).values() if callable(value))]
-        names: dict[str, Callable[..., Any]] = {name_of(function, {}): function for function in functions}
-        if backbone is not None:
-            names[backbone_name(backbone)] = backbone
+        names = own_names(backbone, weigh, grow)
         replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
         return settings
 
@@ -97,6 +91,11 @@ class ZooSettings:
     def is_settled(self) -> bool:
         """Whether nothing is left open."""
         return self.shape is not None and self.backbone is not None and self.recipe["epochs"] is not None
+
+    @property
+    def descends(self) -> bool:
+        """Whether members may grow out of those before them, so that what shaped one has shaped all that came later."""
+        return bool(self.grow != FROM_SCRATCH)
 
     @property
     def kind(self) -> Literal["images", "features"] | None:
@@ -136,7 +135,7 @@ class ZooSettings:
             "tasks_per_episode": self.tasks_per_episode,
             "replay": self.replay,
             "weigh": self.weigh,
-            **self.beyond,
+            "grow": self.grow,
         }
         return ModelZoo.from_settings(plain, names)
 
@@ -154,7 +153,7 @@ class ZooSettings:
                 raise StoreError(
                     f"{record.place}.shape is {shape}; inputs are (channels, height, width) or (features,)"
                 )
-        columns = tuple(entry.name() for entry in record.get("columns", []).items(LARGEST_INPUT))
+        columns = tuple(entry.name() for entry in record["columns"].items(LARGEST_INPUT))
         if columns and (
             shape is None or len(shape) != 1 or len(set(columns)) != len(columns) or len(columns) > shape[0]
         ):
@@ -166,7 +165,7 @@ class ZooSettings:
             tasks_per_episode=record["tasks_per_episode"].whole(1, 1 << 31),
             replay=record["replay"].number(0, 1),
             weigh=record["weigh"].name(),
-            beyond=_read_beyond(record.get("beyond", {})),
+            grow=_read_grow(record["grow"]),
             side=None if record["side"].is_null else record["side"].whole(4, LARGEST_SIDE),
             grey=None if record["grey"].is_null else record["grey"].flag(),
             shape=shape,
@@ -183,9 +182,7 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
     hints = get_type_hints(Recipe)
     read: dict[str, Json] = {}
     for setting in fields(Recipe):
-        later = setting.metadata.get("later")
-        entry = record.get(setting.name, setting.default) if later else record[setting.name]
-        hint = hints[setting.name]
+        entry, hint = record[setting.name], hints[setting.name]
         if setting.name == "epochs" and entry.is_null:
             read[setting.name] = None
         else:
@@ -197,19 +194,30 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
     return read
 
 
-def _read_beyond(record: Reader) -> dict[str, Json]:
-    """Settings past the paper's, each of its field's type."""
-    hints = get_type_hints(ModelZoo)
-    read: dict[str, Json] = {}
-    for name, entry in record.entries():
-        if name not in BEYOND:
-            raise StoreError(f"{record.place}: {one_of('setting', name, BEYOND)}")
-        read[name] = entry.name() if "choices" in BEYOND[name].metadata else _value(entry, hints[name])
+def _read_grow(record: Reader) -> Json:
+    """The name of a way to grow, or one with settings; those of ours are checked, others when a learner is made."""
+    if not isinstance(record.value, Mapping):
+        return record.name()
+    name = record["name"].name()
+    own = {setting: entry for setting, entry in record.entries() if setting != "name"}
+    if name not in GROW or not is_dataclass(GROW[name]):
+        return {"name": name, **{setting: _scalar(entry) for setting, entry in own.items()}}
+    hints = get_type_hints(GROW[name])
+    for setting in own:
+        if setting not in hints:
+            raise StoreError(f"{record.place}: {one_of('setting', setting, hints)}")
+    read = {setting: _value(entry, hints[setting]) for setting, entry in own.items()}
     try:
-        ModelZoo(**{name: value for name, value in read.items() if "choices" not in BEYOND[name].metadata})
+        GROW[name](**read)
     except SettingsError as error:
         raise StoreError(f"{record.place}: {error}") from error
-    return read
+    return {"name": name, **read}
+
+
+def _scalar(entry: Reader) -> Json:
+    if isinstance(entry.value, bool):
+        return entry.flag()
+    return entry.text() if isinstance(entry.value, str) else entry.number()
 
 
 def _value(entry: Reader, kind: type) -> Json:
@@ -228,3 +236,10 @@ def known_backbone(name: str, names: Names | None) -> Backbone:
     if name not in known:
         raise SettingsError(one_of("backbone", name, known) + "; pass your own as names={name: function}")
     return known[name]
+
+
+def own_names(backbone: Backbone | None, weigh: Weigh, grow: Grow) -> dict[str, Callable[..., Any]]:
+    """Functions under the names that settings record them by, for those that are in none of our tables."""
+    grower: Any = type(grow) if is_dataclass(grow) else grow
+    functions = {name_of(function, {}): function for function in (weigh, grower)}
+    return functions if backbone is None else {**functions, backbone_name(backbone): backbone}

@@ -11,7 +11,8 @@ from torch import Tensor
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
-from zoolearn.methods.weighing import Weigh, boosted
+from zoolearn.methods.model_zoo import Grow, from_scratch
+from zoolearn.methods.parts.weighing import Weigh, boosted
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress, Step, drain
@@ -29,7 +30,7 @@ from zoolearn.zoo.intake import Augment, Reading, taken_in, taking_in
 from zoolearn.zoo.learning import Learned, learning, now
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
 from zoolearn.zoo.recognising import Recognised, recognised, refuse_unrecognisable
-from zoolearn.zoo.settings import Names, ZooSettings
+from zoolearn.zoo.settings import Names, ZooSettings, own_names
 
 Data = Path | str | Source
 
@@ -57,7 +58,7 @@ class Zoo:
         self.folder = ZooFolder(Path(folder))
         self.names = names
         self.index = self.folder.read()
-        self._nets: dict[tuple[str, ...], Net] = {}
+        self._nets: dict[str, Net] = {}
         self._which_task: tuple[int, WhichTask] | None = None  # and the generation it is of
         self.folder.tidy(self.index)
 
@@ -106,8 +107,8 @@ class Zoo:
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            kept = {member.files for member in newest.members}
-            self._nets = {files: net for files, net in self._nets.items() if files in kept}
+            kept = {member.file for member in newest.members}
+            self._nets = {file: net for file, net in self._nets.items() if file in kept}
             self._which_task = None  # it holds nets and rows of the state before, also of a task that is forgotten
         return changed
 
@@ -216,8 +217,7 @@ class Zoo:
         speakers = index.answering(task, at)
         inputs = self._inputs(x)
         net_of = self._net_in(index)
-        mirror = bool(self.settings.beyond.get("mirror"))
-        pieces = votes([net_of(member) for member in speakers], inputs, task, self.recipe, mirror=mirror)
+        pieces = votes([net_of(member) for member in speakers], inputs, task, self.recipe)
         return {member.number: joined(said) for member, said in zip(speakers, zip(*pieces, strict=True), strict=True)}
 
     def _member(self, number: int) -> MemberEntry:
@@ -225,9 +225,9 @@ class Zoo:
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
-            if member.files not in self._nets:
-                self._nets[member.files] = member_net(self.folder, index, member, self.names)
-            return self._nets[member.files]
+            if member.file not in self._nets:
+                self._nets[member.file] = member_net(self.folder, index, member, self.names)
+            return self._nets[member.file]
 
         return net_of
 
@@ -316,15 +316,14 @@ class Zoo:
         return self._milliseconds(self.index, rows)
 
     def _milliseconds(self, index: Index, rows: int = 64) -> float:
-        learner = index.settings.learner(self.names)
-        return pruning.milliseconds(self.folder, index, self._net_in(index), learner, rows)
+        recipe = index.settings.learner(self.names).recipe
+        return pruning.milliseconds(self.folder, index, self._net_in(index), recipe, rows)
 
     def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
         speakers = self.index.speakers(task)
         nets = [(self.net(member.number), member.share[task]) for member in speakers]
-        mirror = bool(self.settings.beyond.get("mirror"))
-        return export(nets, self.task(task), Path(path), to, self.recipe, mirror=mirror)
+        return export(nets, self.task(task), Path(path), to, self.recipe)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
@@ -358,7 +357,7 @@ class Zoo:
 
 
 def open(folder: Path | str, names: Names | None = None) -> Zoo:
-    """The zoo in a folder; `names` gives your own backbone or weigh functions by name.
+    """The zoo in a folder; `names` gives your own backbone, weigh or grow functions by name.
 
     >>> open("nowhere")
     Traceback (most recent call last):
@@ -377,13 +376,14 @@ def new(
     tasks_per_episode: int = 5,
     replay: float = 1.0,
     weigh: Weigh = boosted,
+    grow: Grow = from_scratch,
+    flip_tta: bool = False,
     side: int | None = None,
     grey: bool | None = None,
-    **beyond: Any,
 ) -> Zoo:
     """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data.
 
-    `beyond` are the settings of `ModelZoo` that go past the paper, by their names: `new("birds", inherit=last)`.
+    `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for more work when it answers.
     """
     settings = ZooSettings.chosen(
         backbone=backbone,
@@ -393,12 +393,12 @@ def new(
         tasks_per_episode=tasks_per_episode,
         replay=replay,
         weigh=weigh,
-        beyond=beyond,
+        grow=grow,
+        flip_tta=flip_tta,
         side=side,
         grey=grey,
     )
-    given = [function for function in (backbone, weigh, *beyond.values()) if callable(function)]
-    return Zoo.create(folder, settings, {getattr(function, "__name__", ""): function for function in given})
+    return Zoo.create(folder, settings, own_names(backbone, weigh, grow))
 
 
 def _sources(data: Data, test: Data | None, columns: Columns) -> tuple[Source, Source | None]:

@@ -12,8 +12,8 @@ from zoolearn.data.datasets.catalog import CIFAR10, CIFAR100
 from zoolearn.data.datasets.dataset import DataSet
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.datasets.safe_pickle import Plain, load_pickle
-from zoolearn.errors import DataError
 from zoolearn.data.task import Examples
+from zoolearn.errors import DataError
 
 PIXELS = 3 * 32 * 32
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))

@@ -19,8 +19,8 @@ from zoolearn.data.datasets.dataset import DataSet
 from zoolearn.data.datasets.decoded import Decoding, Image, damage, decoded, fingerprint
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.datasets.safe_pickle import Plain, load_pickle
-from zoolearn.errors import DataError, MissingData
 from zoolearn.data.task import Examples
+from zoolearn.errors import DataError, MissingData
 
 SIDE = 84
 SPLITS = ("train", "val", "test")

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from zoolearn.data.datasets.catalog import MNIST
 from zoolearn.data.datasets.dataset import DataSet
 from zoolearn.data.datasets.root import data_root
-from zoolearn.errors import DataError
 from zoolearn.data.task import Examples
+from zoolearn.errors import DataError
 
 
 def mnist(data: Path | str | None = None) -> DataSet:

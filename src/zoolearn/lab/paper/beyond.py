@@ -9,11 +9,9 @@ from statistics import fmean
 from zoolearn.files import Json, load_json
 from zoolearn.lab.judge import FILE
 from zoolearn.lab.presets import PRESETS
-from zoolearn.lab.provenance import changes, run_command
+from zoolearn.lab.provenance import changes, gone, run_command
 from zoolearn.lab.report import Group, grouped
-from zoolearn.lab.tables import Table, human, markdown, percent
-from zoolearn.methods.model_zoo import PROBED
-from zoolearn.methods.parts.partners import SAMPLE
+from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
 from zoolearn.runs.results import Results
 
 ROWS = {"split-cifar100": 2500, "coarse-cifar100": 2500, "split-miniimagenet": 2400}  # of a task, to train on
@@ -39,57 +37,28 @@ def price(run: Results) -> Price:
     """The price of a run, counted from what its episodes drew.
 
     Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
-    losses of past tasks, for heads fitted to features, for the trust in votes, and to choose parents and partners; tests
-    are not counted.
+    losses of past tasks, for heads fitted to features, and for the weights of votes; tests are not counted.
     """
     settings = {**run.settings, **run.settings.get("recipe", {})}
-    rows = _rows(run)
-    replay, held = settings.get("replay", 0.0), settings.get("held_out", 0.0)
-    elders = settings.get("elders", True)
-    adopts, inherits = settings.get("adoption", False), settings.get("inherit", "nobody") != "nobody"
-    b, looks = settings.get("tasks_per_episode", 1), 2 if settings.get("mirror") else 1
+    warm = settings["grow"] if isinstance(settings.get("grow"), Mapping) else {}
+    rows, replay, held = _rows(run), settings.get("replay", 0.0), warm.get("held_out", 0.0)
+    looks = 2 if settings.get("flip_tta") else 1
     trained = asked = passes = 0.0
     for number, episode in enumerate(run.episodes):
-        tasks = len(episode.tasks)
-        kept = [rows] + [rows * replay] * (tasks - 1)
-        seen = rows + (rows * (1 - held) * (tasks - 1) if replay == 1 else rows * (tasks > 1))
-        trained += settings["epochs"] * seen
-        if b > 1 and replay:
-            asked += rows * replay * tasks
-        asked += _choosing(run, number, rows, settings)
-        if adopts:
-            asked += looks * (rows * replay * (number + 1 - tasks if replay else 0) + rows * number * elders)
-        if inherits and number and settings.get("fit_heads") in ("before", "both"):
-            asked += looks * (rows + sum(kept[1:]) * (1 - held))
-        if settings.get("fit_heads") in ("after", "both"):
-            full = tasks if replay == 1 else 1
-            asked, kept = asked + looks * rows * full, [0.0, *kept[full:]]
-        if settings.get("trust"):
-            asked += looks * (kept[0] + sum(kept[1:]) * (held or 1))
-        speakers = (number * elders + (len(run.episodes) - number if replay else 1)) if adopts else 0
-        passes += speakers or sum(run.tasks[number] in other.tasks for other in run.episodes)
+        past = len(episode.tasks) - 1
+        trained += settings["epochs"] * (rows + (rows * (1 - held) * past if replay == 1 else rows * (past > 0)))
+        if settings.get("tasks_per_episode", 1) > 1:
+            asked += rows * replay * (1 + past)
+        refitted = 0 if not warm.get("refit_heads") else 1 + past if replay == 1 else 1
+        asked += looks * rows * refitted
+        if warm.get("vote_sharpness"):
+            new, old = refitted == 0, past + 1 - max(1, refitted)
+            asked += looks * (rows * new + rows * replay * (held or 1) * old)
+        others = number - past if replay and warm.get("all_tasks") else 0
+        asked += looks * rows * replay * others
+        voters = len(run.episodes) - number if replay and warm.get("all_tasks") else 0
+        passes += voters or sum(run.tasks[number] in other.tasks for other in run.episodes)
     return Price(trained, asked, looks * passes / len(run.episodes))
-
-
-def _choosing(run: Results, number: int, rows: float, settings: Mapping[str, Json]) -> float:
-    """Rows that members were shown to choose an episode's parents and partners."""
-    looks = 2 if settings.get("mirror") else 1
-    probed: float = looks * number * min(PROBED, rows) if settings.get("inherit") == "best" else 0.0
-    replay: float = settings.get("replay", 0.0)
-    if not replay or settings.get("tasks_per_episode", 1) == 1:
-        return probed
-    new, kept = min(SAMPLE, rows), min(SAMPLE, rows * replay)
-    match settings.get("partners"):
-        case "separability":
-            return probed + number * kept
-        case "kinship":
-            return probed + number * new
-        case "agreement":  # for the features, and for the gradients
-            return probed + number * 2 * (new + kept)
-        case "disagreement":
-            votes = sum(name in earlier.tasks for name in run.tasks[:number] for earlier in run.episodes[:number])
-            return probed + votes * kept
-    return probed
 
 
 def _rows(run: Results) -> float:
@@ -126,7 +95,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "were shown while learning; *passes* are nets asked for one answer.",
         "",
         "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
-        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
+        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Rows without a price are of settings that were",
+        "tried and deleted: [the log](log.md) tells what they were and what they gained.",
         "",
     ]
     for (benchmark, budget), groups in sections.items():
@@ -154,8 +124,14 @@ def _beginnings(runs: Sequence[Results]) -> list[Results]:
         )
         for run in runs
         for benchmark, length in sorted(lengths)
-        if run.benchmark == benchmark and not run.settings["benchmark"] and not run.settings.get("adoption")
+        if run.benchmark == benchmark and not run.settings["benchmark"] and not _has_heads_for_all(run)
     ]
+
+
+def _has_heads_for_all(run: Results) -> bool:
+    """Whether later members have more weights than earlier ones, so that a part of a run is not that part of its weights."""
+    grow = run.settings.get("grow")
+    return bool(run.settings.get("adoption") or (isinstance(grow, Mapping) and grow.get("all_tasks")))
 
 
 def _budget(run: Results) -> str:
@@ -249,7 +225,7 @@ def _percent(share: float) -> str:
 
 def _line(group: Group, base: Group | None) -> tuple[str, ...]:
     first = group.first
-    prices = [price(run) for run in group.runs]
+    prices = [] if gone(first) else [price(run) for run in group.runs]
     return (
         _name(first),
         str(len(group.runs)),
@@ -257,9 +233,9 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         _signed(_gains(group, base)),
         percent([run.summary()["forgetting"] for run in group.runs]),
         percent([run.summary()["forward_transfer"] for run in group.runs]),
-        f"{fmean(cost.trained for cost in prices) / 1000:,.0f}",
-        f"{fmean(cost.asked for cost in prices) / 1000:,.0f}",
-        f"{fmean(cost.passes for cost in prices):.1f}",
+        f"{fmean(cost.trained for cost in prices) / 1000:,.0f}" if prices else MISSING,
+        f"{fmean(cost.asked for cost in prices) / 1000:,.0f}" if prices else MISSING,
+        f"{fmean(cost.passes for cost in prices):.1f}" if prices else MISSING,
         human(fmean(run.weights for run in group.runs)),
         f"{fmean(run.stored_samples for run in group.runs):,.0f}",
         f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",

@@ -70,7 +70,6 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
         run
         for run in runs
         if (run.method, run.benchmark) == (row.method, row.benchmark)
-        and "workers_per_member" not in run.environment  # they normalise parts of batches
         and _identity(run.method, run.benchmark, run.settings) == _wanted(row, int(run.settings.get("seed", 0)))
     ]
     most = max((sum(run.train_samples) for run in mine), default=0)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from zoolearn.files import load_json, save_json, short_name
+from zoolearn.files import load_json, save_json
 from zoolearn.lab.judge import FILE as JUDGED
 from zoolearn.lab.paper.compare import MEASURES, cells, is_row, missing_data, runs_of
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
-from zoolearn.lab.provenance import run_command
+from zoolearn.lab.provenance import run_command, short_name
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.tables import Table, markdown
 from zoolearn.runs.results import Results

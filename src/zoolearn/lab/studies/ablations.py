@@ -138,8 +138,8 @@ ENSEMBLE = Ablation(
         Variant("isolated", "isolated"),
         Variant(
             f"{setup.tasks_per_episode} isolated",
-            "isolated-ensemble",
-            {"networks": setup.tasks_per_episode} if setup.tasks_per_episode != 5 else {},
+            "isolated",
+            {"networks": setup.tasks_per_episode},
         ),
         Variant("model zoo", settings=_b(setup)),
     ],

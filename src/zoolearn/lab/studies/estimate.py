@@ -54,15 +54,11 @@ def work(trial: Trial) -> tuple[float, float]:
     epochs = Recipe(**trial.recipe).epochs
     if trial.method == "model-zoo":
         return _zoo_work(trial, size, train, epochs)
-    nets = int(trial.learner.get("networks", 5)) if trial.method == "isolated-ensemble" else 1
+    nets = int(trial.learner.get("networks", 1))
     passes = PASSES.get(trial.method, 1.0) + _remembered(trial, size) / Recipe(**trial.recipe).batch_size
     if trial.method == "progressive":  # a column asks all older ones
         passes += ASKED * (size.tasks - 1) / 2
-    asks = (
-        sum(range(1, size.tasks + 1))
-        if trial.method not in ("isolated", "isolated-ensemble", "multi-head")
-        else size.tasks
-    )
+    asks = sum(range(1, size.tasks + 1)) if trial.method not in ("isolated", "multi-head") else size.tasks
     return float(size.tasks * train * epochs * nets * passes), float(asks * size.test * nets)
 
 

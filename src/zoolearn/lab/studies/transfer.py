@@ -17,13 +17,14 @@ from torch import Tensor
 
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import StoreError
-from zoolearn.files import Json, load_json, refuse_unseen, save_json
+from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Map, Number
 from zoolearn.lab.studies.exponent import exponent, resolved
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
+from zoolearn.runs.store import refuse_unseen
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Checkpoints, Progress, fitting
 from zoolearn.training.recipe import Recipe

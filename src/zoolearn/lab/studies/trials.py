@@ -9,13 +9,14 @@ from pathlib import Path
 from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
 from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
-from zoolearn.files import Json, refuse_unseen, short_name
+from zoolearn.files import Json
+from zoolearn.lab.provenance import short_name
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.runs.store import RunFolder
+from zoolearn.runs.store import RunFolder, refuse_unseen
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -87,6 +88,8 @@ class FineTune(SingleNet):
 
     Old heads stay out of the optimiser, so neither momentum nor weight decay moves them.
     """
+
+    smooths_labels: ClassVar[bool] = True
 
     def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""

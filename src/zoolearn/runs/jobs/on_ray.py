@@ -84,7 +84,6 @@ class _Attempt:
     number: int
     attempt: int
     end: Any
-    group: Any  # of the processes that train it together, None for one
     seen: bool = False  # its end is there, but not yet its last report
 
 
@@ -132,17 +131,16 @@ class _Driver:
         """How many jobs the cluster carries now."""
         there = self.ray.cluster_resources()
         wanted = {"CPU": self.place.cpus, "GPU": self.place.gpus}
-        fits = (there.get(kind, 0) / (each * self.place.processes) for kind, each in wanted.items() if each)
+        fits = (there.get(kind, 0) / each for kind, each in wanted.items() if each)
         return max(1, int(min(fits)))
 
     def _hand_in(self, job: Job, attempt: int = 1) -> None:
         pickle.dumps((job.work, job.arguments))  # plain, as for a worker of this machine: functions by name
         arguments = [self._reference(value) if isinstance(value, Shared) else value for value in job.arguments]
         number, self.count = self.count, self.count + 1
-        group = _group(self.place) if self.place.processes > 1 else None
-        work = self.work.options(**_needs(self.place, group))
+        work = self.work.options(num_cpus=self.place.cpus, num_gpus=self.place.gpus, max_retries=0)
         end = work.remote(self.mailbox, number, attempt, self.place, job.work, *arguments)
-        self.under_way[number] = _Attempt(job, number, attempt, end, group)
+        self.under_way[number] = _Attempt(job, number, attempt, end)
 
     def _reference(self, shared: Shared) -> Any:
         """What many jobs need goes into the object store once; on each node they share one copy."""
@@ -183,7 +181,6 @@ class _Driver:
 
     def _end(self, attempt: _Attempt) -> Iterator[Event]:
         del self.under_way[attempt.number]
-        self._release(attempt)
         job, errors = attempt.job, self.ray.exceptions
         try:
             ended = pickle.loads(self.ray.get(attempt.end))  # noqa: S301 (our own worker)
@@ -208,30 +205,7 @@ class _Driver:
             _, rest = self.ray.wait(ends, num_returns=len(ends), timeout=SECONDS_TO_STOP) if ends else ([], [])
             for end in rest:
                 self.ray.cancel(end, force=True)
-        for attempt in self.under_way.values():
-            self._release(attempt)
         self.ray.kill(self.mailbox)
-
-    def _release(self, attempt: _Attempt) -> None:
-        if attempt.group is not None:
-            self.ray.util.remove_placement_group(attempt.group)
-
-
-def _group(place: Ray) -> Any:
-    """Room for all processes of a job, given at once or not at all: two jobs never wait for each other's halves."""
-    from ray.util import placement_group
-
-    one = {kind: each for kind, each in (("CPU", place.cpus), ("GPU", place.gpus)) if each}
-    return placement_group([one] * place.processes, strategy="PACK")
-
-
-def _needs(place: Ray, group: Any, rank: int = 0) -> dict[str, Any]:
-    needs: dict[str, Any] = {"num_cpus": place.cpus, "num_gpus": place.gpus, "max_retries": 0}
-    if group is not None:
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
-
-        needs["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group, rank)
-    return needs
 
 
 def _beside_the_driver(place: Ray) -> dict[str, Any]:
@@ -279,7 +253,7 @@ def _work(mailbox: Any, number: int, attempt: int, place: Ray, function: Callabl
     post = _Post(mailbox, number)
     ended = b""
     try:
-        with torch_threads(place.threads), _crew(place):
+        with torch_threads(place.threads):
             for event in work_off(Job("", function, arguments)):
                 match event:
                     case Report(_, content):
@@ -292,36 +266,6 @@ def _work(mailbox: Any, number: int, attempt: int, place: Ray, function: Callabl
         ended = pickle.dumps((None, portable(error), traceback.format_exc()))
     post.send(last=True)
     return ended
-
-
-@contextmanager
-def _crew(place: Ray) -> Iterator[None]:
-    """The other processes of this job, if it has some, in the room that was set aside for them."""
-    if place.processes == 1:
-        yield
-        return
-    import ray
-
-    from zoolearn.training.parallel import leading
-
-    follow, group, followers = ray.remote(_follow), ray.util.get_current_placement_group(), []
-
-    def call(rank: int, host: str, port: int) -> None:
-        followers.append(follow.options(**_needs(place, group, rank)).remote(rank, place, host, port))
-
-    try:
-        with leading(place.processes, ray.util.get_node_ip_address(), call):
-            yield
-    finally:
-        for follower in followers:
-            ray.cancel(follower, force=True)
-
-
-def _follow(rank: int, place: Ray, host: str, port: int) -> None:
-    from zoolearn.training.parallel import join
-
-    with torch_threads(place.threads):
-        join(rank, place.processes, host, port)
 
 
 class _Post:

@@ -31,22 +31,18 @@ class Local:
 class Ray:
     """A Ray cluster and what a job takes of it; without an address, one that is started on this machine and ends with the jobs.
 
-    `cpus` and `gpus` are what Ray sets aside for a job, and may be fractions. A job of several `processes` is one that
-    trains data-parallel: each of them gets as many.
+    `cpus` and `gpus` are what Ray sets aside for a job, and may be fractions.
     """
 
     address: str | None = None
     cpus: float = 1
     gpus: float = 0
-    processes: int = 1
     threads: int = 1
 
     def __post_init__(self) -> None:
         check_threads(self.threads)
         if self.cpus < 0 or self.gpus < 0 or not self.cpus + self.gpus:
             raise SettingsError(f"a job on {self.cpus:g} CPUs and {self.gpus:g} GPUs; give it some of one of them")
-        if self.processes < 1:
-            raise SettingsError(f"{self.processes} processes for a job; give 1 or more")
 
 
 Place = Local | Ray

@@ -82,12 +82,12 @@ class Tasks(Message):
 
 
 class Member(Message):
-    """A net of the zoo: the tasks it was trained on, those it has adopted, and those it speaks for with what weight."""
+    """A net of the zoo: the tasks it was trained on, those it has a fitted head for, and those it speaks for with what weight."""
 
     number: int
     episode: int
     trained_on: list[str]
-    adopted: list[str]
+    fitted: list[str]
     speaks_for: dict[str, float]
     bytes: int
     loss: float
@@ -100,7 +100,7 @@ class Member(Message):
             number=entry.number,
             episode=entry.episode,
             trained_on=list(entry.tasks),
-            adopted=[head.task for head in entry.adopted],
+            fitted=list(entry.fitted),
             speaks_for={name: share for name, share in entry.share.items() if entry.speaks_for(name)},
             bytes=entry.bytes,
             loss=entry.loss,

@@ -133,13 +133,13 @@ function showAnswer(prediction) {
 
 // ---- the picture
 
-const MARKS = { own: "its own task", replayed: "replayed", adopted: "adopted", pruned: "pruned", none: "not seen" };
+const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "pruned", none: "not seen" };
 
 function mark(task, member) {
-  const adopted = member.adopted.includes(task.name);
-  if (!adopted && !member.trained_on.includes(task.name)) return "none";
+  const fitted = member.fitted.includes(task.name);
+  if (!fitted && !member.trained_on.includes(task.name)) return "none";
   if (!(task.name in member.speaks_for)) return "pruned";
-  if (adopted) return "adopted";
+  if (fitted) return "fitted";
   return member.episode === task.episode ? "own" : "replayed";
 }
 
@@ -163,8 +163,8 @@ function showPicture() {
     members.map((member) => make("th", { scope: "col", title: `member ${member.number}: episode ${member.episode}, ${(member.bytes / 1e6).toFixed(2)} MB, trained in ${member.seconds.toFixed(1)} s` }, String(member.number))),
     make("th", { scope: "col" }, "now"), make("th", { scope: "col" }, "change"));
   byId("who").replaceChildren(make("table", { class: "who" }, make("thead", {}, head), make("tbody", {}, rows)));
-  byId("legend").replaceChildren(...["own", "replayed", "adopted", "pruned"].filter((kind) => kinds.has(kind)).map((kind) =>
-    make("span", { class: "legend" }, make("span", { class: `dot ${kind}` }), { own: "trained on it when it was new", replayed: "replayed it later", adopted: "was given a head for it", pruned: "knows it, but is not asked" }[kind])));
+  byId("legend").replaceChildren(...["own", "replayed", "fitted", "pruned"].filter((kind) => kinds.has(kind)).map((kind) =>
+    make("span", { class: "legend" }, make("span", { class: `dot ${kind}` }), { own: "trained on it when it was new", replayed: "replayed it later", fitted: "has a head that was fitted to it", pruned: "knows it, but is not asked" }[kind])));
 }
 
 // ---- how it grew

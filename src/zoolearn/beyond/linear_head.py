@@ -27,10 +27,10 @@ class FittedHead:
     likelihood: float
 
 
-def fit_head(features: Tensor, labels: Tensor, classes: int, judges: Tensor | None = None) -> FittedHead:
+def fit_head(features: Tensor, labels: Tensor, classes: int, held_out: Tensor | None = None) -> FittedHead:
     """The head of these features that is most likely to be right about rows like these.
 
-    Where the features themselves were trained on some of the rows, `judges` marks the others: only they are asked how
+    Where the features themselves were trained on some of the rows, `held_out` marks the others: only they are asked how
     likely the head is to be right.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
@@ -49,7 +49,7 @@ def fit_head(features: Tensor, labels: Tensor, classes: int, judges: Tensor | No
         pull = strength * (float(variances.mean()) or 1.0)
         weight, bias = _newton(turned, wanted, variances, pull)
         unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
-        likelihood = float(unseen.mean() if judges is None else unseen[judges].mean())
+        likelihood = float(unseen.mean() if held_out is None else unseen[held_out].mean())
         if best is None or likelihood > best[0]:
             best = (likelihood, weight, bias)
     assert best is not None

@@ -31,17 +31,4 @@ def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.full(len(losses), 1.0 / len(losses))
 
 
-def ranked(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each task half as likely as the one with the next higher number; of equals the older is the likelier.
-
-    Only the order counts: what a measure that knows no exponentials says is heard as clearly as a loss.
-
-    >>> (7 * ranked(np.array([0.1, 0.3, 0.2]))).round(2).tolist()
-    [1.0, 4.0, 2.0]
-    """
-    weights = np.empty(len(losses))
-    weights[np.argsort(-losses, kind="stable")] = 0.5 ** np.arange(len(losses))
-    return np.asarray(weights / weights.sum())
-
-
-WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": uniform, "ranked": ranked}
+WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": uniform}

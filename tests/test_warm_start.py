@@ -1,0 +1,476 @@
+"""Warm starts: a member begins where the last one ended, refits its heads, and votes on every stored task by its likelihood."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import zoolearn
+from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
+from zoolearn.beyond.held_out import is_held_out
+from zoolearn.beyond.linear_head import fit_head
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.cli import main
+from zoolearn.data.task import Examples
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.runs.run import run
+from zoolearn.runs.store import load
+from zoolearn.seeds import derive
+from zoolearn.training.fit import drain, fit
+from zoolearn.training.predict import feature_rows, probabilities
+from zoos import alike, answers, small_zoo, stray_files
+
+TOYS = benchmark(4)
+TASKS = benchmark(4, shape=(3, 8, 8)).tasks
+BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_out": 0.0}
+
+
+def warm(**fields):
+    """A bare warm start, with some of its ideas."""
+    return WarmStart(**{**BARE, **fields})
+
+
+def zoo_of(tasks=TOYS.tasks, **settings):
+    zoo = learner_of(ModelZoo, **{"tasks_per_episode": 2, "grow": warm(), **settings})
+    for task in tasks:
+        zoo.learn(task)
+        zoo.evaluate(tasks[: zoo.episode])
+    return zoo
+
+
+def trained_on(zoo, member):
+    """The tasks that a member was trained on come first among its votes."""
+    return list(member.votes)[: zoo.tasks_per_episode]
+
+
+def test_a_member_is_what_training_makes_of_the_last_ones_backbone_and_fresh_heads():
+    zoo = zoo_of(TOYS[:2], tasks_per_episode=1, backbone=with_norm)
+    first, second = (member.net for member in zoo.members)
+    seed = derive(zoo.seed, "episode", 1)
+    by_hand = zoo.new_net([TOYS[1]], seed)
+    by_hand.body.load_state_dict(first.body.state_dict())
+    fit(by_hand, [TOYS[1]], TINY, seed=seed)
+    assert same(state(by_hand), state(second))
+    assert not same(state(first.body), state(second.body))
+
+
+def test_the_first_member_begins_from_scratch():
+    warm_one, cold = (zoo_of(TOYS[:1], **grow).members[0] for grow in ({}, {"grow": zoolearn.from_scratch}))
+    assert same(state(warm_one.net), state(cold.net))
+
+
+def test_members_stay_as_they_were_while_others_grow_out_of_them():
+    zoo = zoo_of((), grow=WarmStart(), backbone=with_norm)
+    states = []
+    for task in TOYS:
+        zoo.learn(task)
+        states.append(state(zoo.members[-1].net))
+    assert all(same(state(member.net), before) for member, before in zip(zoo.members, states, strict=True))
+
+
+def test_heads_for_all_stored_tasks_leave_what_was_trained_as_it_was():
+    plain, zoo = (zoo_of(grow=warm(all_tasks=every), weigh=zoolearn.uniform) for every in (False, True))
+    for number, (before, after) in enumerate(zip(plain.members, zoo.members, strict=True), start=1):
+        assert set(after.votes) == {task.name for task in TOYS.tasks[:number]}
+        trained = state(before.net)
+        assert all(torch.equal(tensor, state(after.net)[name]) for name, tensor in trained.items())
+
+
+def test_without_replay_there_is_nothing_to_fit_heads_to():
+    zoo = zoo_of(replay=0.0, grow=WarmStart())
+    assert [list(member.votes) for member in zoo.members] == [[task.name] for task in TOYS]
+    assert zoo.stored_samples == 0
+
+
+def test_a_fitted_head_is_the_closed_form_on_the_members_features():
+    zoo = zoo_of(replay=0.5, grow=warm(all_tasks=True))
+    newest = zoo.members[-1]
+    task = next(task for task in TOYS[:3] if task.name not in trained_on(zoo, newest))
+    rows = zoo.kept[task.name].train
+    head = fit_head(feature_rows(newest.net, rows.x, TINY), rows.y, len(task.classes))
+    assert torch.equal(newest.net.head(task.name).weight, head.weight)
+    assert newest.votes[task.name].weight == 0.5
+
+
+def test_training_losses_are_those_of_members_that_were_trained():
+    zoo = zoo_of(grow=warm(all_tasks=True))
+    for task in TOYS:
+        trained = [member for member in zoo.members if task.name in trained_on(zoo, member)]
+        assert zoo.train_votes[task.name].weight == len(trained)
+
+
+def test_an_episode_asks_the_new_member_alone_and_nothing_of_any_test_set(monkeypatch):
+    zoo = zoo_of(TOYS.tasks[:3], grow=WarmStart())
+    with embedded(monkeypatch) as passes:
+        zoo.learn(TOYS[3])
+    asked = [(net, x) for net, training, x in passes if not training]
+    assert {id(net) for net, _ in asked} == {id(zoo.members[-1].net)}
+    everything = set().union(*(row_set(x) for _, x in asked))
+    assert not everything & set().union(*(row_set(task.test.x) for task in TOYS))
+
+
+def test_running_sums_are_what_the_zoo_would_answer_from_scratch():
+    grow = WarmStart(vote_sharpness=1.0, held_out=0.25)
+    zoo = zoo_of(TASKS, replay=0.5, grow=grow, recipe=replace(TINY, flip_tta=True))
+    for task in TASKS:
+        assert torch.allclose(zoo.test_votes[task.name].mean, zoo.predict_proba(task.test.x, task.name), atol=1e-6)
+
+
+def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on_again():
+    zoo = zoo_of(grow=warm(all_tasks=True, vote_sharpness=2.0, held_out=0.25))
+    newest = zoo.members[-1]
+    for task in TOYS[:3]:
+        held = zoo.grow.held_out_mask(zoo, task)
+        if task.name not in trained_on(zoo, newest):
+            features = feature_rows(newest.net, task.train.x, TINY)
+            likelihood = fit_head(features, task.train.y, len(task.classes), held).likelihood
+        else:
+            rows = task.train.select(held.nonzero()[:, 0])
+            said = probabilities(newest.net, rows.x, task.name, TINY)
+            likelihood = float(said.gather(1, rows.y[:, None]).log().mean())
+        assert newest.votes[task.name].weight == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
+
+
+def test_only_held_out_rows_are_asked_how_likely_a_head_is_to_be_right():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(80, 4, generator=rng), torch.arange(80) % 2
+    x[:40, 0] += 6.0 * y[:40]  # the features know these rows by heart
+    strangers = torch.arange(80) >= 40
+    whole, judged = fit_head(x, y, 2), fit_head(x, y, 2, strangers)
+    assert judged.likelihood < whole.likelihood - 0.1
+
+
+def test_what_a_head_would_say_of_rows_that_it_had_not_seen_is_nearly_that():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(60, 6, generator=rng), torch.arange(60) % 3
+    x[torch.arange(60), y] += 1.0
+    whole = fit_head(x, y, 3)
+    by_hand = []
+    for row in range(len(x)):
+        rest = torch.arange(len(x)) != row
+        head = fit_head(x[rest], y[rest], 3)
+        by_hand.append(float(torch.log_softmax(x[row] @ head.weight.T + head.bias, 0)[y[row]]))
+    assert whole.likelihood == pytest.approx(sum(by_hand) / len(by_hand), abs=0.03)
+    seen = float(torch.log_softmax(x @ whole.weight.T + whole.bias, 1).gather(1, y[:, None]).mean())
+    assert seen > whole.likelihood + 0.05, "rows that were seen look better than they are"
+
+
+@pytest.mark.parametrize(("replay", "fitted"), [(1.0, 2), (0.5, 1)])
+def test_heads_of_tasks_that_were_seen_in_full_are_fitted_after_training(replay, fitted):
+    plain, zoo = (
+        zoo_of(replay=replay, grow=warm(refit_heads=refit), weigh=zoolearn.uniform) for refit in (False, True)
+    )
+    for before, after in zip(plain.members, zoo.members, strict=True):
+        assert same(state(before.net.body), state(after.net.body)), "what is trained stays"
+        for place, name in enumerate(after.net.tasks):
+            rows = zoo.kept[name].train if place else next(task for task in TOYS if task.name == name).train
+            head = fit_head(feature_rows(after.net, rows.x, TINY), rows.y, len(after.net.head(name).bias))
+            expected = head.weight if place < fitted else before.net.head(name).weight
+            assert torch.equal(after.net.head(name).weight, expected)
+
+
+def test_rows_that_are_held_out_are_trained_on_once_as_new_and_never_again(monkeypatch):
+    zoo = zoo_of((), grow=warm(held_out=0.25))
+    for number, task in enumerate(TOYS):
+        with embedded(monkeypatch) as passes:
+            zoo.learn(task)
+        trained = set().union(*(row_set(x) for _, training, x in passes if training))
+        assert row_set(task.train.x) <= trained
+        for past in TOYS.tasks[:number]:
+            held = zoo.grow.held_out_mask(zoo, past)
+            assert bool(held.any())
+            assert not trained & row_set(past.train.x[held])
+
+
+def test_a_class_that_would_be_left_without_rows_gives_none_away():
+    rows = Examples(torch.arange(40.0)[:, None], torch.tensor([0] * 39 + [1]))
+    held = [is_held_out(rows, 0.5, seed=seed) for seed in range(8)]
+    assert not any(bool(mask[39]) for mask in held)
+    assert all(5 < int(mask.sum()) < 35 for mask in held)
+
+
+def test_features_come_from_the_body_in_evaluation_mode():
+    net = zoo_of(TOYS[:1], backbone=with_norm).members[0].net
+    assert torch.equal(feature_rows(net, TOYS[0].test.x, TINY), net.embed(TOYS[0].test.x))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"vote_sharpness": -1.0}, "vote_sharpness is -1"),
+        ({"vote_sharpness": math.inf}, "vote_sharpness is inf"),
+        ({"vote_sharpness": "sharp"}, "vote_sharpness is 'sharp'; it must be a number"),
+        ({"held_out": 2.0}, "held_out is 2"),
+        ({"held_out": 1.0}, "held_out is 1; leave some rows"),
+        ({"refit_heads": 1}, "refit_heads is 1; it must be True or False"),
+    ],
+)
+def test_an_impossible_setting_is_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        WarmStart(**settings)
+
+
+def test_a_way_to_grow_is_given_as_a_value_and_only_to_a_zoo():
+    with pytest.raises(SettingsError, match=r"grow is .*WarmStart.*; it must be a function"):
+        ModelZoo(grow=WarmStart)
+    with pytest.raises(TypeError):
+        Isolated(grow=WarmStart())
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_the_sharpest_votes_still_let_somebody_answer(refit):
+    zoo = zoo_of(TASKS, grow=warm(vote_sharpness=1e6, refit_heads=refit, all_tasks=True))
+    for task in TASKS:
+        answer = zoo.predict_proba(task.test.x, task.name)
+        assert torch.allclose(answer.sum(dim=1), torch.ones(len(answer)))
+
+
+def test_settings_are_plain_data_and_come_back(tmp_path):
+    grow = WarmStart(all_tasks=False, held_out=0.2)
+    record = {"name": "warm-start", "refit_heads": True, "all_tasks": False, "vote_sharpness": 16.0, "held_out": 0.2}
+    settings = zoo_of((), grow=grow).settings()
+    assert settings["grow"] == record
+    assert ModelZoo.from_settings(settings).grow == grow
+    assert ModelZoo.from_settings({"grow": "warm-start"}).grow == WarmStart()
+    assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
+    with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
+        ModelZoo.from_settings({"grow": {"name": "warm-start", "held_ou": 0.2}})
+    with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):
+        ModelZoo.from_settings({"grow": "warm-starts"})
+    run(zoo_of((), grow=grow), TOYS[:2], tmp_path)
+    assert load(tmp_path).grow == grow
+
+
+def test_a_way_to_grow_of_ones_own_is_a_function_by_its_name(tmp_path):
+    def twice(zoo, tasks, seed):
+        return zoolearn.from_scratch(zoo, tasks, seed + 1)
+
+    run(zoo_of((), grow=twice), TOYS[:2], tmp_path)
+    with pytest.raises(SettingsError, match=r"unknown grow 'twice'.*pass your own"):
+        load(tmp_path)
+    assert load(tmp_path, names={"twice": twice}).grow is twice
+
+
+def test_a_loaded_zoo_without_its_data_can_answer_but_not_grow_out_of_its_members(tmp_path):
+    run(zoo_of((), tasks_per_episode=1, grow=WarmStart()), TOYS[:2], tmp_path)
+    with pytest.raises(DataError, match="the data of task 'stripes' is not at hand"):
+        load(tmp_path).learn(TOYS[2])
+
+
+# mirror images
+
+FLIPS = replace(TINY, flip_tta=True)
+
+
+def test_the_mirror_image_is_asked_too():
+    task = pictures("stripes", shape=(3, 8, 8))
+    zoo, plain = (zoo_of([task], recipe=recipe) for recipe in (FLIPS, TINY))
+    x = task.test.x
+    both = plain.predict_proba(x, "stripes").log() + plain.predict_proba(x.flip(-1), "stripes").log()
+    assert torch.allclose(zoo.predict_proba(x, "stripes"), torch.softmax(both / 2, dim=1), atol=1e-6)
+    assert same(state(zoo.members[0].net), state(plain.members[0].net)), "training sees each picture as it is"
+
+
+def test_grey_pictures_and_features_have_no_mirror_image():
+    for task in (pictures("stripes"), blobs("blobs")):
+        zoo, plain = (zoo_of([task], recipe=recipe, grow=WarmStart()) for recipe in (FLIPS, TINY))
+        x = task.test.x
+        assert torch.equal(zoo.predict_proba(x, task.name), plain.predict_proba(x, task.name))
+
+
+def test_heads_are_fitted_to_what_they_will_be_asked_about():
+    task = pictures("stripes", shape=(3, 8, 8))
+    zoo = zoo_of([task], recipe=FLIPS, grow=warm(refit_heads=True))
+    net = zoo.members[0].net.looking(flips=False)
+    looks = [feature_rows(net, x, zoo.recipe) for x in (task.train.x, task.train.x.flip(-1))]
+    assert not torch.allclose(*looks)
+    wanted = fit_head((looks[0] + looks[1]) / 2, task.train.y, len(task.classes))
+    assert torch.allclose(net.head("stripes").weight, wanted.weight, atol=1e-5)
+
+
+def test_a_net_that_is_saved_still_looks_at_mirror_images(tmp_path):
+    zoo = zoo_of((), recipe=FLIPS)
+    run(zoo, zoolearn.Benchmark("colours", TASKS[:2]), tmp_path)
+    x = TASKS[0].test.x
+    assert torch.equal(load(tmp_path).predict_proba(x, TASKS[0].name), zoo.predict_proba(x, TASKS[0].name))
+
+
+# zoo folders
+
+FULL = {"grow": WarmStart(vote_sharpness=2.0, held_out=0.2), "flip_tta": True}
+SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path, settings):
+    learner = zoo_of(TASKS, **{"tasks_per_episode": 3, "grow": FULL["grow"], "recipe": FLIPS, **settings})
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **{**FULL, **settings})
+    for task in TASKS:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        assert zoo.measure(task.name).accuracy == zoolearn.accuracy(
+            zoo.predict_proba(task.test.x, task.name), task.test.y
+        )
+    weights = [{name: vote.weight for name, vote in member.votes.items()} for member in learner.members]
+    assert [dict(member.share) for member in zoo.members] == weights
+    assert drain(zoo.verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_the_past_is_exact_and_undo_leads_back_to_it(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    before, files = answers(zoo, TASKS), {name for name in contents(zoo.path) if name != "zoo.json"}
+    zoo.learn(TASKS[2])
+    after = answers(zoo, TASKS)
+    assert alike(answers(zoo, TASKS[:2], at=2), before)
+    assert not alike(answers(zoo, TASKS[:2]), before)
+    zoo.undo()
+    assert alike(answers(zoolearn.open(zoo.path), TASKS), before)
+    assert {name for name in contents(zoo.path) if name != "zoo.json"} == files
+    zoo.learn(TASKS[2])
+    assert alike(answers(zoo, TASKS), after), "learned again, it is the same member"
+
+
+def test_forgetting_retrains_every_member_that_came_later(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, grow=warm(), tasks_per_episode=1)
+    cost = zoo.cost_of_forgetting(TASKS[1].name)
+    assert (cost.removed, cost.retrained) == ((2,), (3, 4))
+    untouched = state(zoo.net(1))
+    zoo.forget(TASKS[1].name)
+    assert same(state(zoo.net(1)), untouched)
+    assert [member.number for member in zoo.members] == [1, 3, 4]
+    without = zoo_of((), tasks_per_episode=1)
+    last = zoo.net(1)
+    for number, task in ((3, TASKS[2]), (4, TASKS[3])):
+        seed = next(member.seed for member in zoo.members if member.number == number)
+        net = without.new_net([task], seed)
+        net.body.load_state_dict(last.body.state_dict())
+        fit(net, [task], TINY, seed=seed)
+        assert same(state(net), state(zoo.net(number))), "as if the task had never been there"
+        last = net.freeze()
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_a_forgotten_task_is_retrained_without_as_members_are_trained(tmp_path):
+    recipe = replace(TINY, label_smoothing=0.2)
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], grow=warm(), recipe=recipe)
+    zoo.forget(TASKS[0].name)
+    learner = zoo.settings.learner()
+    by_hand = learner.new_net([TASKS[1]], zoo.members[0].seed)
+    fit(by_hand, [TASKS[1]], recipe, seed=zoo.members[0].seed)
+    assert same(state(by_hand.freeze()), state(zoo.net(zoo.members[0].number))), "nobody is left to begin with"
+
+
+def test_forgetting_a_task_takes_every_head_that_was_fitted_to_it(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, grow=warm(all_tasks=True), tasks_per_episode=1)
+    name = TASKS[1].name
+    knowing = [member for member in zoo.members if name in member.heads]
+    assert [member.number for member in knowing] == [2, 3, 4]
+    heads = [zoo.net(member.number).head(name).weight.numpy().tobytes()[:48] for member in knowing]
+    everything = b"".join(contents(zoo.path).values())
+    assert all(head in everything for head in heads)
+    zoo.forget(name)
+    left = b"".join(path.read_bytes() for path in zoo.path.rglob("*") if path.is_file())
+    assert not any(head in left for head in heads)
+    assert name.encode() not in left
+    shares = {member.number: set(member.share) for member in zoo.members}
+    assert shares == {1: {"stripes"}, 3: {"stripes", "rings"}, 4: {"stripes", "rings", "waves"}}
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert not stray_files(zoo)
+
+
+def test_heads_of_retrained_members_are_fitted_again(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, grow=warm(all_tasks=True), tasks_per_episode=2)
+    zoo.forget(TASKS[0].name)
+    names = [task.name for task in TASKS]
+    assert [set(member.share) for member in zoo.members] == [set(names[1:2]), set(names[1:3]), set(names[1:4])]
+    fitted = [(member, name) for member in zoo.members for name in member.fitted]
+    assert fitted
+    for member, name in fitted:
+        task, net = zoo.task(name), zoo.net(member.number)
+        head = fit_head(feature_rows(net, task.train.x, TINY), task.train.y, len(task.classes))
+        assert torch.equal(net.head(name).weight, head.weight)
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+    zoo.learn(TASKS[0])
+    assert zoo.measure(TASKS[0].name).accuracy > 0.5
+
+
+def test_a_member_that_came_after_one_that_was_pruned_for_good_is_still_retrained(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], grow=warm(), tasks_per_episode=2)
+    zoo.prune(budget=2.2 * zoo.members[0].bytes / 1e6)
+    assert zoo.commit_pruning() == 1
+    left = zoolearn.open(zoo.path)
+    later = [member.number for member in left.members if set(member.tasks) != {"stripes"}]
+    assert set(later) <= set(left.cost_of_forgetting("stripes").retrained)
+    left.forget("stripes")
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_without_rows_later_members_cannot_be_retrained_and_the_way_out_is_named(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], grow=warm(), replay=0.0)
+    before = contents(zoo.path)
+    with pytest.raises(SettingsError, match="forget 'rings', then 'dots' first"):
+        zoo.forget("stripes")
+    assert contents(zoo.path) == before
+    for name in ("rings", "dots", "stripes"):
+        zoo.forget(name)
+    assert not zoo.members
+
+
+def test_pruning_silences_fitted_heads_too(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS, **FULL)
+    before = answers(zoo, TASKS)
+    report = zoo.prune(loss=1.0)
+    assert all(task.after == 1 for task in report.tasks.values())
+    zoo.unprune()
+    assert alike(answers(zoo, TASKS), before)
+    zoo.prune(loss=1.0)
+    pruned = answers(zoo, TASKS)
+    zoo.commit_pruning()
+    assert alike(answers(zoolearn.open(zoo.path), TASKS), pruned)
+    assert not stray_files(zoo)
+    assert drain(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_an_export_answers_as_the_zoo_with_fitted_heads_and_mirror_images(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
+    assert made.members == 2
+    assert made.difference < 1e-5
+
+
+def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path, capsys):
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--tasks-per-episode", "2"]
+    flags = ["--grow", "warm-start", "--vote-sharpness", "2", "--held-out", "0", "--flip-tta"]
+    main(["run", "model-zoo", *words, *flags, "--out", str(tmp_path / "run")])
+    main(["new", str(tmp_path / "zoo"), "--adopt", str(tmp_path / "run")])
+    main(["show", str(tmp_path / "zoo")])
+    shown = capsys.readouterr().out
+    assert "∘" in shown
+    assert "grow warm-start" in shown
+    learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
+    for task in zoolearn.benchmark("split-digits")[:3]:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+    grow = {"name": "warm-start", "refit_heads": True, "all_tasks": True, "vote_sharpness": 2.0, "held_out": 0.0}
+    assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
+    zoo.undo()
+    assert [len(member.share) for member in zoo.members] == [1, 2]
+    zoo.learn(zoolearn.benchmark("split-digits")[2])
+    assert [len(member.share) for member in zoo.members] == [1, 2, 3]
+
+
+def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
+    main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--vote-sharpness", "3"])
+    settings = zoolearn.open(tmp_path / "zoo").settings
+    assert (settings.grow["name"], settings.grow["vote_sharpness"]) == ("warm-start", 3.0)
+    assert settings.recipe["flip_tta"] is True
+    main(["new", str(tmp_path / "plain"), "--preset", "paper"])
+    plain = zoolearn.open(tmp_path / "plain").settings
+    assert (plain.grow, plain.recipe["flip_tta"]) == ("from-scratch", False)
+    for wrong in (["--preset", "beyonds"], ["--held-out", "0.3"]):
+        with pytest.raises(SystemExit):
+            main(["new", str(tmp_path / "other"), *wrong])
+    assert "held_out is 0.3, but it counts with --grow warm-start only" in " ".join(capsys.readouterr().err.split())
