@@ -23,7 +23,6 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.runs.order import Order, carry_out
 from zoolearn.runs.run import run
-from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -241,18 +240,6 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any,
         there_found = outcome(tmp_path / "there" / folder)
         there_found.pop(".pulse", None)  # of one that was killed when all was done but this
         assert there_found == outcome(tmp_path / "here" / folder)
-
-
-def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: Path) -> None:
-    words = ["split-digits", *BRIEF, "--batch-size", "15", "--tasks-per-episode", "2", "--dropout", "0.3", "--out"]
-    alone, together = tmp_path / "alone", tmp_path / "together"
-    main(["run", "model-zoo", *words, str(alone), "--on", "here"])
-    main(["run", "model-zoo", *words, str(together), "--on", "ray", "--workers-per-member", "2"])
-    nets = [RunFolder(folder).snapshots(RunFolder(folder).episodes(), grows=True) for folder in (alone, together)]
-    for here, there in zip(*nets, strict=True):
-        for name, part in here.parts.items():
-            for tensor, value in part.tensors.items():
-                assert torch.allclose(value, there.parts[name].tensors[tensor], atol=1e-5), (name, tensor)
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
