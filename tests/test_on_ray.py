@@ -235,23 +235,3 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any,
         there_found = outcome(tmp_path / "there" / folder)
         there_found.pop(".pulse", None)  # of one that was killed when all was done but this
         assert there_found == outcome(tmp_path / "here" / folder)
-
-
-<<<<<<< ours
-def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: Path) -> None:
-    words = ["split-digits", *BRIEF, "--batch-size", "15", "--tasks-per-episode", "2", "--dropout", "0.3", "--out"]
-    alone, together = tmp_path / "alone", tmp_path / "together"
-    main(["run", "model-zoo", *words, str(alone), "--on", "here"])
-    main(["run", "model-zoo", *words, str(together), "--on", "ray", "--workers-per-member", "2"])
-    nets = [RunFolder(folder).snapshots(RunFolder(folder).episodes(), grows=True) for folder in (alone, together)]
-    for here, there in zip(*nets, strict=True):
-        for name, part in here.parts.items():
-            for tensor, value in part.tensors.items():
-                assert torch.allclose(value, there.parts[name].tensors[tensor], atol=1e-5), (name, tensor)
-=======
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
->>>>>>> theirs
