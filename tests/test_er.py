@@ -108,7 +108,7 @@ def test_a_failed_episode_leaves_the_memory_as_it_was() -> None:
     learner = er(memory_size=10)
     learner.learn(first)
     before = learner.memory.copy()
-    training = learner.learning(second)
+    training = learner.iter_learn(second)
     next(training)
     training.close()
     assert all(torch.equal(tensor, before.tensors()[name]) for name, tensor in learner.memory.tensors().items())

@@ -9,7 +9,7 @@ import tyro
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
 from zoolearn.methods.learner import Learner
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.training.recipe import Recipe
 
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
@@ -17,7 +17,7 @@ REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:
     """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes."""
-    _refuse_repeats(arguments)
+    _check_repeats(arguments)
     return tyro.cli(
         form,
         args=list(arguments),
@@ -27,7 +27,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> 
     )
 
 
-def _refuse_repeats(arguments: Sequence[str]) -> None:
+def _check_repeats(arguments: Sequence[str]) -> None:
     """A flag that is given twice would silently mean its last values alone."""
     flags = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     for flag in flags:
@@ -114,4 +114,6 @@ def _default(setting: "Field[Any]") -> Any:
     if setting.default_factory is not MISSING:
         return field(default_factory=setting.default_factory)
     default: Any = setting.default
-    return field(default=name_of(default, setting.metadata["choices"]) if "choices" in setting.metadata else default)
+    return field(
+        default=registered_name(default, setting.metadata["choices"]) if "choices" in setting.metadata else default
+    )

@@ -24,7 +24,7 @@ FILE = "judged.json"
 TIMED_ROWS = 64
 
 
-def judging(
+def iter_judge(
     run: Path | str, data: Path | str | None = None, epochs: int = 1
 ) -> Generator[Step | Progress, None, dict[str, Json]]:
     """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""
