@@ -15,8 +15,9 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.results import Results
+from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import Json, locked
+from zoolearn.files import Json
+from zoolearn.locks import locked
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name

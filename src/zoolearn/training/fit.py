@@ -39,15 +39,6 @@ class Progress:
     loss: float
 
 
-@dataclass(frozen=True)
-class Step:
-    """How far some work other than training has come."""
-
-    what: str
-    done: int
-    total: int
-
-
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 

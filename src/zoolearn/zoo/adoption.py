@@ -7,9 +7,9 @@ from pathlib import Path
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index
 from zoolearn.zoo.intake import taken_in

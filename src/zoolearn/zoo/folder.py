@@ -28,7 +28,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, load_json, locked, read_tensor, save_json, save_tensors
+from zoolearn.files import checksum, load_json, read_tensor, save_json, save_tensors
+from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST

@@ -10,8 +10,8 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, unknown_name
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
+from zoolearn.runs.step import Step
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
 from zoolearn.zoo.inputs.folders import natural

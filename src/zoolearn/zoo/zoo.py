@@ -15,7 +15,8 @@ from zoolearn.methods.model_zoo import Grow, from_scratch
 from zoolearn.methods.parts.weighing import Weigh, boosted
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, Step, run_to_end
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning

@@ -15,7 +15,8 @@ from typing import Any
 
 from zoolearn.cores import default_threads
 from zoolearn.errors import ZooError
-from zoolearn.training.fit import Progress, Step
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import Progress
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.serve.archive import unpacked
