@@ -26,7 +26,7 @@ def rehearsal(learner: Er, offered: int = 6) -> tuple[Rehearsal, Net, Batch]:
     old, new = benchmark(2)
     memory = Reservoir.empty(offered, old.shape, torch.uint8)
     memory.offer(old.train.x[:offered], old.train.y[:offered], task=0, seed=0)
-    learner.classes[old.name] = old.classes
+    learner.classes[old.name], learner.episode = old.classes, 1
     slots = Rehearsal(learner, memory, (old.name, new.name), new, seed=0)
     batch = Batch(new.train.x[:6], new.train.y[:6], torch.zeros(6, dtype=torch.int64), (new.name,))
     return slots, net_for([old, new], mlp_100).eval(), batch
