@@ -68,7 +68,7 @@ def test_a_clear_not_sure_is_given_where_the_evidence_is_weak():
 
 
 def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
-    toys = benchmark(3, per_class=16, contrast=25)
+    toys = benchmark(3, per_class=16, contrast=16)
     which = WhichTask(zoo_of(toys))
     answers = {task.name: which.zoo.predict_proba(task.test.x, task.name) for task in toys}
     judged = class_incremental(which, toys.tasks, answers, sure=0.5)

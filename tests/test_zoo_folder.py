@@ -300,7 +300,7 @@ CHANGES = {
 def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change) -> None:
     fresh = pictures("fresh", per_class=30)
     np.savez(tmp_path / "fresh.npz", x=fresh.train.x.numpy(), y=fresh.train.y.numpy())
-    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], adoption=True, tasks_per_episode=1)
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], tasks_per_episode=1)
     known = {path.stat().st_ino for path in zoo.path.rglob("*")}
     with watched_disk() as disk:
         CHANGES[change](zoo)
@@ -308,7 +308,7 @@ def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change
     index = changed.path / "zoo.json"
     moment = disk.named(index)
     new = [path for name in changed.index.files() if (path := changed.path / name).stat().st_ino not in known]
-    expected = {"learn": {"data", "members", "votes", "heads"}, "distil": {"data", "members", "votes"}}
+    expected = {"learn": {"data", "members", "votes"}, "distil": {"data", "members", "votes"}}
     assert {path.parent.name for path in new} >= expected.get(change, set())
     for path in new:
         assert disk.was_whole_before(path, disk.named(path)), f"{path} had its name before its content was safe"

@@ -74,8 +74,8 @@ def test_who_is_silent_has_no_say_in_what_the_zoo_teaches_or_learns(tmp_path) ->
         assert torch.allclose(learner.predict_proba(task.test.x, task.name), said, atol=1e-6)
         kept = learner.kept[task.name].train
         labels = zoo.predict_proba(kept.x, task.name).gather(1, kept.y[:, None])
-        assert learner.training_loss(task.name) == pytest.approx(-float(labels.double().log().mean()), rel=1e-4)
-    assert any(learner.training_loss(task.name) != loud.training_loss(task.name) for task in HAZY)
+        assert learner.train_votes[task.name].loss == pytest.approx(-float(labels.double().log().mean()), rel=1e-4)
+    assert any(learner.train_votes[task.name].loss != loud.train_votes[task.name].loss for task in HAZY)
 
 
 def test_a_zoo_with_silent_members_is_distilled_as_one_from_which_they_are_gone(tmp_path) -> None:

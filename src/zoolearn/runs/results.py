@@ -174,9 +174,9 @@ def plain(value: Json, name: str) -> Json:
 
     >>> plain({"classes": (1, 2)}, "settings")
     {'classes': [1, 2]}
-    >>> plain({"recipe": {"device": torch.device("cuda")}}, "settings")
+    >>> plain({"recipe": {"device": 1j}}, "settings")
     Traceback (most recent call last):
-    zoolearn.errors.SettingsError: settings.recipe.device is device(type='cuda'), which JSON cannot hold; record its name or number
+    zoolearn.errors.SettingsError: settings.recipe.device is 1j, which JSON cannot hold; record its name or number
     """
     if value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value)):
         return value
