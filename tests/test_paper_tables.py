@@ -11,7 +11,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.lab.paper.collect import collect
 from zoolearn.lab.paper.compare import all_runs, cells, comparison, remarks, runs_of, tally
-from zoolearn.lab.paper.reproduction import front_page, table_page, write_reproduction
+from zoolearn.lab.paper.reproduction import front_page, precision_page, table_page, write_reproduction
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.provenance import run_command, run_name
@@ -251,7 +251,7 @@ class TestReproduction:
         cells = {(table.name, *key) for table in TABLES.values() if table.of_paper for key in numbers_of(table)}
         assert f"**3 of {len(cells)} cells of the paper within one point**; 0 above, 0 below" in front
         links = re.findall(r"\]\((docs/reproduction/[^)]*)\)", front)
-        assert len(links) == len(TABLES) + 1
+        assert len(links) == len(TABLES) + 2, "and one for figures, one for precision"
         assert all((tmp_path / link).read_text(encoding="utf-8").startswith("# ") for link in links)
 
     @pytest.mark.parametrize(("base", "holds"), [(0.3, "yes"), (0.9, "no")])
@@ -323,7 +323,7 @@ class TestPrecision:
         runs = [in_precision(run, "bfloat16") for run in zoo_runs(2)]
         assert runs_of(SMALL, runs) == runs
         assert remarks(SMALL, runs) == [
-            "isolated-small on split-cifar100: trained in mixed precision (bfloat16), as the paper did"
+            "isolated-small on split-cifar100: trained in mixed precision (bfloat16), the paper's is mixed too"
         ]
         assert "trained in mixed precision (bfloat16)" in table_page(TABLES["table-2-single-epoch"], runs)
         assert remarks(SMALL, zoo_runs()) == []
@@ -341,6 +341,15 @@ class TestPrecision:
     def test_a_gpu_left_to_itself_is_not_averaged_with_a_cpu(self):
         on_gpu = [replace(run, environment={"gpu": "a card"}) for run in zoo_runs(3)]
         assert runs_of(SMALL, [*zoo_runs(2), *on_gpu]) == on_gpu
+
+    def test_what_precision_changes_is_told_seed_by_seed(self):
+        exact, mixed = zoo_runs(2), [in_precision(run, "bfloat16") for run in zoo_runs(3)]
+        mixed[0].accuracy[-1] = [value + 0.02 for value in mixed[0].accuracy[-1]]
+        alone = in_precision(finished_run("isolated", 0, "split-mnist"), "bfloat16")
+        (line,) = re.findall(r"\| isolated .*", precision_page([*exact, *mixed, alone]))
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[1:] == ["split-cifar100", "4", "bfloat16", "2", "64.60", "65.60", "+1.00 ± 1.41"]
+        assert "There are none yet" in precision_page([*exact, alone])
 
     def test_seeds_that_lack_are_run_unless_one_precision_has_them_all(self, tmp_path: Path, capsys, monkeypatch):
         monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 60.0)

@@ -108,13 +108,28 @@ def precision(run: Results) -> str:
     return said if said != "auto" else "float16" if on_gpu else FLOAT32
 
 
+def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
+    """Runs that differ in their precision alone, seed by seed: those in float32, and those in another."""
+    alike: dict[str, dict[str, dict[int, Results]]] = {}
+    for run in runs:
+        same = alike.setdefault(_of_any_precision(run.method, run.benchmark, {**run.settings, "seed": None}), {})
+        same.setdefault(precision(run), {}).setdefault(int(run.settings.get("seed", 0)), run)
+    pairs = []
+    for same in alike.values():
+        exact = same.pop(FLOAT32, {})
+        for mixed in same.values():
+            seeds = sorted(exact.keys() & mixed.keys())
+            pairs.append(([exact[seed] for seed in seeds], [mixed[seed] for seed in seeds]))
+    return [pair for pair in pairs if pair[0]]
+
+
 def remarks(row: Row, runs: Sequence[Results]) -> list[str]:
     """Sentences on how the runs of a row differ from the paper's."""
     here = f"{row.name} on {row.benchmark}"
     mixed = runs and precision(runs[0]) != FLOAT32
     return [
         *([f"{here}: {row.differs}"] if row.differs and runs else []),
-        *([f"{here}: trained in mixed precision ({precision(runs[0])}), as the paper did"] if mixed else []),
+        *([f"{here}: trained in mixed precision ({precision(runs[0])}), the paper's is mixed too"] if mixed else []),
         *([sentence] if (sentence := missing_data(row, runs)) else []),
     ]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
 from zoolearn.files import save_text
 from zoolearn.lab.paper.compare import (
@@ -14,6 +14,8 @@ from zoolearn.lab.paper.compare import (
     STAND_IN,
     WITHIN,
     cells,
+    in_two_precisions,
+    precision,
     remarks,
     runs_of,
     tally,
@@ -40,7 +42,7 @@ DIFFERENCES = (
     "docs/evidence.md has what was found.",
     "The ensemble of isolated nets has 5 nets a task; the paper's is of another size.",
     "CPU runs compute in float32 unless their table's page says bfloat16, the paper's in mixed precision on a GPU; runs of "
-    "two precisions are never averaged. Minutes are those of the machine of the run, "
+    "two precisions are never averaged, and [precision](docs/reproduction/precision.md) has what it changes. Minutes are those of the machine of the run, "
     "which may have been busy with other work.",
 )
 
@@ -49,8 +51,10 @@ PAGES = Path("docs/reproduction")  # beside REPRODUCTION.md, a page for each tab
 
 
 def write_reproduction(file: Path, runs: Sequence[Results], studies: Iterable[Study] = ()) -> list[Path]:
-    """Writes the front page, and below the folder that it is in a page for each table and one for figures."""
-    pages = {file: front_page(runs), file.parent / PAGES / "figures.md": figures_page(studies)}
+    """Writes the front page, and below the folder that it is in a page for each table, for figures and for precision."""
+    pages = {file: front_page(runs)}
+    pages |= {file.parent / PAGES / "figures.md": figures_page(studies)}
+    pages |= {file.parent / PAGES / "precision.md": precision_page(runs)}
     pages |= {file.parent / PAGES / f"{table.name}.md": table_page(table, runs) for table in TABLES.values()}
     for path, page in pages.items():
         save_text(path, page)
@@ -98,6 +102,38 @@ def figures_page(studies: Iterable[Study]) -> str:
             *(f"- {what}: `{command}`" for what, command in FIGURES.items()),
             "",
             *(["## Studies", "", *shown, ""] if shown else []),
+        ]
+    )
+
+
+def precision_page(runs: Sequence[Results]) -> str:
+    """What mixed precision changes where nothing else was changed, as Markdown."""
+    lines, commands = [], []
+    for exact, mixed in in_two_precisions(runs):
+        apart = [_mean([ours]) - _mean([other]) for other, ours in zip(exact, mixed, strict=True)]
+        first = mixed[0]
+        lines.append(
+            (
+                first.method,
+                first.benchmark,
+                str(len(first.tasks)),
+                precision(first),
+                str(len(apart)),
+                f"{_mean(exact):.2f}",
+                f"{_mean(mixed):.2f}",
+                f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else ""),
+            )
+        )
+        commands += [run_command(exact), run_command(mixed)]
+    header = ("method", "benchmark", "tasks", "precision", "seeds", "float32", "mixed", "difference")
+    shown = [markdown(Table(header, tuple(lines), labels=4)), "", "```sh", *commands, "```", ""]
+    return "\n".join(
+        [
+            "# Mixed precision beside float32",
+            "",
+            "Runs that differ in their precision alone: average accuracy in percent, and the difference seed by seed.",
+            "",
+            *(shown if lines else ["There are none yet.", ""]),
         ]
     )
 
