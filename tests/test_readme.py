@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- rooms -->\n", "<!-- end of rooms -->\n"
 ROOMS = ("data", "nets", "training", "methods", "beyond", "runs", "zoo", "lab", "cli")
-GROUND = "errors, names, seeds, files, cores"
+GROUND = "errors, names, seeds, cores, files, locks"
 
 
 def first_sentence(path: Path) -> str:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import platform
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from zoolearn.errors import InUse, StoreError
+from zoolearn.errors import StoreError
 
 Json = Any  # what the json module reads and writes; Python cannot say that type exactly
 
@@ -166,39 +164,6 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
                 f"{source}: {name!r} is {tuple(there.shape)} {there.dtype}, the network wants {tuple(here.shape)} {here.dtype}"
             )
     module.load_state_dict(dict(tensors))
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write in {folder}: {error.strerror}; give another folder") from error
-    with lock as file:
-        if not _lock(file.fileno()):
-            file.seek(0)
-            raise InUse(f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it")
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        yield
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     data, test = pair_of(
         options.data, options.test, Columns(options.label, options.ignore, zoo.settings.columns), options.labels
     )
-    work = zoo.learning_from(
+    work = zoo.iter_learn_from(
         options.name,
         data,
         test=test,

@@ -12,7 +12,7 @@ from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.paper.compare import FLOAT32, all_runs, comparison, precision, remarks, runs_of
 from zoolearn.lab.paper.rows import PaperTable, Row
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
         _list()
     if options.table:
         if options.table not in TABLES:
-            raise SettingsError(one_of("table", options.table, TABLES))
+            raise SettingsError(unknown_name("table", options.table, TABLES))
         _table(TABLES[options.table], options, folders)
     if options.collect is not None:
         from zoolearn.lab.paper.collect import collect
@@ -118,7 +118,7 @@ def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
     known = [known for row in table.rows for known in (row.name, row.benchmark)]
     for name in names:
         if name not in known:
-            raise SettingsError(one_of("row", name, set(known)))
+            raise SettingsError(unknown_name("row", name, set(known)))
     rows = {name for name in names if any(row.name == name for row in table.rows)}
     benchmarks = set(names) - rows
     return [

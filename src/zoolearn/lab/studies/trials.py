@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
-from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
+from zoolearn.errors import SettingsError, StoreError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.lab.provenance import short_name
 from zoolearn.methods.learner import Learner
@@ -17,7 +17,7 @@ from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared,
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.runs.store import RunFolder, refuse_unseen
+from zoolearn.runs.store import RunFolder, check_unseen
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -64,7 +64,7 @@ class Trial:
     def new_learner(self) -> Learner:
         """An untrained learner with these settings."""
         if self.method not in METHODS:
-            raise SettingsError(one_of("method", self.method, METHODS))
+            raise SettingsError(unknown_name("method", self.method, METHODS))
         method = METHODS[self.method]
         recipe = asdict(Recipe(**self.recipe))
         return method.from_settings({**self.learner, "recipe": recipe, "seed": self.seed})
@@ -120,7 +120,7 @@ def attempt(
     trial: Trial, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
 ) -> Generator[Progress | Results, None, Results]:
     """Carries out one trial in its folder, or reads what it left there before."""
-    refuse_unseen(folder.parent)
+    check_unseen(folder.parent)
     if (folder / Results.FILE).exists():
         before = Results.load(folder)
         if before.finished and _identity(before.method, before.benchmark, before.settings) == trial.identity():
@@ -175,10 +175,10 @@ def attempts(
                 yield by_name[event.job.name], event.result
             elif isinstance(event, Failed):
                 failures.append(event)
-    refuse_failures(failures, len(trials))
+    check_failures(failures, len(trials))
 
 
-def refuse_failures(failures: Sequence[Failed], count: int) -> None:
+def check_failures(failures: Sequence[Failed], count: int) -> None:
     """Names every job that failed, with its error."""
     if failures:
         named: dict[str, list[str]] = {}

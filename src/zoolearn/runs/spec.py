@@ -10,16 +10,16 @@ from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.runs.jobs import Job, Shared
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.runs.store import refuse_unseen
+from zoolearn.runs.store import check_unseen
 from zoolearn.training.fit import Progress
 
 
 @dataclass(frozen=True, eq=False)
-class Order:
+class RunSpec:
     """A new learner, the benchmark it is to be shown (by name, with options as `benchmark` takes them), and the folder.
 
     `episodes` ends the run after so many tasks; an order for more of them continues it.
@@ -38,7 +38,7 @@ class Order:
     def job(self, name: str) -> Job:
         """This order as a job; all orders for a benchmark share its data."""
         return Job(
-            name, carry_out, (self, Shared(whole_benchmark, (self.benchmark, self.data, self.options.get("tasks"))))
+            name, execute, (self, Shared(whole_benchmark, (self.benchmark, self.data, self.options.get("tasks"))))
         )
 
     def finished(self) -> Results | None:
@@ -48,17 +48,17 @@ class Order:
         results = Results.load(self.out)
         settings = {**self.learner.settings(), "benchmark": options_record(**self.options)}
         same = (results.method, results.benchmark, results.settings) == (
-            name_of(type(self.learner), METHODS),
+            registered_name(type(self.learner), METHODS),
             self.benchmark,
             settings,
         )
         return results if same and results.finished else None
 
 
-def carry_out(order: Order, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
+def execute(order: RunSpec, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
     """The run itself: reports as `progress` does, and returns the results."""
     if order.out is not None:
-        refuse_unseen(order.out.parent)
+        check_unseen(order.out.parent)
     chosen = cut_down(whole, **{name: value for name, value in order.options.items() if name != "tasks"})
     results = None
     events = progress(order.learner, chosen, order.out, order.checkpoint_every, order.workers, order.exact)

@@ -9,18 +9,18 @@ from time import monotonic
 
 from zoolearn.training.fit import Progress
 
-FILE = ".pulse"
+FILE = ".heartbeat"
 SECONDS = 1.0  # between two beats; a file that is replaced but never flushed costs some ten microseconds
 
 
-class Pulse:
+class Heartbeat:
     """Beats at most once a second; without a folder it is silent. A disk that takes no more does not stop a training."""
 
     def __init__(self, folder: Path | None) -> None:
         self.file = folder / FILE if folder is not None else None
         self.last = -SECONDS
 
-    def beat(self, progress: Progress) -> None:
+    def write(self, progress: Progress) -> None:
         """Writes down how far a training is, if the last word is old enough."""
         if self.file is None or monotonic() - self.last < SECONDS:
             return
@@ -38,7 +38,7 @@ class Pulse:
                     file.unlink(missing_ok=True)
 
 
-def felt(folder: Path) -> Progress | None:
+def read_heartbeat(folder: Path) -> Progress | None:
     """The last beat in a run's folder, if there is one that can be read.
 
     >>> felt(Path("nowhere"))

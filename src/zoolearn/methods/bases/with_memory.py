@@ -9,30 +9,30 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Snapshot
+from zoolearn.methods.learner import Episode, State
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.memory import Memory, Per, check_sizes, refuse_single_rows
+from zoolearn.methods.parts.memory import Memory, Per, check_single_rows, check_sizes
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 
 
 @dataclass(kw_only=True, eq=False)
-class Remembering(SingleNet):
+class WithMemory(SingleNet):
     """One net, and a memory of some examples of every task."""
 
     memory: Memory = field(init=False, default_factory=Memory, repr=False)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net and the memory."""
-        own = super().knowledge()
-        return Snapshot(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
+        own = super().state()
+        return State(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net and the memory."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
 
     @property
@@ -42,7 +42,7 @@ class Remembering(SingleNet):
 
 
 @dataclass(kw_only=True, eq=False)
-class Guided(Remembering):
+class GradientGuided(WithMemory):
     """Sets every gradient right by the gradient of a batch that is drawn from the memory of all past tasks."""
 
     memory_size: int = field(default=13, metadata={"help": "examples kept of each class or task"})
@@ -56,13 +56,13 @@ class Guided(Remembering):
     def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with guided gradients, then keeps some of it."""
         net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        refuse_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
+        check_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
         flat = Flat(net.trainable(known))
         step, latest = torch.zeros((), dtype=torch.int64), torch.zeros((), device=device)
 
@@ -79,7 +79,7 @@ class Guided(Remembering):
             if guided is not gradient:
                 flat.write_gradient(guided)
 
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.recipe,

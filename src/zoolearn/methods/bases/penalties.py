@@ -5,27 +5,27 @@ from dataclasses import dataclass, field, replace
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Part, Snapshot
-from zoolearn.methods.parts.importance import Spring
+from zoolearn.methods.learner import State, StateFile
+from zoolearn.methods.parts.importance import QuadraticPenalty
 from zoolearn.nets.backbones import Backbone
 
 
 @dataclass(kw_only=True, eq=False)
-class Sprung(SingleNet):
+class Regularised(SingleNet):
     """One net, and the spring that holds it."""
 
-    spring: Spring | None = field(init=False, default=None, repr=False)
+    spring: QuadraticPenalty | None = field(init=False, default=None, repr=False)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net and the spring."""
         assert self.spring is not None
-        own = super().knowledge()
-        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": Part(self.spring.tensors())})
+        own = super().state()
+        return replace(own, parts={**own.parts, f"spring/{self.episode:04d}": StateFile(self.spring.tensors())})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net and the spring."""
-        super().recall(snapshots, tasks, backbones)
-        self.spring = Spring(**part_of(snapshots[-1], "spring")[1].tensors)
+        super().load_state(snapshots, tasks, backbones)
+        self.spring = QuadraticPenalty(**part_of(snapshots[-1], "spring")[1].tensors)
 
     @property
     def weights(self) -> int:
