@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test portable check lint types mutants bench clean
+.PHONY: setup demo figures test portable check lint types mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -14,6 +14,10 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 demo: setup        ## grow a zoo on the embedded digits and compare it with its reference learners
 	$(BIN)/zoo demo
+
+figures: setup     ## all that is made of results/: the pages of the reproduction and beyond it, and every figure in build/
+	$(BIN)/zoo paper --runs results --write REPRODUCTION.md --beyond docs/beyond.md
+	$(BIN)/zoo report results --html build/results.html
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal

@@ -69,8 +69,7 @@ def save_text(path: Path, text: str) -> None:
 
 def save_json(path: Path, content: Mapping[str, Json], *, indent: int | None = None) -> None:
     """Writes a JSON object atomically, with the checksum of its content inside."""
-    body = {**content, "checksum": _json_checksum(content)}
-    save_text(path, json.dumps(body, indent=indent, allow_nan=False) + "\n")
+    save_text(path, json.dumps(seal(content), indent=indent, allow_nan=False) + "\n")
 
 
 def load_json(path: Path) -> dict[str, Json]:
@@ -81,8 +80,19 @@ def load_json(path: Path) -> dict[str, Json]:
         raise StoreError(f"{path} is missing") from error
     except (ValueError, OSError, RecursionError) as error:
         raise StoreError(f"{path} is damaged or cannot be read ({error}); restore it from a copy") from error
-    if not isinstance(content, dict) or content.pop("checksum", None) != _json_checksum(content):
-        raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
+    return unseal(content, str(path))
+
+
+def seal(content: Mapping[str, Json]) -> dict[str, Json]:
+    """A JSON object with the checksum of its content inside."""
+    return {**content, "checksum": _json_checksum(content)}
+
+
+def unseal(sealed: Json, where: str) -> dict[str, Json]:
+    """The content of what `seal` made; if it is anything else, the error says where it was read."""
+    content = {**sealed} if isinstance(sealed, dict) else {}
+    if content.pop("checksum", None) != _json_checksum(content):
+        raise StoreError(f"{where} was altered: its content does not match its checksum; restore it from a copy")
     return content
 
 

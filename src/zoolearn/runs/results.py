@@ -140,12 +140,16 @@ class Results:
         file = _results_file(Path(path))
         if not file.is_file():
             raise StoreError(f"{file} is missing; give the folder of a run, or its {cls.FILE}")
-        content = load_json(file)
-        _check_other_format(file, content, cls.FORMAT)
+        return cls.from_json(load_json(file), str(file))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Json], where: str) -> "Results":
+        """What a record says, as `save` wrote it; an error names where it was read."""
+        _check_other_format(where, content, cls.FORMAT)
         try:
             return _from_json(content)
         except (DataError, SettingsError) as error:
-            raise StoreError(f"{file} is not the record of a run: {error}") from error
+            raise StoreError(f"{where} is not the record of a run: {error}") from error
 
     def _check(self) -> None:
         check(self.accuracy)
@@ -196,7 +200,7 @@ def _results_file(path: Path) -> Path:
     return path if is_file else path / Results.FILE
 
 
-def _check_other_format(file: Path, content: Mapping[str, Json], known: int) -> None:
+def _check_other_format(file: str, content: Mapping[str, Json], known: int) -> None:
     found = content.get("format")
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise StoreError(

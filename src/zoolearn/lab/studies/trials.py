@@ -14,6 +14,7 @@ from zoolearn.lab.provenance import short_name
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
+from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
 from zoolearn.runs.store import RunFolder, check_unseen
@@ -105,14 +106,13 @@ def _identity(method: str, name: str, settings: Mapping[str, Json]) -> str:
     return json.dumps([method, name, settings], sort_keys=True)
 
 
-def finished_runs(folders: Iterable[Path]) -> dict[str, Path]:
+def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
     """The finished runs below some folders, by what they are."""
-    found: dict[str, Path] = {}
+    found: dict[str, Results] = {}
     for folder in folders:
-        for file in sorted(folder.rglob(Results.FILE)):
-            results = Results.load(file)
+        for _, results in iter_runs(folder):
             if results.finished:
-                found.setdefault(_identity(results.method, results.benchmark, results.settings), file.parent)
+                found.setdefault(_identity(results.method, results.benchmark, results.settings), results)
     return found
 
 
@@ -157,7 +157,7 @@ def attempts(
     missing = []
     for trial in trials:
         if (found := there.get(trial.identity())) is not None:
-            yield trial, Results.load(found)
+            yield trial, found
         else:
             missing.append(trial)
     if missing:
