@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo test portable check lint types mutants bench clean
+.PHONY: setup demo figures test portable check lint types mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -28,6 +28,9 @@ types: setup
 	$(BIN)/mypy
 
 check: lint types test  ## all that a change must pass
+
+figures: setup     ## the picture of the README, from the runs in results/
+	$(BIN)/python -m zoolearn.lab.front_picture results docs
 
 mutants: setup     ## break the library in one place at a time: which break does no test notice? (half an hour)
 	$(BIN)/python tests/mutate.py
