@@ -218,6 +218,14 @@ def test_the_public_names_are_there_and_have_words_of_their_own():
     assert callable(zoolearn.run)
 
 
+def test_a_star_import_hides_no_builtin_and_open_is_there_by_name():
+    import builtins
+
+    assert not {*zoolearn.__all__} & {*vars(builtins)}
+    assert zoolearn.open is zoolearn.zoo.open
+    assert "open" in dir(zoolearn)
+
+
 def test_every_error_is_one_of_ours():
     from zoolearn import errors
 

@@ -33,6 +33,22 @@ def test_help_names_every_command(capsys):
     assert all(command.usage in words and command.summary in words for command in COMMANDS.values())
 
 
+def test_help_puts_every_command_under_one_of_three_headings(capsys):
+    lines = zoo("--help", capsys=capsys).splitlines()
+    found = {"": set()}
+    for line in lines:
+        if line.endswith(":") and not line.startswith(" "):
+            found[line.removesuffix(":")] = set()
+        elif line.startswith("  ") and line[2] != " ":
+            found[list(found)[-1]].add(line.split()[0])
+    assert list(found) == ["", "experiments", "your own zoo", "about"]
+    assert found[""] == set()
+    assert {"run", "report", "paper"} <= found["experiments"]
+    assert {"learn", "predict", "undo", "forget"} <= found["your own zoo"]
+    assert found["about"] == {"demo", "list", "data"}
+    assert set.union(*found.values()) == COMMANDS.keys()
+
+
 @pytest.mark.parametrize("words", [["--help"], ["run"], ["sweep"], ["tune"], ["study"], ["learn", "--help"]])
 def test_help_fits_a_terminal_of_80_columns(words, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

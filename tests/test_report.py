@@ -8,7 +8,7 @@ from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.provenance import run_command
-from zoolearn.lab.report import find_runs, grouped, labels, per_task, report, single_run
+from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, per_task, report, single_run
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
@@ -58,7 +58,7 @@ def test_one_run_is_one_row_without_deviation():
     )
     assert table.rows == (("model-zoo", "split-mnist", "1", "75.00", "25.00", "87.50", "-25.00", "200", "239k", "13"),)
     assert table.labels == 3
-    assert table.notes == ()
+    assert table.notes == (LEARNING,)
 
 
 def test_seeds_are_averaged_with_their_sample_deviation():
@@ -156,6 +156,7 @@ def test_unfinished_runs_have_their_own_marked_row_and_a_note():
     assert column(table, "average accuracy") == ["75.00 ± 0.00", "100.00"]
     assert column(table, "forgetting") == ["25.00 ± 0.00", "-"]
     assert table.notes == (
+        LEARNING,
         "Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.",
     )
 
@@ -170,7 +171,10 @@ def test_a_seed_counts_once_by_the_run_that_is_further():
     table = report([run(seed=0, matrix=[[1.0]]), run(seed=1), run(seed=0)])
     assert column(table, "seeds") == ["2"]
     assert "episodes" not in table.header
-    assert table.notes == ("1 left out: another run with the same settings and seed has come as far or further.",)
+    assert table.notes == (
+        LEARNING,
+        "1 left out: another run with the same settings and seed has come as far or further.",
+    )
 
 
 def test_runs_without_a_recorded_seed_all_count():
@@ -241,6 +245,7 @@ def test_text_says_once_what_all_rows_share_and_fits_a_common_terminal():
                 "───────────────────────────────────────────────────────────────────────────────",
                 "model-zoo      75.00       25.00     87.50    -25.00      200     239k       13",
                 "multi-head     75.00       25.00     87.50    -25.00      200     239k       13",
+                LEARNING,
             ]
         )
     )
@@ -293,7 +298,8 @@ def test_a_whole_report_in_markdown():
         "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | weights | seconds |\n"
         "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|--------:|--------:|\n"
         "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |    239k |      13 |\n"
-        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |    239k |      13 |"
+        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |    239k |      13 |\n"
+        f"\n{LEARNING}"
     )
 
 
@@ -307,7 +313,7 @@ def test_a_single_run_shows_each_task_just_learned_and_at_the_end():
             "0-1     75.00   50.00  -25.00",
             "2-3    100.00  100.00   +0.00",
             "mean    87.50   75.00  -12.50",
-            "forgetting 25.00, backward transfer -25.00, stored samples 200, weights 239k, seconds 13",
+            "forward transfer (learning accuracy) 87.50, forgetting 25.00, backward transfer -25.00, stored samples 200, weights 239k, seconds 13",
         ]
     )
 

@@ -126,13 +126,12 @@ def test_accuracies_are_not_rounded(tmp_path):
     third = 1 / 3
     results = replace(two_of_three(), accuracy=[[third], [math.nextafter(third, 1), 1.0]])
     results.save(tmp_path)
-    assert Results.load(tmp_path).matrix == [[third], [math.nextafter(third, 1), 1.0]]
+    assert Results.load(tmp_path).accuracy == [[third], [math.nextafter(third, 1), 1.0]]
 
 
 def test_the_summary_is_that_of_the_matrix():
     results = two_of_three()
-    assert results.matrix is results.accuracy
-    assert results.summary()["forgetting"] == metrics.forgetting(results.matrix)
+    assert results.summary()["forgetting"] == metrics.forgetting(results.accuracy)
     assert Results(method="m", benchmark="b", tasks=["a"], settings={}).summary()["average_accuracy"] is None
 
 

@@ -50,6 +50,28 @@ def test_answers_come_as_text_csv_or_json_with_the_inputs_name(zoo, tmp_path, ca
     assert "stripes 0" in said(capsys, "predict", "zoo", "stripes", "bad.png", "0.png", "--skip-broken")
 
 
+def test_learning_into_a_folder_that_is_not_there_makes_the_zoo_and_says_so(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = TASKS[0]
+    np.savez("rows.npz", x=task.train.x.numpy(), y=task.train.y.numpy())
+    assert "nothing.npz" in said(capsys, "learn", "birds", "garden", "nothing.npz", code=1)
+    assert not (tmp_path / "birds").exists()
+    first = said(capsys, "learn", "birds", "garden", "rows.npz")
+    assert "birds is a new zoo with default settings" in first
+    assert "is a new zoo" not in said(capsys, "learn", "birds", "forest", "rows.npz")
+    zoolearn.new("made")
+    assert zoolearn.open("birds").index.chosen == zoolearn.open("made").index.chosen
+
+
+def test_learning_into_a_folder_of_other_things_is_refused(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.savez("rows.npz", x=TASKS[0].train.x.numpy(), y=TASKS[0].train.y.numpy())
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("Dear")
+    assert "letters holds no zoo" in said(capsys, "learn", "letters", "garden", "rows.npz", code=1)
+    assert contents(tmp_path / "letters").keys() == {"dear.txt"}
+
+
 def test_arrays_are_answered_row_by_row(zoo, tmp_path, capsys) -> None:
     np.save(tmp_path / "rows.npy", TASKS[0].test.x[:4, 0].numpy())
     assert said(capsys, "predict", "zoo", "stripes", "rows.npy").count("rows.npy[") == 4

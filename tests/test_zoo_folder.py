@@ -20,6 +20,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.weighing import uniform
+from zoolearn.nets.backbones import mlp_100
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.adoption import adopting
@@ -218,6 +219,25 @@ def test_mistakes_are_named(tmp_path) -> None:
         zoolearn.new(tmp_path / "mine")
     with pytest.raises(DataError, match="printable"):
         zoo.learn(replace(TASKS[1], name="\x1b[31mred"))
+
+
+def test_a_run_and_a_zoo_are_each_told_from_the_other(tmp_path) -> None:
+    small_zoo(tmp_path / "zoo", TASKS[:1])
+    zoolearn.run(zoolearn.Isolated(backbone=mlp_100, recipe=TINY), TASKS[:1], out=tmp_path / "run")
+    with pytest.raises(StoreError, match=r"zoo is a zoo, not the folder of a run; open it with `zoolearn\.open`"):
+        zoolearn.load(tmp_path / "zoo")
+    with pytest.raises(StoreError, match=r"run is the folder of a run, not a zoo; load it with `zoolearn\.load`"):
+        zoolearn.open(tmp_path / "run")
+
+
+def test_a_learner_answers_with_indices_and_a_zoo_with_names(tmp_path) -> None:
+    task = HAZY[0]
+    zoo = small_zoo(tmp_path / "zoo", [task])
+    learner = zoolearn.ModelZoo(backbone=mlp_100, recipe=TINY, tasks_per_episode=3)
+    learner.learn(task)
+    indices, named = learner.predict(task.test.x, task.name), zoo.predict(task.test.x, task.name)
+    assert [learner.classes[task.name][index] for index in indices.tolist()] == named
+    assert len({*named}) > 1
 
 
 def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, monkeypatch) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zoolearn.public import *  # noqa: F403
+    from zoolearn.zoo import open as open
 
 __version__ = "0.1.0"
 
-_LATER = {
-    "ModelZooClassifier": "zoo.estimator"
-}  # names that bring scikit-learn with them, only when they are asked for
+_BY_NAME = {  # given when asked for by name, and left out of `from zoolearn import *`
+    "ModelZooClassifier": "zoo.estimator",  # it brings scikit-learn with it
+    "open": "zoo",  # it would hide Python's own
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,8 +25,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'zoolearn' has no attribute {name!r}")
     if find_spec(f"zoolearn.{name}"):
         return import_module(f"zoolearn.{name}")
-    if name in _LATER:
-        return getattr(import_module(f"zoolearn.{_LATER[name]}"), name)
+    if name in _BY_NAME:
+        return getattr(import_module(f"zoolearn.{_BY_NAME[name]}"), name)
     public = import_module("zoolearn.public")
     globals().update({"__all__": public.__all__} | {known: getattr(public, known) for known in public.__all__})
     if name not in globals():
@@ -33,4 +35,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *import_module("zoolearn.public").__all__})
+    return sorted({*globals(), *_BY_NAME, *import_module("zoolearn.public").__all__})

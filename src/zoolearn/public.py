@@ -1,4 +1,7 @@
-"""The public names, nothing else; `zoolearn` gives them, and imports them (and torch) when the first is asked for."""
+"""The public names, nothing else; `zoolearn` gives them, and imports them (and torch) when the first is asked for.
+
+`zoolearn.open` is not among them: `from zoolearn import *` must not hide Python's own `open`.
+"""
 
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
@@ -28,7 +31,7 @@ from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import load
 from zoolearn.training.fit import Progress, fit
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo import Zoo, new, open
+from zoolearn.zoo import Zoo, new
 
 __all__ = [
     "BACKBONES",
@@ -74,7 +77,6 @@ __all__ = [
     "load",
     "mlp",
     "new",
-    "open",
     "progress",
     "released",
     "resnet18_s",

@@ -14,47 +14,67 @@ class Command(NamedTuple):
     summary: str
 
 
-COMMANDS: dict[str, Command] = {
-    "demo": Command("demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
-    "run": Command("run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
-    "sweep": Command(
-        "sweep", "sweep METHOD BENCHMARK", "a run for every combination of some settings, one table of all"
-    ),
-    "tune": Command("tune", "tune METHOD BENCHMARK", "search for good settings; the best as a command and as a preset"),
-    "report": Command(
-        "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
-    ),
-    "plot": Command("plot", "plot DIR...", "the same figures as pdf, png or svg files"),
-    "study": Command(
-        "study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"
-    ),
-    "paper": Command("paper", "paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
-    "judge": Command("judge", "judge RUN...", "zoos not told the task, voting otherwise, or distilled"),
-    "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
-    "new": Command("new", "new FOLDER", "an empty zoo for your own tasks; settings chosen once"),
-    "learn": Command("learn", "learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables"),
-    "predict": Command("predict", "predict FOLDER NAME INPUT...", "ask a zoo; --votes, --csv, --json, --at EPISODE"),
-    "recognise": Command("recognise", "recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"),
-    "show": Command("show", "show FOLDER", "what a zoo knows and holds, with a picture"),
-    "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
-    "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),
-    "undo": Command("undo", "undo FOLDER", "take the last episode back"),
-    "forget": Command("forget", "forget FOLDER NAME", "remove a task for good, with all that was trained on it"),
-    "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
-    "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
-    "export": Command("export", "export FOLDER NAME", "one file for other programs: onnx or torch"),
-    "serve": Command("serve", "serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
-    "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
-    "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
+HEADINGS: dict[str, dict[str, Command]] = {
+    "experiments": {
+        "run": Command(
+            "run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"
+        ),
+        "sweep": Command(
+            "sweep", "sweep METHOD BENCHMARK", "a run for every combination of some settings, one table of all"
+        ),
+        "tune": Command(
+            "tune", "tune METHOD BENCHMARK", "search for good settings; the best as a command and as a preset"
+        ),
+        "report": Command(
+            "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
+        ),
+        "plot": Command("plot", "plot DIR...", "the same figures as pdf, png or svg files"),
+        "study": Command(
+            "study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"
+        ),
+        "paper": Command("paper", "paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
+        "judge": Command("judge", "judge RUN...", "zoos not told the task, voting otherwise, or distilled"),
+        "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
+    },
+    "your own zoo": {
+        "new": Command("new", "new FOLDER", "an empty zoo for your own tasks, with settings of your choice"),
+        "learn": Command(
+            "learn", "learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables; makes the zoo"
+        ),
+        "predict": Command(
+            "predict", "predict FOLDER NAME INPUT...", "ask a zoo; --votes, --csv, --json, --at EPISODE"
+        ),
+        "recognise": Command(
+            "recognise", "recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"
+        ),
+        "show": Command("show", "show FOLDER", "what a zoo knows and holds, with a picture"),
+        "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
+        "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),
+        "undo": Command("undo", "undo FOLDER", "take the last episode back"),
+        "forget": Command("forget", "forget FOLDER NAME", "remove a task permanently, with all that was trained on it"),
+        "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
+        "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
+        "export": Command("export", "export FOLDER NAME", "one file for other programs: onnx or torch"),
+        "serve": Command("serve", "serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
+    },
+    "about": {
+        "demo": Command(
+            "demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"
+        ),
+        "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
+        "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
+    },
 }
+COMMANDS = {name: command for commands in HEADINGS.values() for name, command in commands.items()}
 
 
 def overview() -> str:
     """What `zoo --help` prints."""
     lines = ["usage: zoo COMMAND ...", "", "Continual learning with a growing zoo of small networks.", ""]
     width = 2 + max(len(command.usage) for command in COMMANDS.values())
-    lines += [f"  {command.usage:<{width}}{command.summary}" for command in COMMANDS.values()]
-    lines += ["", "`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
+    for heading, commands in HEADINGS.items():
+        lines += [f"{heading}:", *(f"  {command.usage:<{width}}{command.summary}" for command in commands.values()), ""]
+    lines += ["`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
     return wrapped("\n".join(lines), width + 2)
 
 

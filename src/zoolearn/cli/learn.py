@@ -21,8 +21,10 @@ from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.settings import ZooSettings
 
-IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards.
+IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
+not exist yet becomes a zoo with default settings.
 
 DATA is a folder of images with one subfolder for each class, an .npz (x, y), an .npy with its labels beside it (x.npy and
 y.npy), a .csv or .parquet (a column of image paths or columns of features, and a label), or a data set that Hugging Face's
@@ -61,10 +63,12 @@ def main(arguments: Sequence[str]) -> None:
 
         check_threads(options.threads)
         torch.set_num_threads(options.threads)
-    zoo = Zoo(options.folder)
-    data, test = pair_of(
-        options.data, options.test, Columns(options.label, options.ignore, zoo.settings.columns), options.labels
-    )
+    zoo = Zoo(options.folder) if options.folder.exists() else None
+    wanted = () if zoo is None else zoo.settings.columns
+    data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore, wanted), options.labels)
+    if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
+        zoo = Zoo.create(options.folder, ZooSettings.chosen())
+        console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
     work = zoo.iter_learn_from(
         options.name,
         data,

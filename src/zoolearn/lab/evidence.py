@@ -36,7 +36,7 @@ def average_over_episodes(named: Named) -> Figure:
     """Average accuracy over the tasks met so far: a line for each group of runs, a band of one deviation over seeds."""
     series = []
     for colour, (name, group) in enumerate(named):
-        means, deviations = _over_seeds([percents(running_average(run.matrix)) for run in group.runs])
+        means, deviations = _over_seeds([percents(running_average(run.accuracy)) for run in group.runs])
         ends = all(value is None for value in means[:-1])  # trained once, at the end: a point, not a line
         episodes = list(range(1, len(means) + 1))
         series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))

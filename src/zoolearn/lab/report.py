@@ -15,6 +15,7 @@ from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
+LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
 SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
@@ -182,7 +183,7 @@ def _mean(group: Group, measure: Callable[[Results], float]) -> float:
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
-    notes = []
+    notes = [LEARNING]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups):
@@ -279,10 +280,11 @@ def _change(first: float | None, last: float | None) -> str:
 
 
 def single_run(results: Results, width: int | None = None) -> str:
-    """One run as text: what it was, the accuracy of each task, and the measures that are not in that table."""
+    """One run as text: what it was, the accuracy of each task, and the measures."""
     summary = results.summary()
     state = "" if results.finished else f", {_episodes(results)} episodes so far"
     measures = {
+        "forward transfer (learning accuracy)": percent([summary["forward_transfer"]]),
         "forgetting": percent([summary["forgetting"]]),
         "backward transfer": percent([summary["backward_transfer"]]),
         "stored samples": f"{results.stored_samples:,}",

@@ -101,7 +101,7 @@ class Learner(ABC):
         return self.answer(self._inputs(x), task)
 
     def predict(self, x: Array, task: str) -> Tensor:
-        """The most probable class of each input, as an index into `classes[task]`."""
+        """The index into `classes[task]` of the most probable class of each input; `Zoo.predict` gives names."""
         return self.predict_proba(x, task).argmax(dim=1)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:

@@ -46,6 +46,7 @@ class Results:
     """A run so far: settings, and for each episode a row of the accuracy matrix and a record.
 
     `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k.
+    The functions of `metrics` take it as it is.
 
     >>> record = EpisodeRecord(tasks=["0-1"], weights=None, loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
     >>> results = Results(method="isolated", benchmark="split-mnist", tasks=["0-1", "2-3"], settings={"seed": 0})
@@ -77,11 +78,6 @@ class Results:
         self.settings = plain(self.settings, "settings")
         self.environment = plain(self.environment, "environment")
         self._check()
-
-    @property
-    def matrix(self) -> list[list[float | None]]:
-        """The accuracy matrix, as the functions in `metrics` take it."""
-        return self.accuracy
 
     @property
     def finished(self) -> bool:

@@ -70,6 +70,11 @@ class RunFolder:
     def header(self) -> dict[str, Json]:
         """What was said about the run when it began."""
         if not self.exists:
+            if (self.path / "zoo.json").exists():
+                raise StoreError(
+                    f"{self.path} is a zoo, not the folder of a run; open it with `zoolearn.open`, "
+                    f"or see what it knows with `zoo show {self.path}`"
+                )
             raise StoreError(f"{self.path} holds no run (run.json is missing); give the folder of a `zoo run`")
         header = load_json(self.path / "run.json")
         if header.pop("format", None) != FORMAT:

@@ -85,6 +85,11 @@ class ZooFolder:
         with _reading(path):
             found = path.exists() or path.is_symlink()
         if not found:
+            if (self.path / "run.json").exists():
+                raise StoreError(
+                    f"{self.path} is the folder of a run, not a zoo; load it with `zoolearn.load`, "
+                    f"or make a zoo of it with `zoo new FOLDER --adopt {self.path}`"
+                )
             raise StoreError(f"{self.path} holds no zoo ({INDEX} is missing); make one with `zoo new {self.path}`")
         if self._size(path) > LARGEST_INDEX:
             raise StoreError(f"{path} has {self._size(path):,} bytes, more than any zoo's index")

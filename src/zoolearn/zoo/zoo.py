@@ -172,7 +172,7 @@ class Zoo:
         return average(list(said.values()), [self._member(member).share[task] for member in said])
 
     def predict(self, x: Array, task: str, at: int | None = None) -> list[str]:
-        """The name of the most probable class of each input."""
+        """The name of the most probable class of each input; `Learner.predict` gives indices."""
         places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]

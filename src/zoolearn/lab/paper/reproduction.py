@@ -30,7 +30,8 @@ from zoolearn.runs.results import Results
 VERDICTS = (WITHIN, ABOVE, BELOW, STAND_IN, NOT_RUN)
 ONE_NET = ("fine-tune", "stable-sgd", "er", "ewc", "si", "gem", "a-gem", "mega-ii", "ogd", "tag", "mc-sgd")
 DIFFERENCES = (
-    "Accuracy is always that of the test set, after all tasks; forgetting and forward are defined as in the paper.",
+    "Accuracy is always that of the test set, after all tasks; forgetting is defined as in the paper, and so is forward "
+    "(transfer): the accuracy right after a task is learned, which others call learning accuracy.",
     "Every member of a zoo starts from a seed of its own; the authors' code starts all from one.",
     "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the code does so.",
     "The weights of the draw are exp(loss), as in the text; `--weigh released` gives those of the code.",

@@ -1,0 +1,54 @@
+"""The picture of the README is what its code makes of the recorded runs, and tells what they say."""
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from zoolearn.errors import DataError
+from zoolearn.lab.front_picture import THEMES, picture
+from zoolearn.lab.paper.compare import all_runs
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return all_runs([ROOT / "results"])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_committed_picture_is_the_one_that_the_runs_give(runs, theme):
+    assert picture(runs, theme) == (ROOT / "docs" / f"zoo-{theme}.svg").read_text(encoding="utf-8")
+
+
+def test_it_does_not_depend_on_the_order_of_the_runs(runs):
+    assert picture(runs[::-1], "light") == picture(runs, "light")
+
+
+def test_the_zoo_rises_fine_tuning_falls_and_isolated_nets_stay(runs):
+    title = ElementTree.fromstring(picture(runs, "dark"))[0].text
+    told = {name: (float(a), float(b)) for name, a, b in re.findall(r"([a-z -]+) ([\d.]+) to ([\d.]+)", title)}
+    first = [100 * run.accuracy[0][0] for run in runs if _plain(run, "isolated")]
+    assert len(first) == 3
+    mean = round(sum(first) / 3, 1)
+    assert told[" isolated nets"] == (mean, mean)
+    assert told[" model zoo"][0] == mean
+    assert told[" model zoo"][1] > mean + 3
+    assert told[" fine-tuning"][1] < mean - 30
+
+
+def _plain(run, method):
+    own = run.method == method and run.settings.get("networks", 1) == 1
+    return (
+        own
+        and run.benchmark == "split-cifar100"
+        and not run.settings["benchmark"]
+        and run.settings["recipe"]["epochs"] == 1
+    )
+
+
+def test_missing_runs_are_named(runs):
+    with pytest.raises(DataError, match=r"0 finished run.* of fine-tune on split-cifar100 with one epoch"):
+        picture([run for run in runs if run.method != "fine-tune"], "light")
