@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -127,9 +127,22 @@ class Zoo:
             index, entry = taken_in(self.folder, before, task)
             return (yield from self._learning(index, entry))
 
-    def learn_from(self, name: str, data: Data, **options: Any) -> Learned:
-        """Learns one new task from people's data; the options are those of `learning_from`."""
-        learned: Learned = drain(self.learning_from(name, data, **options))  # type: ignore[arg-type]
+    def learn_from(
+        self,
+        name: str,
+        data: Data,
+        *,
+        test: Data | None = None,
+        holdout: float = 0.2,
+        skip_broken: bool = False,
+        augment: Augment = "auto",
+    ) -> Learned:
+        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it."""
+        learned: Learned = drain(
+            self.learning_from(  # type: ignore[arg-type]
+                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment
+            )
+        )
         return learned
 
     def learning_from(
