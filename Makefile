@@ -15,6 +15,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 demo: setup        ## grow a zoo on the embedded digits and compare it with its reference learners
 	$(BIN)/zoo demo
 
+figures: setup     ## all that is made of results/: the picture of the README, the reproduction, every figure in build/
+	$(BIN)/zoo paper --runs results --write REPRODUCTION.md --beyond docs/beyond.md
+	$(BIN)/zoo report results --html build/results.html
+	$(BIN)/python -m zoolearn.lab.front_picture results docs
+
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
@@ -28,9 +33,6 @@ types: setup
 	$(BIN)/mypy
 
 check: lint types test  ## all that a change must pass
-
-figures: setup     ## the picture of the README, from the runs in results/
-	$(BIN)/python -m zoolearn.lab.front_picture results docs
 
 mutants: setup     ## break the library in one place at a time: which break does no test notice? (half an hour)
 	$(BIN)/python tests/mutate.py

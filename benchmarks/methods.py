@@ -57,7 +57,7 @@ def _training(learner: Learner, task: Task) -> Callable[[], float]:
     def contend() -> float:
         once = deepcopy(learner)
         with stopwatch() as watch:
-            for progress in once.learning(task):
+            for progress in once.iter_learn(task):
                 if progress.step == progress.steps:
                     break
         return watch.seconds

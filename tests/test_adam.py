@@ -9,7 +9,7 @@ from torch import nn
 from by_hand import smooth, vague
 from toys import TINY, Spy, net_for, pictures, same, state
 from zoolearn.methods.parts.adam import Adam, fitting_by, shorten
-from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit
+from zoolearn.training.fit import Checkpoints, cross_entropy, fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)
@@ -20,7 +20,7 @@ def trained(optimizer="adam", recipe=RECIPE, cut=None, **slots):
     net = net_for([task])
     work = fitting_by(optimizer, net, task, recipe, seed=0, loss=cross_entropy, heads=[task.name], **slots)
     if cut is None:
-        drain(work)
+        run_to_end(work)
     else:
         for _ in range(cut):
             next(work)
@@ -72,7 +72,7 @@ def test_a_parameter_without_gradient_stays_until_it_has_one():
 def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_no_weight_decay():
     task, spy = vague("one", classes=3), Spy()
     ours, theirs = (net_for([task], smooth) for _ in range(2))
-    drain(fitting_by("adam", ours, task, RECIPE, seed=0, loss=spy, heads=[task.name]))
+    run_to_end(fitting_by("adam", ours, task, RECIPE, seed=0, loss=spy, heads=[task.name]))
     reference = torch.optim.Adam(theirs.parameters(), lr=RECIPE.lr, betas=(0.8, 0.999))
     for batch in spy.batches:
         reference.zero_grad()

@@ -17,7 +17,7 @@ from zoolearn.methods.learner import accuracy
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
-from zoolearn.training.fit import drain
+from zoolearn.training.fit import run_to_end
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3, per_class=8, test_per_class=6)
@@ -107,7 +107,7 @@ def test_test_data_has_no_part_in_what_is_learned(name):
         for place, task in enumerate(shown):
             learner.learn(task)
             learner.evaluate(list(shown)[: place + 1])
-        drain(learner.finishing())
+        run_to_end(learner.iter_finish())
     assert equal(answers(learners[0], tasks), answers(learners[1], tasks))
 
 
@@ -116,11 +116,11 @@ def test_an_abandoned_episode_leaves_no_trace(name):
     whole = show(learner_of(SUBJECTS[name]), [first, second, third])
     rehearsal = learner_of(SUBJECTS[name])
     rehearsal.learn(first)
-    steps = sum(1 for _ in rehearsal.learning(second))
+    steps = sum(1 for _ in rehearsal.iter_learn(second))
     for cut in {min(1, steps), steps}:
         learner = learner_of(SUBJECTS[name])
         learner.learn(first)
-        work = learner.learning(second)
+        work = learner.iter_learn(second)
         list(islice(work, cut))
         work.close()
         assert list(learner.classes) == [first.name]
@@ -295,8 +295,8 @@ def test_a_finished_run_answers_at_once_without_training(name, tmp_path, monkeyp
         raise AssertionError("trained again")
         yield
 
-    monkeypatch.setattr(kind(name), "absorb", refuse)
-    monkeypatch.setattr(kind(name), "finishing", lambda self: refuse(self, None))
+    monkeypatch.setattr(kind(name), "_train", refuse)
+    monkeypatch.setattr(kind(name), "iter_finish", lambda self: refuse(self, None))
     again = run(learner_of(SUBJECTS[name]), TOYS[:2], tmp_path / "run")
     assert again == first
     assert contents(tmp_path / "run") == before

@@ -26,7 +26,7 @@ def rehearsal(learner: Er, offered: int = 6) -> tuple[Rehearsal, Net, Batch]:
     old, new = benchmark(2)
     memory = Reservoir.empty(offered, old.shape, torch.uint8)
     memory.offer(old.train.x[:offered], old.train.y[:offered], task=0, seed=0)
-    learner.classes[old.name] = old.classes
+    learner.classes[old.name], learner.episode = old.classes, 1
     slots = Rehearsal(learner, memory, (old.name, new.name), new, seed=0)
     batch = Batch(new.train.x[:6], new.train.y[:6], torch.zeros(6, dtype=torch.int64), (new.name,))
     return slots, net_for([old, new], mlp_100).eval(), batch
@@ -108,7 +108,7 @@ def test_a_failed_episode_leaves_the_memory_as_it_was() -> None:
     learner = er(memory_size=10)
     learner.learn(first)
     before = learner.memory.copy()
-    training = learner.learning(second)
+    training = learner.iter_learn(second)
     next(training)
     training.close()
     assert all(torch.equal(tensor, before.tensors()[name]) for name, tensor in learner.memory.tensors().items())

@@ -11,7 +11,7 @@ from toys import TINY, benchmark, show, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, Spring, separate
+from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, separate
 from zoolearn.methods.parts.pergrad import FISHERS, batched
 
 
@@ -43,7 +43,9 @@ def test_separate_anchors_are_the_sum_over_tasks() -> None:
     learner.learn(second)
     flat = Flat(learner.shared(learner.net))
     examples = learner.chosen(second)  # all of them, in another order
-    two = Spring(flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0))
+    two = QuadraticPenalty(
+        flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0)
+    )
     weights = flat.data() + torch.linspace(-1, 1, len(flat))
     assert torch.allclose(learner.spring.value(weights), one.value(weights) + two.value(weights), rtol=1e-4)
 
@@ -51,7 +53,8 @@ def test_separate_anchors_are_the_sum_over_tasks() -> None:
 def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() -> None:
     rng = torch.Generator().manual_seed(0)
     first, second = (
-        Spring(torch.randn(5, generator=rng), 0.1 + torch.rand(5, generator=rng), torch.tensor(0.0)) for _ in range(2)
+        QuadraticPenalty(torch.randn(5, generator=rng), 0.1 + torch.rand(5, generator=rng), torch.tensor(0.0))
+        for _ in range(2)
     )
     learner = ewc(strength=1.0, limited=False)
     learner.spring = first  # the information of a quadratic loss is its curvature
@@ -83,9 +86,9 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
 
 def test_no_weight_is_held_firmer_than_one_over_the_rate() -> None:
     learner = ewc(recipe=replace(TINY, lr=0.5), strength=3.0)
-    learner.spring = Spring(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
-    felt = learner.tightened(torch.device("cpu"))
-    assert torch.allclose(felt.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
+    learner.spring = QuadraticPenalty(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
+    read_heartbeat = learner.tightened(torch.device("cpu"))
+    assert torch.allclose(read_heartbeat.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
 
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:

@@ -44,7 +44,7 @@ def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path
     whole = show(make(), TASKS)
     cut = show(make(), TASKS[:2])
     cut.checkpoints = Checkpoints(tmp_path, 1)
-    work = cut.learning(TASKS[2])
+    work = cut.iter_learn(TASKS[2])
     for _, _ in zip(range(reports), work, strict=False):
         pass
     resumed = make()

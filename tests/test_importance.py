@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, Spring, average, online, separate
+from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, average, online, separate
 
 
-def spring(seed: int) -> Spring:
+def spring(seed: int) -> QuadraticPenalty:
     rng = torch.Generator().manual_seed(seed)
-    return Spring(torch.randn(6, generator=rng), torch.rand(6, generator=rng), torch.tensor(0.0))
+    return QuadraticPenalty(torch.randn(6, generator=rng), torch.rand(6, generator=rng), torch.tensor(0.0))
 
 
 def test_the_gradient_is_that_of_the_value() -> None:
@@ -19,14 +19,14 @@ def test_the_gradient_is_that_of_the_value() -> None:
 
 
 def test_separate_springs_joined_pull_as_all_of_them_do() -> None:
-    springs = [spring(seed) for seed in range(4)]
-    springs[1].importance[2] = springs[0].importance[2] = 0.0
-    joined = springs[0]
-    for tasks, new in enumerate(springs[1:], start=1):
+    penalties = [spring(seed) for seed in range(4)]
+    penalties[1].importance[2] = penalties[0].importance[2] = 0.0
+    joined = penalties[0]
+    for tasks, new in enumerate(penalties[1:], start=1):
         joined = separate(joined, new, tasks, 1.0)
     weights = torch.linspace(-2, 2, 6)
-    assert torch.allclose(joined.value(weights), torch.stack([each.value(weights) for each in springs]).sum())
-    total = torch.stack([each.gradient(weights) for each in springs]).sum(dim=0)
+    assert torch.allclose(joined.value(weights), torch.stack([each.value(weights) for each in penalties]).sum())
+    total = torch.stack([each.gradient(weights) for each in penalties]).sum(dim=0)
     assert torch.allclose(joined.gradient(weights), total, atol=1e-6)
 
 

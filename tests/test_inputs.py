@@ -291,12 +291,12 @@ def test_a_saved_data_set_of_images_gives_its_splits_and_class_names(tmp_path) -
     features = datasets.Features({"picture": datasets.Image(), "label": datasets.ClassLabel(names=["night", "day"])})
     rows = {"picture": [Image.new("L", (6, 6), shade) for shade in (0, 255)], "label": [0, 1]}
     part = datasets.Dataset.from_dict(rows, features=features)
-    datasets.DatasetDict({"train": part, "test": part}).save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": part, "test": part}).save_to_disk(str(tmp_path / "saved"))
     train, test = pair_of(tmp_path / "saved", None)
     assert train.classes == ("night", "day")
     assert test.labels == ["night", "day"]
     assert everything(train, (1, 4, 4))[0].mean(axis=(1, 2, 3)).tolist() == [0, 255]
-    datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]}).save_to_disk(tmp_path / "numbers")
+    datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]}).save_to_disk(str(tmp_path / "numbers"))
     numbers, none = pair_of(tmp_path / "numbers", None)
     assert (numbers.x.tolist(), numbers.labels, none) == ([[1.0], [2.0]], ["3", "4"], None)
 

@@ -135,7 +135,7 @@ def test_without_a_rate_the_solution_stays_where_it_starts():
 def test_full_batch_steps_at_a_small_rate_lower_the_lines():
     settings = {"line_batch": 100, "line_samples": 100, "line_epochs": 30, "line_lr": 1e-3, "memory_size": 100}
     learner = show(learner_of(McSgd, replace(TINY, momentum=0.0), **settings), TASKS[:1])
-    losses = [progress.loss for progress in learner.learning(TASKS[1]) if progress.epochs == 30]
+    losses = [progress.loss for progress in learner.iter_learn(TASKS[1]) if progress.epochs == 30]
     assert len(losses) == 30
     assert all(after <= before + 1e-5 for before, after in pairwise(losses))
     assert losses[-1] < losses[0]

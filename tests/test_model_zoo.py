@@ -11,6 +11,7 @@ import torch
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, state, with_norm
 from zoolearn.data.task import Benchmark, Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
+from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
@@ -236,14 +237,14 @@ def test_isolated_is_a_zoo_with_one_task_an_episode_bit_for_bit():
 def beginnings(monkeypatch, zoo, tasks):
     """The weights that each member begins with, and all rows in the order that it is trained on them."""
     weights = []
-    training = ModelZoo.training
+    fit = Ensemble.fit
 
     def noting(zoo, net, *arguments, **options):
         weights.append(state(net))
-        return training(zoo, net, *arguments, **options)
+        return fit(zoo, net, *arguments, **options)
 
     with monkeypatch.context() as patch, embedded(patch) as passes:
-        patch.setattr(ModelZoo, "training", noting)
+        patch.setattr(Ensemble, "fit", noting)
         for task in tasks:
             zoo.learn(task)
     orders = [torch.cat([x for net, training, x in passes if training and net is m.net]) for m in zoo.members]

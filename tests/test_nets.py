@@ -198,7 +198,7 @@ def test_a_mixed_batch_passes_the_backbone_once(monkeypatch):
 def test_the_softmax_of_a_mixed_row_is_the_softmax_of_its_own_head():
     net = net_for(TASKS, mlp_100).eval()
     batch = mixed_batch([2, 0, 1])
-    logits, first = net.mixed(batch.x, NAMES, batch.rows)
+    logits, first = net.forward_mixed(batch.x, NAMES, batch.rows)
     assert first.tolist() == [5, 0, 2]
     for row, (name, start, size) in enumerate([("rings", 5, 4), ("stripes", 0, 2), ("dots", 2, 3)]):
         probabilities = torch.softmax(logits[row], 0)

@@ -20,9 +20,8 @@ from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
-from zoolearn.runs.order import Order, carry_out
 from zoolearn.runs.run import run
-from zoolearn.runs.store import RunFolder
+from zoolearn.runs.spec import RunSpec, execute
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -143,7 +142,7 @@ def stream() -> Benchmark:
 
 def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[Progress]:
     """Carries out a run in a folder; in its eighth epoch, `kill` is told the process that it is in."""
-    order = Order(learner_of(METHODS["model-zoo"], LONG), "toys", out=out, checkpoint_every=1)
+    order = RunSpec(learner_of(METHODS["model-zoo"], LONG), "toys", out=out, checkpoint_every=1)
     killed = out.with_name("killed")
     steps = []
     with closing(map_jobs([Job("run", told_by, (order, Shared(stream), killed))], place)) as events:
@@ -158,9 +157,9 @@ def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[
     return steps
 
 
-def told_by(order: Order, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
+def told_by(order: RunSpec, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
     """A run that says which process it is in, and in its eighth epoch waits to be killed."""
-    for event in carry_out(order, whole):
+    for event in execute(order, whole):
         yield os.getpid(), event
         while isinstance(event, Progress) and event.epoch == 8 and not killed.exists():
             time.sleep(0.1)
@@ -234,17 +233,5 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any,
     assert folders == [f"lr={lr}-seed{seed}" for lr in (0.01, 0.02) for seed in (0, 1)]
     for folder in folders:
         there_found = outcome(tmp_path / "there" / folder)
-        there_found.pop(".pulse", None)  # of one that was killed when all was done but this
+        there_found.pop(".heartbeat", None)  # of one that was killed when all was done but this
         assert there_found == outcome(tmp_path / "here" / folder)
-
-
-def test_two_processes_train_the_member_that_one_trains(cluster: Any, tmp_path: Path) -> None:
-    words = ["split-digits", *BRIEF, "--batch-size", "15", "--tasks-per-episode", "2", "--dropout", "0.3", "--out"]
-    alone, together = tmp_path / "alone", tmp_path / "together"
-    main(["run", "model-zoo", *words, str(alone), "--on", "here"])
-    main(["run", "model-zoo", *words, str(together), "--on", "ray", "--workers-per-member", "2"])
-    nets = [RunFolder(folder).snapshots(RunFolder(folder).episodes(), grows=True) for folder in (alone, together)]
-    for here, there in zip(*nets, strict=True):
-        for name, part in here.parts.items():
-            for tensor, value in part.tensors.items():
-                assert torch.allclose(value, there.parts[name].tensors[tensor], atol=1e-5), (name, tensor)

@@ -278,7 +278,7 @@ def test_the_ensemble_of_figure_4_is_the_papers():
     found: dict[str, dict[str, float]] = {}
     for row in told("ablation-ensemble"):
         found.setdefault(row.benchmark, {})[row.method] = row.numbers["average_accuracy"]
-    methods = ("model-zoo", "isolated-ensemble")
+    methods = ("model-zoo", "isolated")
     assert found == {
         benchmark: dict(zip(methods, numbers, strict=True)) for benchmark, numbers in read(FIGURE_4_ENSEMBLE).items()
     }
@@ -289,7 +289,8 @@ def test_every_method_is_shown_beside_its_number_of_table_1():
     quoted = {method(name): numbers[place] for name, numbers in read(TABLE_1).items() if "small" not in name}
     del quoted["hat"]  # 99.0 is of two tasks of five digits
     for row in told("every-method"):
-        assert row.numbers["average_accuracy"] == quoted.get(row.method), row.name
+        is_ensemble = row.learner.get("networks", 1) > 1  # which the paper has in Figure 4 alone
+        assert row.numbers["average_accuracy"] == (None if is_ensemble else quoted.get(row.method)), row.name
 
 
 def test_an_episode_trains_on_five_tasks_or_on_two_where_there_are_only_five():

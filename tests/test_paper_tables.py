@@ -9,12 +9,14 @@ import pytest
 from evidence_toys import finished_run
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
-from zoolearn.lab.paper.compare import all_runs, comparison, runs_of
-from zoolearn.lab.paper.reproduction import collect, reproduction
+from zoolearn.lab.paper.collect import collect
+from zoolearn.lab.paper.compare import all_runs, cells, comparison, remarks, runs_of, tally
+from zoolearn.lab.paper.reproduction import front_page, precision_page, table_page, write_reproduction
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.provenance import run_command, run_name
 from zoolearn.lab.studies.estimate import SIZES, seconds, work
+from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.lab.studies.trials import Trial
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
@@ -25,6 +27,28 @@ SMALL = next(row for row in TABLES["table-2-single-epoch"].rows if row.name == "
 
 def zoo_runs(seeds: int = 2) -> list[Results]:
     return [finished_run("isolated", seed, "split-cifar100") for seed in range(seeds)]
+
+
+def flat_run(row: Row, accuracy: float) -> Results:
+    """A run of a row that is always right equally often: nothing is forgotten, forward is the accuracy."""
+    run = finished_run(row.method, 0, row.benchmark)
+    same = [[accuracy] * (episode + 1) for episode in range(len(run.tasks))]
+    return replace(run, accuracy=same, settings=row.trial(0).settings())
+
+
+def in_precision(run: Results, precision: str) -> Results:
+    """The same run, computed in another precision."""
+    return replace(run, settings={**run.settings, "recipe": {**run.settings["recipe"], "precision": precision}})
+
+
+def numbers_of(table: PaperTable) -> list[tuple[str, str, str]]:
+    """The numbers that the paper gives, by its own rows."""
+    return [
+        (row.name, row.benchmark, measure)
+        for row in table.rows
+        for measure, value in row.numbers.items()
+        if value is not None and not row.stands_in_for
+    ]
 
 
 def test_every_row_is_a_run_that_can_be_made():
@@ -103,10 +127,11 @@ def test_a_row_wants_its_own_data_and_order_too():
 def test_runs_with_a_part_of_the_data_say_so_and_are_not_mixed_with_others():
     parts = [replace(run, train_samples=[400] * len(run.tasks)) for run in zoo_runs(2)]
     assert runs_of(SMALL, parts) == parts
-    assert "400 training rows a task, the paper's 2,500" in reproduction(parts)
+    page = table_page(TABLES["table-2-single-epoch"], parts)
+    assert "400 training rows a task, the paper's 2,500" in page
     wholes = [replace(run, train_samples=[2500] * len(run.tasks)) for run in zoo_runs(1)]
     assert runs_of(SMALL, [*parts, *wholes]) == wholes
-    assert "training rows a task" not in reproduction([*parts, *wholes])
+    assert "training rows a task" not in table_page(TABLES["table-2-single-epoch"], [*parts, *wholes])
 
 
 def test_no_folder_has_a_name_that_file_systems_refuse():
@@ -187,38 +212,154 @@ class TestProvenance:
 
 class TestReproduction:
     def test_it_is_written_from_runs_and_says_what_is_missing(self):
-        text = reproduction(zoo_runs())
+        table = TABLES["table-2-single-epoch"]
+        text = table_page(table, zoo_runs())
         assert "| isolated-small | split-cifar100 | accuracy   | 71.60 | 64.60 ± 0.14 |      -7.00 |     2 |" in text
         assert "01234567" in text
         assert "zoo run isolated split-cifar100 --epochs 1 --seeds 2" in text
-        assert "4 of 5 rows not run yet" in text
-        assert "`table-a4-weighing`" in text.partition("## Not run yet")[2]
-        assert reproduction(zoo_runs()) == text
+        missing = text.partition("## Not run: 4 of 5 rows")[2]
+        assert re.search(r"\| model-zoo\s+\| split-cifar100 \| accuracy\s+\| 57.67 \|", missing)
+        assert "isolated-small" not in missing
+        assert table_page(table, zoo_runs()) == text
+
+    @pytest.mark.parametrize(
+        ("accuracy", "verdicts"),
+        [  # of 71.60, 0.00 and 71.60: accuracy, forgetting and forward
+            (0.7255, {"within a point": 3, "not run": 12}),
+            (0.7261, {"within a point": 1, "above": 2, "not run": 12}),
+            (0.7059, {"within a point": 1, "below": 2, "not run": 12}),
+        ],
+    )
+    def test_a_cell_counts_by_how_far_ours_is_from_the_papers(self, accuracy: float, verdicts: dict[str, int]):
+        assert tally(TABLES["table-2-single-epoch"], [flat_run(SMALL, accuracy)]) == verdicts
+
+    def test_a_number_that_several_rows_answer_counts_once_and_a_stand_in_reproduces_nothing(self):
+        table = TABLES["table-a3-100-samples"]
+        paper, *stand_ins = [row for row in table.rows if (row.method, row.benchmark) == ("isolated", "split-mnist")]
+        assert tally(table, [flat_run(row, 0.97) for row in stand_ins]) == {"stand-in": 1, "not run": 17}
+        assert tally(table, [flat_run(row, 0.97) for row in (paper, *stand_ins)]) == {
+            "within a point": 1,
+            "not run": 17,
+        }
+        part = replace(flat_run(SMALL, 0.716), train_samples=[400] * 4)
+        assert tally(TABLES["table-2-single-epoch"], [part]) == {"stand-in": 3, "not run": 12}
+
+    def test_the_front_page_counts_the_papers_cells_and_leads_to_every_table(self, tmp_path: Path):
+        file = tmp_path / "REPRODUCTION.md"
+        write_reproduction(file, [flat_run(SMALL, 0.72)])
+        front = file.read_text(encoding="utf-8")
+        cells = {(table.name, *key) for table in TABLES.values() if table.of_paper for key in numbers_of(table)}
+        assert f"**3 of {len(cells)} cells of the paper within one point**; 0 above, 0 below" in front
+        links = re.findall(r"\]\((docs/reproduction/[^)]*)\)", front)
+        assert len(links) == len(TABLES) + 2, "and one for figures, one for precision"
+        assert all((tmp_path / link).read_text(encoding="utf-8").startswith("# ") for link in links)
 
     @pytest.mark.parametrize(("base", "holds"), [(0.3, "yes"), (0.9, "no")])
     def test_the_finding_is_read_from_the_runs(self, base: float, holds: str):
-        assert "The paper's finding" not in reproduction(zoo_runs())
+        assert "The paper's finding" not in front_page(zoo_runs())
         row = next(row for row in TABLES["published-rows"].rows if row.name == "er tag-2022")
         rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.trial(0).settings())
-        finding = reproduction([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
+        finding = front_page([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
         assert re.search(rf"split-cifar100 \|\s+64.60 \|\s+[\d.]+ \(er tag-2022\) \|\s+1 \|\s+{holds} \|", finding)
 
-    def test_collecting_copies_results_alone_and_the_page_is_made_of_them(self, tmp_path: Path, capsys):
+    def test_collecting_keeps_results_alone_and_the_pages_are_made_of_them(self, tmp_path: Path, capsys):
         for seed, run in enumerate(zoo_runs()):
             run.save(tmp_path / "runs" / str(seed))
         (tmp_path / "runs" / "0" / "net.safetensors").write_bytes(b"large")
         finished_run("isolated", 5, "split-cifar100", episodes=2).save(tmp_path / "runs" / "unfinished")
-        words = ["--collect", "results", "--write", "REPRODUCTION.md", "--html", "results/index.html"]
+        words = ["--collect", "results", "--write", "REPRODUCTION.md", "--html", "page.html"]
         words = [str(tmp_path / word) if not word.startswith("--") else word for word in words]
         main(["paper", "--runs", str(tmp_path / "runs"), *words])
-        assert sorted(path.name for path in (tmp_path / "results").rglob("*.*") if path.is_file()) == [
-            "index.html",
-            "results.json",
-            "results.json",
+        assert [path.name for path in (tmp_path / "results").iterdir()] == ["split-cifar100.jsonl"]
+        assert all_runs([tmp_path / "results"]) == zoo_runs()
+        page = tmp_path / "docs" / "reproduction" / "table-2-single-epoch.md"
+        assert "64.60 ± 0.14" in page.read_text(encoding="utf-8")
+        assert "2 runs" in capsys.readouterr().err
+
+
+class TestCollect:
+    def test_what_is_new_is_added_what_is_equal_replaced_and_nothing_dropped(self, tmp_path: Path):
+        runs, kept = tmp_path / "runs", tmp_path / "kept"
+        first, second = zoo_runs(2)
+        first.save(runs / "a")
+        finished_run("isolated", 0, "split-mnist").save(runs / "b")
+        assert vars(collect([runs], kept)) == {"records": 2, "new": 2, "replaced": 0}
+        before = (kept / "split-mnist.jsonl").read_bytes()
+        again = replace(first, weights=77)
+        again.save(tmp_path / "later" / "x")
+        second.save(tmp_path / "later" / "y")
+        assert vars(collect([tmp_path / "later"], kept)) == {"records": 3, "new": 1, "replaced": 1}
+        assert all_runs([kept / "split-cifar100.jsonl"]) == [again, second]
+        assert (kept / "split-mnist.jsonl").read_bytes() == before
+        assert vars(collect([tmp_path / "later", kept], kept)) == {"records": 3, "new": 0, "replaced": 0}
+
+    def test_the_folder_that_is_collected_to_may_lie_among_the_runs(self, tmp_path: Path):
+        first, second = zoo_runs(2)
+        first.save(tmp_path / "runs" / "a")
+        collect([tmp_path], tmp_path / "kept")
+        second.save(tmp_path / "runs" / "b")
+        assert vars(collect([tmp_path], tmp_path / "kept")) == {"records": 2, "new": 1, "replaced": 0}
+
+    def test_runs_on_a_part_of_the_data_are_kept_beside_whole_ones(self, tmp_path: Path):
+        (whole,) = zoo_runs(1)
+        part = replace(whole, train_samples=[400] * 4)
+        for name, run in (("whole", whole), ("part", part)):
+            run.save(tmp_path / "runs" / name)
+        collect([tmp_path / "runs"], tmp_path / "kept")
+        assert {tuple(run.train_samples) for run in all_runs([tmp_path / "kept"])} == {(), (400,) * 4}
+
+    def test_of_a_study_only_rows_are_taken_and_the_study_itself(self, tmp_path: Path):
+        zoo_runs(1)[0].save(tmp_path / "runs" / "study" / "row")
+        finished_run("isolated", 0, "split-cifar100", epochs=7).save(tmp_path / "runs" / "study" / "other")
+        study = Study("replay", "split-cifar100", {"epochs": 1}, [], environment={})
+        study.save(tmp_path / "runs" / "study")
+        collect([tmp_path / "runs"], tmp_path / "kept")
+        assert all_runs([tmp_path / "kept"]) == zoo_runs(1)
+        assert list(find_studies([tmp_path / "kept"]).values()) == [study]
+
+
+class TestPrecision:
+    def test_runs_of_another_precision_answer_for_a_row_and_say_so(self):
+        runs = [in_precision(run, "bfloat16") for run in zoo_runs(2)]
+        assert runs_of(SMALL, runs) == runs
+        assert remarks(SMALL, runs) == [
+            "isolated-small on split-cifar100: trained in mixed precision (bfloat16), the paper's is mixed too"
         ]
-        assert len(all_runs([tmp_path / "results"])) == 2
-        assert "64.60 ± 0.14" in (tmp_path / "REPRODUCTION.md").read_text()
-        assert collect([tmp_path / "results"], tmp_path / "again")
+        assert "trained in mixed precision (bfloat16)" in table_page(TABLES["table-2-single-epoch"], runs)
+        assert remarks(SMALL, zoo_runs()) == []
+
+    @pytest.mark.parametrize(("exact", "mixed", "answering"), [(2, 1, "auto"), (1, 2, "bfloat16"), (2, 2, "auto")])
+    def test_one_precision_answers_alone_that_of_most_seeds(self, exact: int, mixed: int, answering: str):
+        runs = [*(in_precision(run, "bfloat16") for run in zoo_runs(mixed)), *zoo_runs(exact)]
+        assert {run.settings["recipe"]["precision"] for run in runs_of(SMALL, runs)} == {answering}
+        assert len(cells(SMALL, runs_of(SMALL, runs))[0].ours) == 2
+
+    def test_float32_by_name_is_what_a_cpu_does_by_itself_and_a_seed_counts_once(self):
+        named = [in_precision(run, "float32") for run in zoo_runs(3)]
+        assert [run.settings["seed"] for run in runs_of(SMALL, [*zoo_runs(2), *named])] == [0, 1, 2]
+
+    def test_a_gpu_left_to_itself_is_not_averaged_with_a_cpu(self):
+        on_gpu = [replace(run, environment={"gpu": "a card"}) for run in zoo_runs(3)]
+        assert runs_of(SMALL, [*zoo_runs(2), *on_gpu]) == on_gpu
+
+    def test_what_precision_changes_is_told_seed_by_seed(self):
+        exact, mixed = zoo_runs(2), [in_precision(run, "bfloat16") for run in zoo_runs(3)]
+        mixed[0].accuracy[-1] = [value + 0.02 for value in mixed[0].accuracy[-1]]
+        alone = in_precision(finished_run("isolated", 0, "split-mnist"), "bfloat16")
+        (line,) = re.findall(r"\| isolated .*", precision_page([*exact, *mixed, alone]))
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[1:] == ["split-cifar100", "4", "bfloat16", "2", "64.60", "65.60", "+1.00 ± 1.41"]
+        assert "There are none yet" in precision_page([*exact, alone])
+
+    def test_seeds_that_lack_are_run_unless_one_precision_has_them_all(self, tmp_path: Path, capsys, monkeypatch):
+        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 60.0)
+        words = ["paper", "table-2-single-epoch", "--rows", "isolated-small", "--runs", str(tmp_path), "--estimate"]
+        for seed, run in enumerate(zoo_runs(3)):
+            in_precision(run, "bfloat16").save(tmp_path / f"mixed-{seed}")
+        main(words)
+        assert capsys.readouterr().err == ""
+        main([*words, "--seeds", "4"])
+        assert "0 of 4 seeds there" in capsys.readouterr().err
 
 
 class TestCommand:

@@ -16,7 +16,7 @@ from zoolearn.nets.net import Net
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
 from zoolearn.training import batches
-from zoolearn.training.fit import drain, fit
+from zoolearn.training.fit import fit, run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -37,7 +37,7 @@ def test_multi_head_trains_once_when_all_tasks_are_met(monkeypatch):
     with pytest.raises(UnknownTask, match="has not trained yet"):
         learner.predict_proba(TOYS[0].test.x, "stripes")
     with embedded(monkeypatch) as passes:
-        drain(learner.finishing())
+        run_to_end(learner.iter_finish())
     assert trained_rows(passes) == TINY.epochs * sum(len(task.train) for task in TOYS)
     assert len({id(net) for net, _, _ in passes}) == 1
 
@@ -59,7 +59,7 @@ def losses_of_the_same_rows(tasks, monkeypatch):
         learner.learn(task)
     with monkeypatch.context() as patch:
         patch.setattr("zoolearn.training.fit.shuffled_order", lambda _, seed: rows[batches.shuffled_order(TOYS, seed)])
-        return [event.loss for event in learner.finishing()]
+        return [event.loss for event in learner.iter_finish()]
 
 
 def test_the_rows_before_multi_head_trains_are_empty():
@@ -80,7 +80,7 @@ def test_multi_head_can_train_anew_after_every_task(monkeypatch):
             learner.learn(task)
         assert trained_rows(passes) == TINY.epochs * met
     with embedded(monkeypatch) as passes:
-        drain(learner.finishing())
+        run_to_end(learner.iter_finish())
     assert passes == []
 
 

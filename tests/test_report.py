@@ -336,7 +336,7 @@ def test_runs_are_found_at_any_depth_once_and_in_order(tmp_path):
     for name in ("sweep/b", "sweep/deep/er/a", "alone"):
         run().save(tmp_path / name)
     alone, sweep = tmp_path / "alone", tmp_path / "sweep"
-    assert find_runs([alone, sweep, str(sweep / "b"), alone / "results.json"]) == [
+    assert list(find_runs([alone, sweep, str(sweep / "b"), alone / "results.json"])) == [
         alone,
         sweep / "b",
         sweep / "deep" / "er" / "a",
@@ -401,8 +401,8 @@ def test_trials_of_a_search_are_no_runs_unless_one_looks_at_the_search(tmp_path)
     run().save(tmp_path / "zoo")
     run().save(tmp_path / "tune-zoo" / "trial-0001")
     (tmp_path / "tune-zoo" / "tune.json").write_text("{}")
-    assert find_runs([tmp_path]) == [tmp_path / "zoo"]
-    assert find_runs([tmp_path / "tune-zoo"]) == [tmp_path / "tune-zoo" / "trial-0001"]
+    assert list(find_runs([tmp_path])) == [tmp_path / "zoo"]
+    assert list(find_runs([tmp_path / "tune-zoo"])) == [tmp_path / "tune-zoo" / "trial-0001"]
 
 
 def test_runs_that_no_command_makes_say_so():

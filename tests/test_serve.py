@@ -127,7 +127,7 @@ class TestRoutes:
 
     def test_votes_of_unequal_weight_and_silent_members_are_told_as_they_are(self, tmp_path):
         zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5)
-        loud = {task.name: len(zoo.index.speakers(task.name)) for task in HAZY}
+        loud = {task.name: len(zoo.index.voters(task.name)) for task in HAZY}
         zoo.prune(loss=0.02)
         with serving(zoo.path) as client:
             tasks = client.get("/tasks").json["tasks"]
@@ -135,7 +135,7 @@ class TestRoutes:
             said = {task.name: client.rows(task.name, task.test.x[:5].tolist(), "?votes=true") for task in HAZY}
         assert [task["accuracy"] for task in tasks] == [zoo.measure(task.name).accuracy for task in HAZY]
         assert [task["members"] for task in tasks] == [
-            [member.number for member in zoo.index.speakers(task.name)] for task in HAZY
+            [member.number for member in zoo.index.voters(task.name)] for task in HAZY
         ]
         assert any(len(task["members"]) < loud[task["name"]] for task in tasks)
         assert [member["speaks_for"] for member in members] == [

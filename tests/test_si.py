@@ -56,7 +56,7 @@ def test_with_whole_batches_and_small_steps_the_shares_sum_to_the_fall_of_the_lo
     )
     learner = si(backbone=mlp_100, recipe=recipe, shared_head=True)  # so that the head is counted too
     losses = []
-    for event in learner.learning(task):
+    for event in learner.iter_learn(task):
         losses.append(event.loss)
     assert losses[0] - losses[-1] > 0.3
     assert shares[0] == pytest.approx(losses[0] - losses[-1], rel=0.01)

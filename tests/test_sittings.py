@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import toys
+import zoolearn
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.report import report
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.environment import differences, environment
+from zoolearn.runs.environment import DECISIVE, differences, environment
 from zoolearn.runs.results import Results
-from zoolearn.runs.run import environment as environments
 from zoolearn.runs.run import episodes, run
 
 
@@ -94,7 +94,7 @@ def test_the_command_line_tells_it_and_refuses_with_exact(tmp_path, capsys):
 def test_what_decides_the_bits_is_recorded(monkeypatch):
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     found = environment()
-    assert set(environments.DECISIVE) <= set(found)
+    assert set(DECISIVE) <= set(found)
     assert found["kernels"]["instructions"] == torch.backends.cpu.get_cpu_capability()
     assert found["kernels"]["ONEDNN_MAX_CPU_ISA"] == "AVX2"
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
@@ -107,7 +107,7 @@ def test_older_records_without_an_entry_are_silent_about_it():
 
 
 def test_a_checkout_knows_its_commit():
-    root = Path(environments.__file__).resolve().parents[3]
+    root = Path(zoolearn.__file__).resolve().parents[2]
     if not (root / ".git").exists():
         pytest.skip("not a checkout")
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True).stdout

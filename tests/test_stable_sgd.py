@@ -27,9 +27,9 @@ def test_without_decay_one_epoch_is_fine_tuning_bit_for_bit() -> None:
 def test_the_rate_decays_from_the_first_task_on_and_stops_at_the_floor() -> None:
     learner = stable(lr_decay=0.5, lr_floor=0.01, recipe=Recipe(lr=0.1))
     rates = []
-    for task in range(5):
+    for _ in range(5):
         rates.append(learner.lr)
-        learner.classes[f"task {task}"] = ("a", "b")
+        learner.episode += 1
     assert rates == pytest.approx([0.05, 0.025, 0.0125, 0.01, 0.01])
 
 
@@ -58,7 +58,7 @@ def test_nothing_but_heads_grows_with_the_tasks() -> None:
     for task in benchmark(3):
         learner.learn(task)
         heads = sum(parameter.numel() for parameter in learner.net.heads.parameters())
-        sizes.append((learner.weights - heads, learner.stored_samples, len(learner.knowledge().parts)))
+        sizes.append((learner.weights - heads, learner.stored_samples, len(learner.state().parts)))
     assert len(set(sizes)) == 1
     assert sizes[0][1:] == (0, 1)
 

@@ -50,7 +50,7 @@ def test_a_sweep_runs_what_zoo_run_runs(tmp_path: Path) -> None:
         (["--vary", "lr=fast"], "lr cannot be 'fast'; it takes a number"),
         (
             ["--vary", "weigh=boosted,heavy"],
-            "weigh cannot be 'heavy'; it takes one of boosted, released, uniform, ranked",
+            "weigh cannot be 'heavy'; it takes one of boosted, released, uniform",
         ),
         (["--vary", "epochs=0"], "epochs is 0; it must be at least 1"),
         (["--vary", "first_tasks=2,9"], "first_tasks is 9, but split-digits has 5 tasks"),
@@ -58,7 +58,7 @@ def test_a_sweep_runs_what_zoo_run_runs(tmp_path: Path) -> None:
         (["--vary", "lr=0.1", "--vary", "lr=0.2"], "lr varies twice"),
         ([], "nothing varies"),
         (["--vary", "lr=0.1", "--address", "auto"], "--address is about a cluster"),
-        (["--vary", "lr=0.1", "--workers-per-member", "2"], "needs a cluster: add --on ray"),
+        (["--vary", "held_out=0.1,0.3"], "held_out is 0.3, but it counts with --grow warm-start only"),
     ],
 )
 def test_a_wrong_word_is_named_before_anything_starts(

@@ -24,7 +24,7 @@ from zoolearn.runs.run import run
 from zoolearn.training import batches
 from zoolearn.training import recipe as recipes
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Checkpoints, cross_entropy, drain, fit, fitting
+from zoolearn.training.fit import Checkpoints, cross_entropy, fit, iter_fit, run_to_end
 from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -308,7 +308,7 @@ def test_the_callers_randomness_is_untouched_between_and_after_steps(every_batch
     net = net_for(TASKS, dropout=0.5)
     before = torch.get_rng_state()
     steps = 0
-    for _ in fitting(net, TASKS, TINY, seed=0):
+    for _ in iter_fit(net, TASKS, TINY, seed=0):
         assert torch.equal(torch.get_rng_state(), before)
         steps += 1
     assert torch.equal(torch.get_rng_state(), before)
@@ -317,19 +317,19 @@ def test_the_callers_randomness_is_untouched_between_and_after_steps(every_batch
 
 def test_what_the_caller_draws_between_steps_changes_nothing(every_batch):
     nets = [net_for(TASKS, dropout=0.5), net_for(TASKS, dropout=0.5)]
-    for _ in fitting(nets[0], TASKS, TINY, seed=0):
+    for _ in iter_fit(nets[0], TASKS, TINY, seed=0):
         pass
     with torch.random.fork_rng():
-        for _ in fitting(nets[1], TASKS, TINY, seed=0):
+        for _ in iter_fit(nets[1], TASKS, TINY, seed=0):
             torch.rand(3)
     assert same(state(nets[0]), state(nets[1]))
 
 
 def test_what_the_caller_asks_the_net_between_steps_changes_nothing(every_batch):
     nets = [net_for(TASKS, dropout=0.5), net_for(TASKS, dropout=0.5)]
-    for _ in fitting(nets[0], TASKS, TINY, seed=0):
+    for _ in iter_fit(nets[0], TASKS, TINY, seed=0):
         pass
-    for _ in fitting(nets[1], TASKS, TINY, seed=0):
+    for _ in iter_fit(nets[1], TASKS, TINY, seed=0):
         probabilities(nets[1], TASKS[0].test.x, TASKS[0].name, TINY)
     assert same(state(nets[0]), state(nets[1]))
 
@@ -367,7 +367,7 @@ def test_progress_counts_steps_and_epochs_and_gives_the_mean_loss(every_batch):
         losses.append(cross_entropy(net, batch))
         return losses[-1]
 
-    told = list(fitting(net_for(TASKS), TASKS, recipe(), seed=0, loss=noting))
+    told = list(iter_fit(net_for(TASKS), TASKS, recipe(), seed=0, loss=noting))
     assert [progress.step for progress in told] == list(range(1, 13))
     assert [progress.epoch for progress in told] == [1] * 6 + [2] * 6
     assert {(progress.steps, progress.epochs, progress.what) for progress in told} == {(12, 2, "stripes")}
@@ -415,7 +415,7 @@ def test_too_large_a_learning_rate_is_a_divergence():
 
 def cut(tasks, settings, folder, steps, every=1, **slots):
     """A training that is abandoned after so many steps."""
-    work = fitting(
+    work = iter_fit(
         net_for(tasks, dropout=0.3), tasks, settings, seed=7, checkpoints=Checkpoints(folder, every), **slots
     )
     assert len(list(islice(work, steps))) == steps
@@ -431,22 +431,22 @@ def test_a_training_cut_after_any_epoch_is_taken_up_and_ends_the_same(tmp_path, 
     whole_loss = fit(whole, tasks, settings, seed=7)
     cut(tasks, settings, tmp_path, 6 * done + 2)
     resumed = net_for(tasks, dropout=0.3)
-    work = fitting(resumed, tasks, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1))
+    work = iter_fit(resumed, tasks, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1))
     assert next(work).step == 6 * done + 1
-    assert drain(work) == whole_loss
+    assert run_to_end(work) == whole_loss
     assert same(state(resumed), state(whole))
 
 
 def test_a_checkpoint_is_written_every_few_epochs_only(tmp_path, every_batch):
     settings = recipe(epochs=5)
     cut(TASKS, settings, tmp_path, 6 * 3 + 2, every=2)
-    work = fitting(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 2))
+    work = iter_fit(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 2))
     assert next(work).epoch == 3
 
 
 def test_a_checkpoint_belongs_to_one_seed(tmp_path, every_batch):
     cut(TASKS, recipe(), tmp_path, 8)
-    work = fitting(net_for(TASKS), TASKS, recipe(), seed=8, checkpoints=Checkpoints(tmp_path, 1))
+    work = iter_fit(net_for(TASKS), TASKS, recipe(), seed=8, checkpoints=Checkpoints(tmp_path, 1))
     assert next(work).step == 1
 
 
@@ -464,7 +464,7 @@ def test_what_the_slots_carry_from_step_to_step_is_taken_up_too(tmp_path, every_
 
     whole = net_for(TASKS)
     fit(whole, TASKS, settings, seed=7, **carrying())
-    work = fitting(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
+    work = iter_fit(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
     list(islice(work, 15))
     work.close()
     resumed = net_for(TASKS)

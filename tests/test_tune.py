@@ -38,14 +38,14 @@ def rows(x: torch.Tensor) -> set[bytes]:
 
 def test_what_judges_comes_from_the_training_data_alone() -> None:
     task = pictures(per_class=20)
-    split = task.for_validation(20)
+    split = task.validation_split(20)
     assert rows(split.train.x) | rows(split.test.x) == rows(task.train.x)
     assert not rows(split.train.x) & rows(split.test.x)
     assert not rows(split.test.x) & rows(task.test.x)
     assert torch.bincount(split.test.y).tolist() == [4, 4]
-    assert rows(task.for_validation(20).test.x) == rows(split.test.x)
+    assert rows(task.validation_split(20).test.x) == rows(split.test.x)
     with pytest.raises(DataError, match="one training example"):
-        task.sample(1, 0).for_validation(20)
+        task.sample(1, 0).validation_split(20)
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets.backbones import mlp_100, small_conv
 from zoolearn.seeds import generator
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, drain
+from zoolearn.training.fit import cross_entropy, run_to_end
 
 
 def vcl(**settings):
@@ -31,7 +31,7 @@ def test_without_divergence_and_variance_it_is_training_a_plain_net(optimizer):
     learner.learn(task)
     plain = net_for([task], mlp_100)
     heads = [task.name]
-    drain(fitting_by(optimizer, plain, task, recipe, seed=vcl().episode_seed(), loss=cross_entropy, heads=heads))
+    run_to_end(fitting_by(optimizer, plain, task, recipe, seed=vcl().episode_seed(), loss=cross_entropy, heads=heads))
     for name, weight in plain.state_dict().items():
         assert torch.allclose(learner.net.state_dict()[name], weight, atol=2e-5), name
 
@@ -94,7 +94,7 @@ def test_the_likelihood_alone_moves_means_and_no_variance():
     task = pictures()
     learner = vcl()
     net = learner.grown(task)
-    drain(learner.fitted(net, task, cross_entropy, seed=0))
+    run_to_end(learner.fitted(net, task, cross_entropy, seed=0))
     for layer in gaussian_layers(net, task.name):
         assert bool((layer.log_variance == -6).all())
         assert bool((layer.bias_log_variance == -6).all())

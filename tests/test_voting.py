@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from toys import benchmark, learner_of, pictures
-from zoolearn.beyond.sharpness import sharpest
+from zoolearn.beyond.sharpness import fit_temperature
 from zoolearn.beyond.voting import Heard, Said, alone, by_rule, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.methods.learner import accuracy
@@ -86,6 +86,6 @@ def test_the_sharpness_found_is_the_one_of_highest_likelihood():
         pairs = zip(logits, labels, strict=True)
         return sum(float(torch.log_softmax(factor * b, dim=1).gather(1, y[:, None]).sum()) for b, y in pairs)
 
-    found = sharpest(logits, labels)
+    found = fit_temperature(logits, labels)
     assert found == pytest.approx(2.5, rel=0.15)
     assert likelihood(found) > max(likelihood(found * 0.9), likelihood(found * 1.1))

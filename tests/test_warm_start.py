@@ -19,7 +19,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
-from zoolearn.training.fit import drain, fit
+from zoolearn.training.fit import fit, run_to_end
 from zoolearn.training.predict import feature_rows, probabilities
 from zoos import alike, answers, small_zoo, stray_files
 
@@ -324,7 +324,7 @@ def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path
         )
     weights = [{name: vote.weight for name, vote in member.votes.items()} for member in learner.members]
     assert [dict(member.share) for member in zoo.members] == weights
-    assert drain(zoo.verify()) == []
+    assert run_to_end(zoo.verify()) == []
     assert not stray_files(zoo)
 
 
@@ -359,7 +359,7 @@ def test_forgetting_retrains_every_member_that_came_later(tmp_path):
         fit(net, [task], TINY, seed=seed)
         assert same(state(net), state(zoo.net(number))), "as if the task had never been there"
         last = net.freeze()
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     assert not stray_files(zoo)
 
 
@@ -387,7 +387,7 @@ def test_forgetting_a_task_takes_every_head_that_was_fitted_to_it(tmp_path):
     assert name.encode() not in left
     shares = {member.number: set(member.share) for member in zoo.members}
     assert shares == {1: {"stripes"}, 3: {"stripes", "rings"}, 4: {"stripes", "rings", "waves"}}
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     assert not stray_files(zoo)
 
 
@@ -402,7 +402,7 @@ def test_heads_of_retrained_members_are_fitted_again(tmp_path):
         task, net = zoo.task(name), zoo.net(member.number)
         head = fit_head(feature_rows(net, task.train.x, TINY), task.train.y, len(task.classes))
         assert torch.equal(net.head(name).weight, head.weight)
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     zoo.learn(TASKS[0])
     assert zoo.measure(TASKS[0].name).accuracy > 0.5
 
@@ -415,7 +415,7 @@ def test_a_member_that_came_after_one_that_was_pruned_for_good_is_still_retraine
     later = [member.number for member in left.members if set(member.tasks) != {"stripes"}]
     assert set(later) <= set(left.cost_of_forgetting("stripes").retrained)
     left.forget("stripes")
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_without_rows_later_members_cannot_be_retrained_and_the_way_out_is_named(tmp_path):
@@ -441,7 +441,7 @@ def test_pruning_silences_fitted_heads_too(tmp_path):
     zoo.commit_pruning()
     assert alike(answers(zoolearn.open(zoo.path), TASKS), pruned)
     assert not stray_files(zoo)
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_an_export_answers_as_the_zoo_with_fitted_heads_and_mirror_images(tmp_path):

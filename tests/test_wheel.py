@@ -100,10 +100,10 @@ def test_the_page_of_a_run_carries_its_figures_and_the_scripts_that_draw_them(in
     assert figures
     assert all(f'id="chart-{figure["name"]}"' in page for figure in figures)
     assert gzip.decompress(base64.b64decode(held["library"])).decode() == installed.read(
-        "pages/plotly/plotly-cartesian.min.js"
+        "lab/pages/plotly/plotly-cartesian.min.js"
     )
-    assert installed.read("pages/page.js") in page
-    assert installed.read("pages/page.css") in page
+    assert installed.read("lab/pages/page.js") in page
+    assert installed.read("lab/pages/page.css") in page
 
 
 def test_a_zoo_learns_and_is_served_with_its_pages(installed):
@@ -120,7 +120,7 @@ def test_a_zoo_learns_and_is_served_with_its_pages(installed):
                 page = client.get(path)
                 assert page.status == 200
                 for name in ("page.css", "common.js", script):
-                    assert installed.read(f"serve/page/{name}") in page.body.decode()
+                    assert installed.read(f"zoo/serve/page/{name}") in page.body.decode()
             answer = client.rows("stripes", task.test.x[:2].tolist())
             assert answer.status == 200, answer.body
             for row in answer.json["predictions"]:

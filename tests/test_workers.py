@@ -16,7 +16,7 @@ from zoolearn.runs.ahead import train
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Checkpoints, Progress, drain
+from zoolearn.training.fit import Checkpoints, Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 
 BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu")
@@ -80,7 +80,7 @@ def test_what_was_trained_ahead_is_taken_up_and_not_trained_again(
     task = benchmark(1)[0]
     worker, learner, alone = (learner_of(METHODS["isolated"]) for _ in range(3))
     worker.checkpoints = learner.checkpoints = Checkpoints(tmp_path, every=100, final=True)
-    assert drain(train(worker, task, learner.independent_trainings(0)[0], "stripes")) > 0  # type: ignore[arg-type]
+    assert run_to_end(train(worker, task, learner.independent_trainings(0)[0], "stripes")) > 0  # type: ignore[arg-type]
     with embedded(monkeypatch) as passes:
         learner.learn(task)
     assert not [training for _, training, _ in passes if training]

@@ -10,7 +10,7 @@ from toys import TINY, contents, pictures
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
-from zoolearn.training.fit import drain, fit
+from zoolearn.training.fit import fit, run_to_end
 from zoolearn.zoo.pruning import committed
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
@@ -41,7 +41,7 @@ def test_no_byte_of_a_forgotten_task_or_of_weights_trained_on_it_is_left(tmp_pat
     zoo.forget(name, drop=drop)
     left = b"".join(path.read_bytes() for path in zoo.path.rglob("*") if path.is_file())
     assert [secret for secret in hidden if secret in left] == []
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     assert not stray_files(zoo)
     with pytest.raises(UnknownTask):
         zoo.predict(TASKS[0].test.x, name)
@@ -78,9 +78,9 @@ def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(t
         else:
             assert member.share == before[member.number].share
     for task in HAZY[1:]:
-        speakers = zoo.index.speakers(task.name)
-        shares = [member.share[task.name] for member in speakers]
-        votes = [torch.softmax(zoo.net(member.number)(task.test.x, task.name), dim=1) for member in speakers]
+        voters = zoo.index.voters(task.name)
+        shares = [member.share[task.name] for member in voters]
+        votes = [torch.softmax(zoo.net(member.number)(task.test.x, task.name), dim=1) for member in voters]
         mean = sum(share * said for share, said in zip(shares, votes, strict=True)) / sum(shares)
         assert torch.allclose(zoo.predict_proba(task.test.x, task.name), mean, atol=1e-5)
 
@@ -147,7 +147,7 @@ def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) ->
         zoo.cost_of_forgetting(other, drop=True)
     zoo.forget(other)
     assert [(member.number, set(member.share)) for member in zoo.members] == [(3, {fitted}), (4, {"rings", "waves"})]
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_undo_after_forgetting_takes_back_the_newest_task_that_is_left(tmp_path) -> None:
@@ -155,7 +155,7 @@ def test_undo_after_forgetting_takes_back_the_newest_task_that_is_left(tmp_path)
     zoo.forget(TASKS[2].name)
     assert zoo.undo() == TASKS[1].name
     assert list(zoo.tasks) == [TASKS[0].name]
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_the_log_keeps_that_something_was_done_and_nothing_of_the_forgotten_task(tmp_path) -> None:

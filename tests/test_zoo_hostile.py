@@ -14,7 +14,7 @@ import zoolearn
 from toys import contents
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.files import load_json, save_json
-from zoolearn.training.fit import drain
+from zoolearn.training.fit import run_to_end
 from zoos import TASKS, answers, small_zoo
 
 
@@ -226,18 +226,18 @@ def test_a_flipped_bit_is_found_by_verify(zoo, place) -> None:
     raw = bytearray(victim.read_bytes())
     raw[-1] ^= 1
     victim.write_bytes(raw)
-    problems = drain(zoolearn.open(zoo).verify())
+    problems = run_to_end(zoolearn.open(zoo).verify())
     assert problems == [f"{place}/{victim.name} was altered: its checksum differs"]
 
 
 def test_a_truncated_or_missing_file_is_named(zoo) -> None:
     victim = files(zoo, "data")[0]
     victim.write_bytes(victim.read_bytes()[:-1])
-    assert victim.name in str(drain(zoolearn.open(zoo).verify()))
+    assert victim.name in str(run_to_end(zoolearn.open(zoo).verify()))
     with pytest.raises(StoreError, match=victim.name):
         [zoolearn.open(zoo).task(name) for name in ("stripes", "dots")]
     victim.unlink()
-    assert "is missing" in str(drain(zoolearn.open(zoo).verify()))
+    assert "is missing" in str(run_to_end(zoolearn.open(zoo).verify()))
 
 
 @pytest.mark.parametrize("call", ["checksum", "os.open", "Path.lstat", "Path.exists"])

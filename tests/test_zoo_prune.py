@@ -6,7 +6,7 @@ import torch
 import zoolearn
 from toys import contents
 from zoolearn.errors import DataError, SettingsError, UnknownTask
-from zoolearn.training.fit import drain
+from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
 from zoolearn.zoo.recall import learner_of
@@ -33,7 +33,7 @@ def test_pruning_is_reversible_until_it_is_committed(zoo) -> None:
     assert alike(answers(zoolearn.open(zoo.path)), pruned)
     assert sum(member.bytes for member in zoo.members) == report.bytes_after
     assert not stray_files(zoo)
-    assert drain(zoo.verify()) == []
+    assert run_to_end(zoo.verify()) == []
 
 
 @pytest.mark.parametrize(("loss", "replay"), [(0.0, 1.0), (0.3, 1.0), (0.05, 0.5)])
@@ -48,7 +48,7 @@ def test_members_are_chosen_by_one_half_of_the_rows_and_the_report_tells_the_acc
     halves = []
     for task in HAZY:
         told, y = report.tasks[task.name], task.test.y
-        assert told.after == len(zoo.index.speakers(task.name))
+        assert told.after == len(zoo.index.voters(task.name))
         chosen, unseen = (
             [zoolearn.accuracy(said[task.name][half], y[half]) for said in (before, after)]
             for half in (slice(0, None, 2), slice(1, None, 2))
@@ -74,16 +74,16 @@ def test_who_is_silent_has_no_say_in_what_the_zoo_teaches_or_learns(tmp_path) ->
         assert torch.allclose(learner.predict_proba(task.test.x, task.name), said, atol=1e-6)
         kept = learner.kept[task.name].train
         labels = zoo.predict_proba(kept.x, task.name).gather(1, kept.y[:, None])
-        assert learner.training_loss(task.name) == pytest.approx(-float(labels.double().log().mean()), rel=1e-4)
-    assert any(learner.training_loss(task.name) != loud.training_loss(task.name) for task in HAZY)
+        assert learner.train_votes[task.name].loss == pytest.approx(-float(labels.double().log().mean()), rel=1e-4)
+    assert any(learner.train_votes[task.name].loss != loud.train_votes[task.name].loss for task in HAZY)
 
 
 def test_a_zoo_with_silent_members_is_distilled_as_one_from_which_they_are_gone(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", HAZY)
     zoo.prune(loss=0.3)
-    silent = drain(distilled(zoo, tmp_path / "from silent"))
+    silent = run_to_end(distilled(zoo, tmp_path / "from silent"))
     assert zoo.commit_pruning() > 0
-    gone = drain(distilled(zoo, tmp_path / "from gone"))
+    gone = run_to_end(distilled(zoo, tmp_path / "from gone"))
     assert all(
         torch.allclose(said, answers(gone, HAZY)[name], atol=1e-5) for name, said in answers(silent, HAZY).items()
     )
@@ -97,7 +97,7 @@ def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> N
     zoo.commit_pruning()
     zoo.forget(TASKS[1].name)
     assert not any(TASKS[1].name in member.tasks for member in zoo.members), "also those that no longer spoke for it"
-    assert drain(zoolearn.open(zoo.path).verify()) == []
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
 def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path) -> None:
@@ -170,7 +170,7 @@ class Speakers:
             for n in range(1, count + 1)
         ]
 
-    def speakers(self, task: str):
+    def voters(self, task: str):
         return self.members
 
 

@@ -28,7 +28,7 @@ from zoolearn.runs.run import progress, run
 from zoolearn.seeds import derive
 from zoolearn.training import batches
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, drain
+from zoolearn.training.fit import cross_entropy, run_to_end
 from zoolearn.training.recipe import Recipe
 
 SUBJECTS: dict[str, Callable[..., Learner]] = {
@@ -96,7 +96,7 @@ def show(learner: Learner, tasks: Iterable[Task]) -> Learner:
     """The learner after it has met these tasks and finished."""
     for task in tasks:
         learner.learn(task)
-    drain(learner.finishing())
+    run_to_end(learner.iter_finish())
     return learner
 
 

@@ -22,7 +22,7 @@ import torch
 import zoolearn
 from toys import pictures
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.training.fit import drain
+from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
@@ -92,7 +92,7 @@ class Trial:
         index = zoolearn.zoo.zoo.ZooFolder(self.folder).read()  # before anything is cleaned up
         zoo = zoolearn.open(self.folder)
         assert zoo.generation == index.generation
-        problems = drain(zoo.verify())
+        problems = run_to_end(zoo.verify())
         assert not problems, f"{self.name}: {problems}"
         state = "before" if alike(answers(zoo, ALL), self.before) else "after"
         if state == "after":

@@ -53,7 +53,7 @@ class Diverged(ZooError):
     """Training produced a loss that is not a finite number."""
 
 
-def one_of(kind: str, name: str, known: Iterable[str]) -> str:
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: a guess, then the choices.
 
     >>> one_of("method", "model-zo", ["model-zoo", "isolated"])

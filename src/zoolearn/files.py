@@ -2,8 +2,6 @@
 
 import json
 import os
-import platform
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from zoolearn.errors import InUse, StoreError
+from zoolearn.errors import StoreError
 
 Json = Any  # what the json module reads and writes; Python cannot say that type exactly
 
@@ -71,8 +69,7 @@ def save_text(path: Path, text: str) -> None:
 
 def save_json(path: Path, content: Mapping[str, Json], *, indent: int | None = None) -> None:
     """Writes a JSON object atomically, with the checksum of its content inside."""
-    body = {**content, "checksum": _json_checksum(content)}
-    save_text(path, json.dumps(body, indent=indent, allow_nan=False) + "\n")
+    save_text(path, json.dumps(seal(content), indent=indent, allow_nan=False) + "\n")
 
 
 def load_json(path: Path) -> dict[str, Json]:
@@ -83,8 +80,19 @@ def load_json(path: Path) -> dict[str, Json]:
         raise StoreError(f"{path} is missing") from error
     except (ValueError, OSError, RecursionError) as error:
         raise StoreError(f"{path} is damaged or cannot be read ({error}); restore it from a copy") from error
-    if not isinstance(content, dict) or content.pop("checksum", None) != _json_checksum(content):
-        raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
+    return unseal(content, str(path))
+
+
+def seal(content: Mapping[str, Json]) -> dict[str, Json]:
+    """A JSON object with the checksum of its content inside."""
+    return {**content, "checksum": _json_checksum(content)}
+
+
+def unseal(sealed: Json, where: str) -> dict[str, Json]:
+    """The content of what `seal` made; if it is anything else, the error says where it was read."""
+    content = {**sealed} if isinstance(sealed, dict) else {}
+    if content.pop("checksum", None) != _json_checksum(content):
+        raise StoreError(f"{where} was altered: its content does not match its checksum; restore it from a copy")
     return content
 
 
@@ -156,39 +164,6 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
                 f"{source}: {name!r} is {tuple(there.shape)} {there.dtype}, the network wants {tuple(here.shape)} {here.dtype}"
             )
     module.load_state_dict(dict(tensors))
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write in {folder}: {error.strerror}; give another folder") from error
-    with lock as file:
-        if not _lock(file.fileno()):
-            file.seek(0)
-            raise InUse(f"{folder} is in use by {file.read().strip() or 'another program'}; wait for it or stop it")
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        yield
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -31,15 +31,15 @@ class Named(Mapping[str, Thing]):
     def __len__(self) -> int:
         return len(self.places)
 
-    def name_of(self, thing: Any) -> str | None:
+    def registered_name(self, thing: Any) -> str | None:
         """The name of a thing, None if it is not in the table; nothing is imported."""
         place = f"{thing.__module__}.{getattr(thing, '__qualname__', '')}".removeprefix("zoolearn.")
         return next((name for name, other in self.places.items() if other == place), None)
 
 
-def name_of(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> str:
+def registered_name(function: Callable[..., Any], table: Mapping[str, Callable[..., Any]]) -> str:
     """The name of a function in its table, or its own."""
     own: str = getattr(function, "__name__", type(function).__name__)
     if isinstance(table, Named):
-        return table.name_of(function) or own
+        return table.registered_name(function) or own
     return next((name for name, ours in table.items() if ours is function), own)

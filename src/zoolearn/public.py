@@ -18,7 +18,7 @@ from zoolearn.errors import (
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
-from zoolearn.methods.learner import Episode, Learner, Part, Snapshot, accuracy
+from zoolearn.methods.learner import Episode, Learner, State, StateFile, accuracy
 from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.parts.weighing import boosted, released, uniform
@@ -51,12 +51,12 @@ __all__ = [
     "ModelZoo",
     "MultiHead",
     "Net",
-    "Part",
     "Progress",
     "Recipe",
     "Results",
     "SettingsError",
-    "Snapshot",
+    "State",
+    "StateFile",
     "StoreError",
     "Task",
     "UnknownTask",

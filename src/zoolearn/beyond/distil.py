@@ -11,7 +11,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 
@@ -30,11 +30,11 @@ def distilling(
 
     def loss(net: Net, batch: Batch) -> Tensor:
         assert batch.places is not None
-        logits, _ = net.mixed(batch.x, batch.tasks, batch.rows)
+        logits, _ = net.forward_mixed(batch.x, batch.tasks, batch.rows)
         logs = F.log_softmax(logits, dim=1).masked_fill(logits == float("-inf"), 0.0)
         return -(targets[batch.places.to(targets.device)].to(logs.device) * logs).sum(dim=1).mean()
 
-    value = yield from fitting(net, tasks, recipe, seed=seed, loss=loss)
+    value = yield from iter_fit(net, tasks, recipe, seed=seed, loss=loss)
     return net.freeze(), value
 
 

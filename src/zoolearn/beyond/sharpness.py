@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-def sharpest(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> float:
+def fit_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> float:
     """The factor by which evidence gives the owners of rows the highest likelihood: the inverse of a temperature.
 
     Blocks of rows may differ in what can own them. One row more than there are, which anything is as likely to own, keeps

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import sharpest
+from zoolearn.beyond.sharpness import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -128,7 +128,7 @@ class WhichTask:
         rows = torch.cat([second.train.x for _, second in halves])
         owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
         evidence = self.evidence(rows)
-        self.sharpness = sharpest([evidence], [owners])
+        self.sharpness = fit_temperature([evidence], [owners])
         self.least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
 
     def look(self, x: Tensor, sure: float = 0.0) -> Look:

@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import sharpest
+from zoolearn.beyond.sharpness import fit_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member
@@ -161,4 +161,4 @@ def _sharpness(zoo: ModelZoo, member: Member, flips: bool) -> float:
             rows = zoo.kept[name].train.select(held.nonzero()[:, 0])
             said.append(_logs(_asked(zoo, [member], name, rows.x, flips)[0]))
             labels.append(rows.y)
-    return sharpest(said, labels) if said else 1.0
+    return fit_temperature(said, labels) if said else 1.0

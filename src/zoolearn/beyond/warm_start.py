@@ -22,7 +22,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import feature_rows, probabilities
-from zoolearn.training.recipe import check_kinds
+from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
 
@@ -54,7 +54,7 @@ class WarmStart:
     )
 
     def __post_init__(self) -> None:
-        check_kinds(WarmStart, vars(self))
+        check_types(WarmStart, vars(self))
         check_share("held_out", self.held_out)
         if self.held_out == 1:
             raise SettingsError("held_out is 1; leave some rows to train on")

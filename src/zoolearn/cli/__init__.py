@@ -24,10 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         print(f"zoolearn {version('zoolearn')}")
         return
-    from zoolearn.errors import ZooError, one_of
+    from zoolearn.errors import ZooError, unknown_name
 
     if words[0] not in COMMANDS:
-        _fail(one_of("command", words[0], COMMANDS) + "\n`zoo --help` says what each does", 2)
+        _fail(unknown_name("command", words[0], COMMANDS) + "\n`zoo --help` says what each does", 2)
     try:
         import_module(f"zoolearn.cli.{COMMANDS[words[0]].module}").main(words[1:])
     except ZooError as error:

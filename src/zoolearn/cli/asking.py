@@ -16,7 +16,7 @@ from zoolearn.zoo.inputs import Columns, streamed
 Answer = TypeVar("Answer")
 
 
-def refuse_question(inputs: Sequence[Path], *, csv: bool, json: bool) -> None:
+def check_question(inputs: Sequence[Path], *, csv: bool, json: bool) -> None:
     """Refuses a question about nothing, and answers in two forms at once."""
     if csv and json:
         raise SettingsError("both --csv and --json were given; choose one")

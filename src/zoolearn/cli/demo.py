@@ -15,8 +15,8 @@ from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Failed, map_jobs
-from zoolearn.runs.order import Order
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 from zoolearn.training.recipe import Recipe
 
 CONTENDERS = {
@@ -66,7 +66,7 @@ def _points(difference: float) -> str:
 def _learn(options: DemoOptions, console: Console) -> list[Results]:
     """All contenders, side by side on the cores that there are; the results in the order of the contenders."""
     recipe = Recipe(epochs=options.epochs)
-    jobs = [Order(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits").job(name) for name in CONTENDERS]
+    jobs = [RunSpec(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits").job(name) for name in CONTENDERS]
     ended = {}
     for end in show_side_by_side(map_jobs(jobs), console):
         if isinstance(end, Failed):

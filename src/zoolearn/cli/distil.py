@@ -42,10 +42,10 @@ def main(arguments: Sequence[str]) -> None:
         table.add_column(column, justify="right")
     for name in zoo.tasks:
         before, after = zoo.measure(name).accuracy, small.measure(name).accuracy
-        table.add_row(Text(name), f"{len(zoo.index.speakers(name))} -> 1", f"{before:.1%} -> {after:.1%}")
+        table.add_row(Text(name), f"{len(zoo.index.voters(name))} -> 1", f"{before:.1%} -> {after:.1%}")
     console.print(table)
     sizes = [sum(member.bytes for member in each.members) for each in (zoo, small)]
-    passes = sum(len(zoo.index.speakers(name)) for name in zoo.tasks) / len(zoo.tasks)
+    passes = sum(len(zoo.index.voters(name)) for name in zoo.tasks) / len(zoo.tasks)
     console.print(
         f"{escape(str(options.to))}: {megabytes(sizes[0])} -> {megabytes(sizes[1])}, "
         f"{passes:.1f} nets asked for an answer -> 1"

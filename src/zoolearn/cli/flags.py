@@ -9,7 +9,7 @@ import tyro
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
 from zoolearn.methods.learner import Learner
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.training.recipe import Recipe
 
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
@@ -17,7 +17,7 @@ REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:
     """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes."""
-    _refuse_repeats(arguments)
+    _check_repeats(arguments)
     return tyro.cli(
         form,
         args=list(arguments),
@@ -27,7 +27,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> 
     )
 
 
-def _refuse_repeats(arguments: Sequence[str]) -> None:
+def _check_repeats(arguments: Sequence[str]) -> None:
     """A flag that is given twice would silently mean its last values alone."""
     flags = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     for flag in flags:
@@ -51,14 +51,22 @@ def settings_form(
     """
     own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
     own = [setting for setting in own if only is None or setting.name in only]
-    hints, choices = get_type_hints(settings), [choice for setting in own for choice in _choices(setting).values()]
-    for choice in filter(is_dataclass, choices):
-        hints |= get_type_hints(choice)
-        own += fields(choice)
+    hints = get_type_hints(settings)
+    shown = [(setting, _annotated(setting, hints[setting.name])) for setting in own]
+    for setting in own:
+        for name, choice in _choices(setting).items():
+            for each in fields(choice) if is_dataclass(choice) else ():
+                shown.append(
+                    (each, _annotated(each, get_type_hints(choice)[each.name], f"with {_flag(setting, name)}: "))
+                )
     given = {name: field(default=value) for name, value in (defaults or {}).items()}
     return make_dataclass(
-        settings.__name__, [(s.name, _annotated(s, hints[s.name]), given.get(s.name, _default(s))) for s in own]
+        settings.__name__, [(each.name, hint, given.get(each.name, _default(each))) for each, hint in shown]
     )
+
+
+def _flag(setting: "Field[Any]", value: str) -> str:
+    return f"--{setting.name.replace('_', '-')} {value}"
 
 
 def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
@@ -88,22 +96,24 @@ def _function(setting: "Field[Any]", name: str, given: Mapping[str, Any]) -> Any
     for other, choice in choices.items():
         for own in fields(choice) if is_dataclass(choice) and other != name else ():
             if given.get(own.name, own.default) != own.default:
-                flag = f"--{setting.name.replace('_', '-')} {other}"
-                raise SettingsError(f"{own.name} is {given[own.name]}, but it counts with {flag} only; add that flag")
+                where = f"but it counts with {_flag(setting, other)} only; add that flag"
+                raise SettingsError(f"{own.name} is {given[own.name]}, {where}")
     found = choices[name]
     if not is_dataclass(found):
         return found
     return found(**{own.name: given[own.name] for own in fields(found)})  # type: ignore[operator]
 
 
-def _annotated(setting: "Field[Any]", hint: Any) -> Any:
+def _annotated(setting: "Field[Any]", hint: Any, where: str = "") -> Any:
     if "choices" in setting.metadata:
         hint = Literal[tuple(setting.metadata["choices"])]
-    return Annotated[hint, tyro.conf.arg(help=setting.metadata.get("help", ""))]
+    return Annotated[hint, tyro.conf.arg(help=where + setting.metadata.get("help", ""))]
 
 
 def _default(setting: "Field[Any]") -> Any:
     if setting.default_factory is not MISSING:
         return field(default_factory=setting.default_factory)
     default: Any = setting.default
-    return field(default=name_of(default, setting.metadata["choices"]) if "choices" in setting.metadata else default)
+    return field(
+        default=registered_name(default, setting.metadata["choices"]) if "choices" in setting.metadata else default
+    )

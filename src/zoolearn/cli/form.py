@@ -12,11 +12,11 @@ import tyro
 from zoolearn.cli.flags import learner_from, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import EVERY, Preset, find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.order import Order
+from zoolearn.runs.spec import RunSpec
 from zoolearn.training.recipe import Recipe
 
 
@@ -70,7 +70,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     """The filled-in form: of one method with its own settings, of several with those that all learners have."""
     for name in names:
         if name not in METHODS:
-            raise SettingsError(one_of("method", name, METHODS))
+            raise SettingsError(unknown_name("method", name, METHODS))
     if len(names) > 1:
         form = parse(_form(Learner, options), arguments, program, "Several methods, with settings that all have.")
         if form.run.preset is not None:
@@ -114,12 +114,12 @@ def _form(method: type, options: type[RunOptions], preset: Mapping[str, Mapping[
     )
 
 
-def orders_of(name: str, form: Any) -> dict[int, Order]:
+def orders_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; without a folder."""
     if form.benchmark not in BENCHMARKS:
-        raise SettingsError(one_of("benchmark", form.benchmark, BENCHMARKS))
+        raise SettingsError(unknown_name("benchmark", form.benchmark, BENCHMARKS))
     learner = learner_from(METHODS[name], form.learner, form.recipe)
-    order = Order(
+    order = RunSpec(
         learner,
         form.benchmark,
         form.tasks.cut(),
@@ -144,7 +144,7 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
     if name == "seed":
         raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")
     if name not in known:
-        raise SettingsError(one_of("setting", name, known))
+        raise SettingsError(unknown_name("setting", name, known))
     return known[name]
 
 
@@ -184,6 +184,6 @@ def _checked(preset: Preset, method: type[Learner]) -> dict[str, dict[str, Any]]
         hints = get_type_hints(form)
         for name in getattr(preset, group):
             if name not in hints:
-                raise SettingsError(one_of("setting", name, hints))
+                raise SettingsError(unknown_name("setting", name, hints))
         checked[group] = {name: typed(name, hints[name], str(value)) for name, value in getattr(preset, group).items()}
     return checked

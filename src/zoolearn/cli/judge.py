@@ -12,7 +12,7 @@ from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
-from zoolearn.lab.judge import judging
+from zoolearn.lab.judge import iter_judge
 
 IDEA = """Judge finished runs of model-zoo in more ways, and write judged.json into their folders.
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
     console = output.console()
     for run in options.runs:
-        record = follow(judging(run, options.data, options.epochs), console)
+        record = follow(iter_judge(run, options.data, options.epochs), console)
         table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))
         for column in ("", "accuracy", "task found", "answered", "right if answered"):
             table.add_column(column, justify="left" if not column else "right")

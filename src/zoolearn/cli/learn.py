@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
         zoo = Zoo.create(options.folder, ZooSettings.chosen())
         console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
-    work = zoo.learning_from(
+    work = zoo.iter_learn_from(
         options.name,
         data,
         test=test,

@@ -11,7 +11,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.flags import chosen, optional, parse, settings_form
 from zoolearn.cli.steps import follow
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> None:
         )
         return
     if options.backbone is not None and options.backbone not in BACKBONES:
-        raise SettingsError(one_of("backbone", options.backbone, BACKBONES))
+        raise SettingsError(unknown_name("backbone", options.backbone, BACKBONES))
     if options.grey and options.no_grey:
         raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
     recipe = Recipe(

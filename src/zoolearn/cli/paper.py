@@ -12,9 +12,9 @@ from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
-from zoolearn.lab.paper.compare import all_runs, comparison, missing_data, runs_of
+from zoolearn.lab.paper.compare import FLOAT32, all_runs, comparison, precision, remarks, runs_of
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
 from zoolearn.lab.studies.estimate import seconds
@@ -40,9 +40,13 @@ class PaperOptions:
     runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
     place: PlaceOptions = field(default_factory=PlaceOptions)
-    write: Annotated[Path | None, optional("FILE", "write all tables with our numbers as Markdown", "no")] = None
+    write: Annotated[
+        Path | None, optional("FILE", "write how much is reproduced, and a page a table beside it", "no")
+    ] = None
     beyond: Annotated[Path | None, optional("FILE", "write what goes beyond the paper as Markdown", "no")] = None
-    collect: Annotated[Path | None, optional("DIR", "copy the results.json of all finished runs there", "no")] = None
+    collect: Annotated[
+        Path | None, optional("DIR", "add all finished runs to the records there, a file a benchmark", "no")
+    ] = None
     html: Annotated[Path | None, optional("FILE", "write the page of all runs and studies", "no")] = None
 
 
@@ -56,12 +60,13 @@ def main(arguments: Sequence[str]) -> None:
         _list()
     if options.table:
         if options.table not in TABLES:
-            raise SettingsError(one_of("table", options.table, TABLES))
+            raise SettingsError(unknown_name("table", options.table, TABLES))
         _table(TABLES[options.table], options, folders)
     if options.collect is not None:
-        from zoolearn.lab.paper.reproduction import collect
+        from zoolearn.lab.paper.collect import collect
 
-        print(f"{options.collect}: {len(collect(folders, options.collect))} files, results and studies")
+        there = collect(folders, options.collect)
+        print(f"{options.collect}: {there.records} records, {there.new} new, {there.replaced} replaced")
         folders = [options.collect]
     if options.write is not None:
         _write(options.write, folders)
@@ -104,18 +109,16 @@ def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) ->
 
 def _show(table: PaperTable, rows: Sequence[Row], runs: Sequence[Results]) -> None:
     print(text(comparison(table, runs, rows), output.width()))
-    for note in dict.fromkeys(f"{row.name}: {row.differs}" for row in rows if row.differs and runs_of(row, runs)):
-        print(note)
     for row in rows:
-        if note := missing_data(row, runs_of(row, runs)):
-            print(note)
+        for remark in remarks(row, runs_of(row, runs)):
+            print(remark)
 
 
 def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
     known = [known for row in table.rows for known in (row.name, row.benchmark)]
     for name in names:
         if name not in known:
-            raise SettingsError(one_of("row", name, set(known)))
+            raise SettingsError(unknown_name("row", name, set(known)))
     rows = {name for name in names if any(row.name == name for row in table.rows)}
     benchmarks = set(names) - rows
     return [
@@ -132,6 +135,8 @@ def _missing(rows: Sequence[Row], runs: Sequence[Results], options: PaperOptions
             print(f"{row.name} on {row.benchmark}: the method {row.method} is not here", file=sys.stderr)
             continue
         there = {run.settings.get("seed") for run in runs_of(row, runs)}
+        if len(there) < options.seeds:  # the others are run in float32, and are never averaged with what is not
+            there = {run.settings.get("seed") for run in runs_of(row, [r for r in runs if precision(r) == FLOAT32])}
         trials = [row.trial(seed) for seed in range(options.seeds) if seed not in there]
         if not trials:
             continue
@@ -155,10 +160,10 @@ def _missing(rows: Sequence[Row], runs: Sequence[Results], options: PaperOptions
 
 
 def _write(file: Path, folders: Sequence[Path]) -> None:
-    from zoolearn.lab.paper.reproduction import reproduction
-    from zoolearn.lab.studies.study import Study, find_studies
+    from zoolearn.lab.paper.reproduction import write_reproduction
+    from zoolearn.lab.studies.study import find_studies
 
     runs = all_runs(folders)
-    studies = [Study.load(folder) for folder in find_studies(folders)]
-    save_text(file, reproduction(runs, studies))
-    print(f"{file}: {len(runs)} runs, {len(studies)} studies")
+    studies = find_studies(folders).values()
+    pages = write_reproduction(file, runs, studies)
+    print(f"{file} and {len(pages) - 1} pages: {len(runs)} runs, {len(studies)} studies")

@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 from torch import Tensor
 
-from zoolearn.cli.asking import print_answers, printable, refuse_question
+from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import optional, parse
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
@@ -70,7 +70,7 @@ class Answer:
 def main(arguments: Sequence[str]) -> None:
     """Prints an answer for every input."""
     options = parse(PredictOptions, arguments, "zoo predict", IDEA)
-    refuse_question(options.inputs, csv=options.csv, json=options.json)
+    check_question(options.inputs, csv=options.csv, json=options.json)
     zoo = Zoo(options.folder)
     zoo.index.answering(options.name, options.at)  # an unknown task is told before anything is read
     printer = _json if options.json else _csv(options.votes) if options.csv else _line

@@ -11,11 +11,11 @@ from typing import Annotated
 import tyro
 from torch import Tensor
 
-from zoolearn.cli.asking import print_answers, printable, refuse_question
+from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import optional, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns
-from zoolearn.zoo.recognising import Recognised, refuse_unrecognisable
+from zoolearn.zoo.recognising import Recognised, check_unrecognisable
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
 class. Where a task is not likely enough, or an input is like nothing stored, it says that it is not sure.
@@ -45,9 +45,9 @@ class RecogniseOptions:
 def main(arguments: Sequence[str]) -> None:
     """Prints a task and a class for every input, or that the zoo is not sure."""
     options = parse(RecogniseOptions, arguments, "zoo recognise", IDEA)
-    refuse_question(options.inputs, csv=options.csv, json=options.json)
+    check_question(options.inputs, csv=options.csv, json=options.json)
     zoo = Zoo(options.folder)
-    refuse_unrecognisable(zoo.index, options.sure)
+    check_unrecognisable(zoo.index, options.sure)
 
     def answers(names: Sequence[str], x: Tensor) -> Iterator[tuple[str, Recognised]]:
         yield from zip(names, zoo.recognise(x, options.sure), strict=True)

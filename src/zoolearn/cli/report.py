@@ -13,7 +13,6 @@ from zoolearn.cli.flags import optional, parse
 from zoolearn.files import save_text
 from zoolearn.lab.report import find_runs, report
 from zoolearn.lab.tables import RENDERERS, Table, text
-from zoolearn.runs.results import Results
 
 
 @dataclass
@@ -25,7 +24,7 @@ class ReportOptions:
         tyro.conf.Positional,
         tyro.conf.arg(
             metavar="DIR...",
-            help="run folders, or folders that hold run and study folders at any depth",
+            help="run folders, files of records, or folders that hold such at any depth",
             help_behavior_hint="(default: runs)",
         ),
     ]
@@ -42,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.html is not None:
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
-    table = report([Results.load(path) for path in find_runs(folders)])
+    table = report(list(find_runs(folders).values()))
     print(text(table, output.width()) if options.format == "text" else RENDERERS[options.format](table))
 
 

@@ -19,8 +19,8 @@ from zoolearn.lab.report import single_run
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Local
-from zoolearn.runs.order import Order
 from zoolearn.runs.run import describe, progress
+from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
 
 USAGE = """usage: zoo run METHOD[,METHOD...] BENCHMARK [--out DIR] [--epochs N] [--seed N] [--seeds N] [--workers N] ...
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
             run_side_by_side({title: order}, out, place)
 
 
-def _run(name: str, order: Order, out: Path, workers: int) -> None:
+def _run(name: str, order: RunSpec, out: Path, workers: int) -> None:
     console = output.console()
     learner = order.learner
     chosen = benchmark(order.benchmark, order.data, **order.options)
@@ -91,5 +91,5 @@ def _episodes_kept(learner: Learner, chosen: Benchmark, out: Path) -> int:
     folder = RunFolder(out)
     if not folder.exists:
         return 0
-    folder.refuse_other(describe(learner, chosen))
+    folder.check_other(describe(learner, chosen))
     return len(folder.episodes())

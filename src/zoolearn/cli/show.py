@@ -62,7 +62,7 @@ def _tasks(zoo: Zoo) -> Table:
             str(len(task.classes)),
             f"{task.train.count if task.train else 0:,}",
             f"{task.test.count:,}",
-            str(len(zoo.index.speakers(name))),
+            str(len(zoo.index.voters(name))),
             f"{trail[0]:.1%}" if trail else "",
             f"{now.accuracy:.1%}",
             f"{now.confidence:.1%}",
@@ -102,7 +102,7 @@ def _picture(zoo: Zoo) -> Table:
 def _mark(member: MemberEntry, task: TaskEntry) -> str:
     if task.name not in member.heads:
         return "·"
-    if not member.speaks_for(task.name):
+    if not member.votes_on(task.name):
         return "◌"
     if task.name not in member.tasks:
         return "∘"

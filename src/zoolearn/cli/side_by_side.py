@@ -13,11 +13,11 @@ from zoolearn.cli.bars import show_side_by_side
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
 from zoolearn.runs.jobs import Done, Failed, Place, Ray, map_jobs
-from zoolearn.runs.order import Order
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 
-def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) -> None:
+def run_side_by_side(orders: Mapping[str, RunSpec], folder: Path, place: Place) -> None:
     """Carries out orders, by their titles, each in its own folder in or below `folder`; what is finished is only read."""
     console = output.console()
     outcome = {title: results for title, order in orders.items() if (results := order.finished()) is not None}
@@ -37,7 +37,7 @@ def run_side_by_side(orders: Mapping[str, Order], folder: Path, place: Place) ->
 
 
 def _carry_out(
-    orders: Mapping[str, Order], folder: Path, place: Place, outcome: dict[str, Results], console: Console
+    orders: Mapping[str, RunSpec], folder: Path, place: Place, outcome: dict[str, Results], console: Console
 ) -> list[Failed]:
     """Adds what comes of the orders to `outcome`; returns what does not."""
     orders = {title: _for_place(order, place, len(orders)) for title, order in orders.items()}
@@ -58,7 +58,7 @@ def _carry_out(
     return [end for end in ends if isinstance(end, Failed)]
 
 
-def _for_place(order: Order, place: Place, orders: int) -> Order:
+def _for_place(order: RunSpec, place: Place, orders: int) -> RunSpec:
     """On a cluster, where machines may be lost, every epoch is saved; here, runs share out workers that are left over."""
     if isinstance(place, Ray):
         out = order.out.absolute() if order.out is not None else None

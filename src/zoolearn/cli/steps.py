@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress as Training
-from zoolearn.training.fit import Step
 
 
 def follow(work: Generator[Any, None, Any], console: Console, also: Callable[[Any], None] = lambda event: None) -> Any:

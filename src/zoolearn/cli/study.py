@@ -15,7 +15,7 @@ from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
 from zoolearn.lab.studies.estimate import SIZES, total
 from zoolearn.lab.studies.setup import Setup
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     name = arguments[0]
     if name not in SUMMARIES:
-        raise SettingsError(one_of("study", name, SUMMARIES))
+        raise SettingsError(unknown_name("study", name, SUMMARIES))
     options = parse(StudyOptions, arguments[1:], f"zoo study {name}", SUMMARIES[name])
     setup = _setup(name, options)
     folder = options.out or Path("runs") / f"study-{name}-{options.benchmark}"

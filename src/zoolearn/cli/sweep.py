@@ -15,7 +15,7 @@ from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, type
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.runs.order import Order
+from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     run_side_by_side(dict(_orders(name, form, folder)), folder, place)
 
 
-def _orders(name: str, form: Any, folder: Path) -> Iterator[tuple[str, Order]]:
+def _orders(name: str, form: Any, folder: Path) -> Iterator[tuple[str, RunSpec]]:
     """All runs by their folders' names; a value that cannot be is refused here."""
     varied = [_values(form, text) for text in form.run.vary]
     if not varied:

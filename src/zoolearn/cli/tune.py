@@ -16,14 +16,14 @@ from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import Preset, save_preset
 from zoolearn.lab.provenance import flat_settings, run_command
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
 from zoolearn.runs.jobs import Failed, Ray
-from zoolearn.runs.order import Order
+from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
 
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"{setting} is of the benchmark; a search over it would compare what cannot be compared"
             )
 
-    def order(settings: Mapping[str, Any]) -> Order:
+    def order(settings: Mapping[str, Any]) -> RunSpec:
         order = orders_of(name, with_settings(form, settings))[form.learner.seed]
         every = order.checkpoint_every or (1 if isinstance(place, Ray) else None)
         return replace(order, options={**order.options, "validation": form.run.validation}, checkpoint_every=every)
@@ -109,11 +109,11 @@ def _refuse(form: Any) -> None:
     if not 1 <= form.run.validation <= 99:
         raise SettingsError(f"validation is {form.run.validation} percent of the training data; give 1 to 99")
     if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS:
-        raise SettingsError(one_of("benchmark", form.run.tune_on, BENCHMARKS))
+        raise SettingsError(unknown_name("benchmark", form.run.tune_on, BENCHMARKS))
 
 
 def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
-    events = tuning.carry_out(search, count, place)
+    events = tuning.execute(search, count, place)
     try:
         with closing(events):
             ends = show_side_by_side(events, output.console())

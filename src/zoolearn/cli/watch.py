@@ -17,7 +17,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.errors import SettingsError
-from zoolearn.runs.watch import Sight, sights
+from zoolearn.runs.watch import RunStatus, read_statuses
 
 STYLES = {"running": "bold cyan", "stopped": "yellow", "damaged": "red", "finished": "green"}
 STATES = tuple(STYLES)
@@ -51,21 +51,21 @@ def main(arguments: Sequence[str]) -> None:
     folders = options.runs or (Path("runs"),)
     console = output.console()
     if options.once or not console.is_terminal:
-        console.print(view(sights(folders), console.width if console.is_terminal else 0))
+        console.print(view(read_statuses(folders), console.width if console.is_terminal else 0))
         return
-    with Live(view(sights(folders), console.width), console=console, refresh_per_second=4) as live:
+    with Live(view(read_statuses(folders), console.width), console=console, refresh_per_second=4) as live:
         while True:
-            seen = sights(folders)
+            seen = read_statuses(folders)
             live.update(view(seen, console.width))
             if seen and all(sight.state in ("finished", "damaged") for sight in seen):
                 return
             sleep(options.every)
 
 
-def view(seen: Sequence[Sight], width: int = 120) -> Group:
+def view(seen: Sequence[RunStatus], width: int = 120) -> Group:
     """The table, running ones first, and one line that sums up; on a narrow terminal, or none, without bars."""
     above = os.path.commonpath([sight.path.resolve().parent for sight in seen]) if seen else ""
-    columns: dict[str, Callable[[Sight], RenderableType]] = {
+    columns: dict[str, Callable[[RunStatus], RenderableType]] = {
         "run": lambda sight: Text(_name(sight.path, above)),
         " ": lambda sight: ProgressBar(total=sight.tasks or 1, completed=_done(sight), width=16),
         "state": lambda sight: Text(sight.state, STYLES[sight.state]),
@@ -90,7 +90,7 @@ def view(seen: Sequence[Sight], width: int = 120) -> Group:
     return Group(table, *problems, Text(_sum(seen), "dim"))
 
 
-def _left(sight: Sight) -> str:
+def _left(sight: RunStatus) -> str:
     if sight.seconds_left is None or sight.state != "running":
         return ""
     return duration(sight.seconds_left) if sight.seconds_left else "soon"
@@ -101,11 +101,11 @@ def _name(path: Path, above: str) -> str:
     return os.path.relpath(path.resolve(), above)
 
 
-def _done(sight: Sight) -> float:
+def _done(sight: RunStatus) -> float:
     return sight.episodes + (sight.training.step / sight.training.steps if sight.training else 0)
 
 
-def _sum(seen: Sequence[Sight]) -> str:
+def _sum(seen: Sequence[RunStatus]) -> str:
     if not seen:
         return "no run yet"
     states = [sight.state for sight in seen]

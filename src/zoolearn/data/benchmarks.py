@@ -17,7 +17,7 @@ from torch.nn.functional import affine_grid, grid_sample
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
 from zoolearn.data.task import Benchmark, Examples, Task
-from zoolearn.errors import DataError, SettingsError, one_of
+from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
 
 Data = Path | str | None
@@ -140,7 +140,7 @@ def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benc
 def whole_benchmark(name: str, data: Data = None, tasks: int | None = None) -> Benchmark:
     """A benchmark by name, with all of its tasks and their data."""
     if name not in BENCHMARKS:
-        raise SettingsError(one_of("benchmark", name, BENCHMARKS))
+        raise SettingsError(unknown_name("benchmark", name, BENCHMARKS))
     return BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
 
 
@@ -172,7 +172,7 @@ def cut_down(
         chosen = chosen[after_tasks:]
     if samples_per_class is not None:
         chosen = chosen.sample(samples_per_class, samples_seed)
-    return chosen if validation is None else chosen.for_validation(validation)
+    return chosen if validation is None else chosen.validation_split(validation)
 
 
 def options_record(

@@ -55,7 +55,7 @@ class Examples:
         if len(self.y) and int(self.y.min()) < 0:
             raise DataError(f"label {int(self.y.min())} is negative; labels are per task and start at 0")
         if self.x.ndim == 2:
-            _refuse_not_finite(self.x)
+            _check_not_finite(self.x)
 
     @classmethod
     def of(cls, x: Array, y: Array | Sequence[int]) -> "Examples":
@@ -172,7 +172,7 @@ class Task:
             )
         return self._sample([per_class] * len(self.classes), seed)
 
-    def for_validation(self, percent: int, seed: int = 0) -> "Task":
+    def validation_split(self, percent: int, seed: int = 0) -> "Task":
         """This task judged by training data that was set aside, so many percent of each class, instead of by its test data.
 
         For choosing settings: the test data stays unseen.
@@ -254,9 +254,9 @@ class Benchmark:
         options = {**self.options, "samples_per_class": per_class, "samples_seed": seed}
         return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks), options)
 
-    def for_validation(self, percent: int) -> "Benchmark":
+    def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by so many percent of its training data instead of by its test data."""
-        tasks = tuple(task.for_validation(percent) for task in self.tasks)
+        tasks = tuple(task.validation_split(percent) for task in self.tasks)
         return Benchmark(self.name, tasks, {**self.options, "validation": percent})
 
     def shuffled(self, seed: int) -> "Benchmark":
@@ -287,7 +287,7 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _refuse_not_finite(x: Tensor) -> None:
+def _check_not_finite(x: Tensor) -> None:
     blocks = torch.split(x, max(1, (1 << 20) // x.shape[1]))  # a memory-mapped x may be larger than memory
     bad = torch.cat([(~torch.isfinite(block)).any(dim=1) for block in blocks]).nonzero()
     if len(bad):

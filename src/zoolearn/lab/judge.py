@@ -15,8 +15,9 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.results import Results
+from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -24,7 +25,7 @@ FILE = "judged.json"
 TIMED_ROWS = 64
 
 
-def judging(
+def iter_judge(
     run: Path | str, data: Path | str | None = None, epochs: int = 1
 ) -> Generator[Step | Progress, None, dict[str, Json]]:
     """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json, save_text
 
 EVERY = "BENCHMARK"  # in place of a benchmark's name: the preset is for all of them
@@ -362,7 +362,7 @@ def settings_of(name: str, method: str) -> Mapping[str, Json]:
     """The settings of a preset, the recipe's too, whatever its benchmark; for zoos of people's own data."""
     known = {preset.name: {**preset.learner, **preset.recipe} for preset in PRESETS if preset.method == method}
     if name not in known:
-        raise SettingsError(one_of("preset", name, known))
+        raise SettingsError(unknown_name("preset", name, known))
     return known[name]
 
 
@@ -376,7 +376,7 @@ def find_preset(name: str, method: str, benchmark: str) -> Preset:
         return _load_preset(Path(name), method)
     here = {preset.name: preset for preset in PRESETS if preset.suits(method, benchmark)}
     if name not in here:
-        raise SettingsError(f"{method} on {benchmark}: {one_of('preset', name, here)}; see `zoo list --presets`")
+        raise SettingsError(f"{method} on {benchmark}: {unknown_name('preset', name, here)}; see `zoo list --presets`")
     return here[name]
 
 

@@ -11,6 +11,7 @@ from zoolearn.errors import DataError, StoreError
 from zoolearn.files import Json
 from zoolearn.lab.provenance import defaults, preset_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
+from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
@@ -34,27 +35,27 @@ class Group:
         return self.runs[0]
 
 
-def find_runs(paths: Iterable[Path | str]) -> list[Path]:
-    """The folders that hold a `results.json`: each path itself, or else all below it; none twice, in the order given."""
-    found: dict[Path, Path] = {}
+def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
+    """The runs at or below the paths, by where they lie; none twice, in the order given.
+
+    That is the folder of a `results.json` (the path itself, or else all below it), or a file of records and a name in it.
+    """
+    found: dict[Path, tuple[Path, Results]] = {}
     for path in map(Path, paths):
-        for folder in _runs_below(path):
-            found.setdefault(folder.resolve(), folder)
-    return list(found.values())
+        for place, results in _runs_below(path):
+            found.setdefault(place.resolve(), (place, results))
+    return dict(found.values())
 
 
-def _runs_below(path: Path) -> list[Path]:
+def _runs_below(path: Path) -> list[tuple[Path, Results]]:
     if not path.exists():
         raise StoreError(f"{path} does not exist; give the folder of a run, or one that holds such folders")
-    if path.name == Results.FILE and path.is_file():
-        return [path.parent]
     if (path / Results.FILE).is_file():
-        return [path]
-    folders = sorted(file.parent for file in path.rglob(Results.FILE) if file.is_file()) if path.is_dir() else []
-    folders = [folder for folder in folders if not _is_trial(folder, path)]
-    if not folders:
-        raise StoreError(f"no run in {path}: neither it nor a folder below holds a {Results.FILE}")
-    return folders
+        return [(path, Results.load(path))]
+    runs = [(place, results) for place, results in iter_runs(path) if not _is_trial(place, path)]
+    if not runs:
+        raise StoreError(f"no run in {path}: neither it nor a folder below holds a {Results.FILE} or a file of records")
+    return runs
 
 
 def _is_trial(folder: Path, below: Path) -> bool:

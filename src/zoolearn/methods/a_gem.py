@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.methods.bases.remembering import Guided
+from zoolearn.methods.bases.with_memory import GradientGuided
 
 
 @dataclass(kw_only=True, eq=False)
-class AGem(Guided):
+class AGem(GradientGuided):
     """Projects each gradient g that opposes the gradient r of a batch drawn from the memory of all past tasks.
 
     "Efficient Lifelong Learning with A-GEM", equation 11: if <g, r> < 0 the step is g - (<g, r> / <r, r>) r, else g.

@@ -45,7 +45,7 @@ class Apd(TaskNet):
         super().__post_init__()
         check_strengths(sparsity=self.sparsity, retention=self.retention)
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the shared weights, the new task's own and past corrections."""
         net = self.grown(task)
         loss = yield from fitted(

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import UnknownTask, one_of
+from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.files import Json, load_state
-from zoolearn.methods.learner import Learner, Part, Snapshot, accuracy
+from zoolearn.methods.learner import Learner, State, StateFile, accuracy
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.predict import average, joined, probabilities, votes
 from zoolearn.training.recipe import Recipe
 
@@ -52,7 +52,7 @@ class Ensemble(Learner):
         self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
     ) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        return fitting(net, tasks, self.recipe, seed=seed, balanced=balanced, checkpoints=self.checkpoints)
+        return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, checkpoints=self.checkpoints)
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
@@ -67,7 +67,7 @@ class Ensemble(Learner):
     def counted(self, task: Task) -> "Votes":
         """The sum of all votes on a task's test rows; begun again where the last one was counted on other rows."""
         if task.name not in self.classes:
-            raise UnknownTask(one_of("task", task.name, self.classes))
+            raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, votes = digest(task.test.x), self.test_votes.get(task.name)
         if votes is None or votes.rows != rows:
             votes = self.test_votes[task.name] = Votes(rows)
@@ -78,14 +78,14 @@ class Ensemble(Learner):
             votes.members += 1
         return votes
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The members of the latest episode, and the sums of votes that they changed."""
         new = {number: member for number, member in enumerate(self.members, 1) if member.episode == self.episode - 1}
-        parts = {f"members/{number:04d}": Part(m.net.state_dict(), _member_info(m)) for number, m in new.items()}
+        parts = {f"members/{number:04d}": StateFile(m.net.state_dict(), _member_info(m)) for number, m in new.items()}
         changed = dict.fromkeys(name for member in new.values() for name in member.votes)
-        return Snapshot({}, {**parts, f"votes/{self.episode:04d}": votes_part(self.test_votes, changed)})
+        return State({}, {**parts, f"votes/{self.episode:04d}": votes_part(self.test_votes, changed)})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up every episode's members and the newest votes of each task."""
         for episode, snapshot in enumerate(snapshots):
             for name, part in snapshot.parts.items():
@@ -148,14 +148,14 @@ def _member_info(member: Member) -> dict[str, Json]:
     return {"net": member.net.spec(), "votes": cast, "loss": member.loss}
 
 
-def votes_part(counted: Mapping[str, Votes], names: Iterable[str]) -> Part:
+def votes_part(counted: Mapping[str, Votes], names: Iterable[str]) -> StateFile:
     """The running votes of some tasks as one file."""
     known = [(name, counted[name]) for name in names if name in counted]
     tensors = {str(place): votes.total for place, (_, votes) in enumerate(known)}
     info = {str(place): [name, v.rows, v.weight, v.members] for place, (name, v) in enumerate(known)}
-    return Part(tensors, info)
+    return StateFile(tensors, info)
 
 
-def votes_of(part: Part) -> dict[str, Votes]:
+def votes_of(part: StateFile) -> dict[str, Votes]:
     """What `votes_part` wrote."""
     return {name: Votes(rows, part.tensors[key], *counts) for key, (name, rows, *counts) in part.info.items()}

@@ -10,13 +10,13 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
-from zoolearn.methods.parts.memory import refuse_single_rows
+from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.parts.memory import check_single_rows
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,15 +51,15 @@ class Er(SingleNet):
         if self.memory_batch < 0:
             raise SettingsError(f"memory_batch is {self.memory_batch}; it counts rows, 0 for as many as are new")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
         net = self.grown(task)
         if self.memory_loss == "added":
-            refuse_single_rows(net, min(self.memory_size, self.memory_batch or self.memory_size))
+            check_single_rows(net, min(self.memory_size, self.memory_batch or self.memory_size))
         memory = self.reserved(task)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
         rehearsal = Rehearsal(self, memory, net.tasks, task, self.episode_seed("memory"))
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.recipe,
@@ -80,15 +80,15 @@ class Er(SingleNet):
             return Reservoir.empty(self.memory_size, task.shape, task.train.x.dtype, device)
         return self.memory.copy().to(device)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net and the memory."""
         assert self.memory is not None
-        own = super().knowledge()
-        return replace(own, parts={**own.parts, f"memory/{self.episode:04d}": Part(self.memory.tensors())})
+        own = super().state()
+        return replace(own, parts={**own.parts, f"memory/{self.episode:04d}": StateFile(self.memory.tensors())})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net and the memory."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         _, part = part_of(snapshots[-1], "memory")
         self.memory = Reservoir(**part.tensors)
 

@@ -7,18 +7,18 @@ import torch
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.springs import Sprung
+from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, Join, Spring, online
+from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, online
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 
 
 @dataclass(kw_only=True, eq=False)
-class Ewc(Sprung):
+class Ewc(Regularised):
     """Holds each weight near where past tasks left it, as firmly as its Fisher information says that they need it.
 
     "Overcoming catastrophic forgetting in neural networks" (Kirkpatrick et al., 2017), equation 3:
@@ -59,7 +59,7 @@ class Ewc(Sprung):
         if not 0 <= self.decay <= 1:
             raise SettingsError(f"decay is {self.decay}; give 0 (forget earlier tasks) to 1 (keep all)")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, then makes the spring hold the new task too."""
         net = self.grown(task)
         device = self.recipe.torch_device
@@ -71,22 +71,22 @@ class Ewc(Sprung):
                 spring.pull(flat)
 
         seed = self.episode_seed()
-        loss = yield from fitting(net, [task], self.recipe, seed=seed, adjust=hold, checkpoints=self.checkpoints)
+        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, adjust=hold, checkpoints=self.checkpoints)
         self.net, self.spring = net, self.consolidated(net, flat, task)
         return Episode((task.name,), None, loss)
 
-    def tightened(self, device: torch.device) -> Spring | None:
+    def tightened(self, device: torch.device) -> QuadraticPenalty | None:
         """The spring as the new task feels it; None if nothing is held."""
         if self.spring is None or not self.strength:
             return None
         return self.spring.to(device).scaled(self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
 
-    def consolidated(self, net: Net, flat: Flat, task: Task) -> Spring:
+    def consolidated(self, net: Net, flat: Flat, task: Task) -> QuadraticPenalty:
         """The spring that holds past tasks and this one."""
         examples = self.chosen(task)
         seed = self.episode_seed("fisher labels")
         importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
-        new = Spring(flat.data(), importance, importance.new_zeros(()))
+        new = QuadraticPenalty(flat.data(), importance, importance.new_zeros(()))
         return (
             new
             if self.spring is None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.learner import Episode, State, StateFile
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.adam import Optimizer, fitting_by
 from zoolearn.methods.parts.pergrad import evaluating
@@ -182,7 +182,7 @@ class Frcl(SingleNet):
         if self.shared_head:
             raise SettingsError("shared_head is set, but frcl has a function of its own for every task; leave it out")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Learns the task while past functions stay likely, then remembers its function."""
         net = self.grown(task)
         loss = yield from fitting_by(
@@ -278,20 +278,20 @@ class Frcl(SingleNet):
             parts.append(torch.softmax(mean + variance.sqrt() * noise, dim=2).mean(dim=0))
         return torch.cat(parts)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The backbone, and what is remembered of every task."""
-        own = super().knowledge()
+        own = super().state()
         tensors = {
             f"{place}.{name}": tensor
             for place, inducing in enumerate(self.inducing.values())
             for name, tensor in inducing.tensors().items()
         }
-        inducing = Part(tensors, {"tasks": list(self.inducing)})
-        return Snapshot(own.info, {**own.parts, f"inducing/{self.episode:04d}": inducing})
+        inducing = StateFile(tensors, {"tasks": list(self.inducing)})
+        return State(own.info, {**own.parts, f"inducing/{self.episode:04d}": inducing})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the backbone, and what is remembered of every task."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         _, part = part_of(snapshots[-1], "inducing")
         self.inducing = {
             task: Inducing(*(part.tensors[f"{place}.{name}"] for name in ("x", "mean", "lower")))

@@ -12,7 +12,7 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.learner import Episode, State, StateFile
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.adam import Optimizer, fitting_by
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
@@ -105,7 +105,7 @@ class Fromp(SingleNet):
         if self.largest_gradient < 0:
             raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, 0 for no bound")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
         net = self.grown(task).to(self.recipe.torch_device)
         loss = yield from fitting_by(
@@ -185,16 +185,16 @@ class Fromp(SingleNet):
             fisher[name] = total.detach()
         return fisher
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net, the memorable inputs and F."""
-        own = super().knowledge()
-        fisher, memory = Part(self.fisher), self.memory.save()
+        own = super().state()
+        fisher, memory = StateFile(self.fisher), self.memory.save()
         number = f"{self.episode:04d}"
-        return Snapshot(own.info, {**own.parts, f"memory/{number}": memory, f"fisher/{number}": fisher})
+        return State(own.info, {**own.parts, f"memory/{number}": memory, f"fisher/{number}": fisher})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net, the memorable inputs and F."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
         self.fisher = dict(part_of(snapshots[-1], "fisher")[1].tensors)
 

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.remembering import Remembering
+from zoolearn.methods.bases.with_memory import WithMemory
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.memory import Per, check_sizes, refuse_single_rows
+from zoolearn.methods.parts.memory import Per, check_single_rows, check_sizes
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000
@@ -26,7 +26,7 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(kw_only=True, eq=False)
-class Gem(Remembering):
+class Gem(WithMemory):
     """Replaces a gradient that opposes a memory by the nearest one that opposes none.
 
     "Gradient Episodic Memory for Continual Learning", algorithm 1 and the dual of its projection: with the gradients g_k
@@ -55,14 +55,14 @@ class Gem(Remembering):
         if not 0 <= self.memory_strength < math.inf:
             raise SettingsError(f"memory_strength is {self.memory_strength}; it must be 0 or more")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with projected gradients, then keeps some of it."""
         net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        refuse_single_rows(net, min((len(part.y) for part in kept.by_task()), default=0))  # also by the next task
+        check_single_rows(net, min((len(part.y) for part in kept.by_task()), default=0))  # also by the next task
         gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:
@@ -73,7 +73,7 @@ class Gem(Remembering):
             if spared is not gradient:
                 flat.write_gradient(spared)
 
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.recipe,

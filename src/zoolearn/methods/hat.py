@@ -27,7 +27,7 @@ from zoolearn.methods.parts.taskweight import (
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
@@ -95,12 +95,12 @@ class Hat(TaskNet):
         if not self.largest_gradient > 0:
             raise SettingsError(f"largest_gradient is {self.largest_gradient}; it must be above 0")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
         net = self.grown(task).to(self.recipe.torch_device)
         steps = steps_per_epoch(len(task.train), self.recipe.batch_size)
         attention = Attention(self, net, task.name, steps)
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             undecayed(self.recipe),

@@ -24,7 +24,7 @@ class Isolated(Ensemble):
         if self.networks < 1:
             raise SettingsError(f"networks is {self.networks}; a task needs 1 or more")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task alone."""
         made = []
         for seed in self.independent_trainings(self.episode):

@@ -1,7 +1,7 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
 The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
-`absorb` (a generator that trains), `answer`, `knowledge` and `recall` (what is saved, and how it comes back),
+`_train` (a generator that trains), `answer`, `state` and `load_state` (what is saved, and how it comes back),
 `stored_samples` and `weights`; everything else is here.
 """
 
@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.task import Array, Task
-from zoolearn.errors import DataError, SettingsError, UnknownTask, one_of
+from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
 from zoolearn.files import Json
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Checkpoints, Progress, drain
-from zoolearn.training.recipe import Recipe, check_kinds
+from zoolearn.training.fit import Checkpoints, Progress, run_to_end
+from zoolearn.training.recipe import Recipe, check_types
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Episode:
 
 
 @dataclass(frozen=True)
-class Part:
+class StateFile:
     """One file's worth of knowledge: tensors and a JSON record."""
 
     tensors: Mapping[str, Tensor]
@@ -42,11 +42,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class State:
     """What must be kept after an episode to go on: a JSON record and named parts (folder/number)."""
 
     info: Mapping[str, Json]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, StateFile]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,7 +71,7 @@ class Learner(ABC):
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
-        check_kinds(cls, settings)
+        check_types(cls, settings)
         recipe = settings.get("recipe")
         if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
             given = f"label_smoothing is {recipe.label_smoothing}"
@@ -80,24 +80,24 @@ class Learner(ABC):
 
     def learn(self, task: Task) -> None:
         """Learns one new task."""
-        drain(self.learning(task))
+        run_to_end(self.iter_learn(task))
 
-    def learning(self, task: Task) -> Generator[Progress, None, None]:
+    def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
         """`learn`, step by step. The task counts as met only when this has run to its end."""
         self._refuse(task)
-        self.latest = yield from self.absorb(task)
+        self.latest = yield from self._train(task)
         self.classes[task.name] = task.classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
 
-    def finishing(self) -> Generator[Progress, None, None]:
+    def iter_finish(self) -> Generator[Progress, None, None]:
         """What is left to do once the last task of a benchmark has been met; most learners do nothing."""
         yield from ()
 
     def predict_proba(self, x: Array, task: str) -> Tensor:
         """Class probabilities of raw inputs for a task that was met, one row an input."""
         if task not in self.classes:
-            raise UnknownTask(one_of("task", task, self.classes))
+            raise UnknownTask(unknown_name("task", task, self.classes))
         return self.answer(self._inputs(x), task)
 
     def predict(self, x: Array, task: str) -> Tensor:
@@ -109,7 +109,7 @@ class Learner(ABC):
         return {task.name: accuracy(self.answer(task.test.x, task.name), task.test.y) for task in tasks}
 
     @abstractmethod
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on a new task; the method itself."""
 
     @abstractmethod
@@ -117,16 +117,16 @@ class Learner(ABC):
         """Class probabilities for a known task; inputs are checked."""
 
     @abstractmethod
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """What the latest episode has added to (or made of) the method's own knowledge."""
 
     @abstractmethod
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the method's own knowledge; `tasks` are those met, or none when nobody will ask to learn on."""
 
-    def save(self) -> Snapshot:
+    def save(self) -> State:
         """What must be kept of the latest episode so that `restore` can take it up."""
-        own = self.knowledge()
+        own = self.state()
         met = list(self.classes.items())
         info = {
             "episode": self.episode,
@@ -135,11 +135,11 @@ class Learner(ABC):
             "dtype": str(self.dtype).removeprefix("torch."),
             "own": own.info,
         }
-        return Snapshot(info, own.parts)
+        return State(info, own.parts)
 
     def restore(
         self,
-        snapshots: Sequence[Snapshot],
+        snapshots: Sequence[State],
         tasks: Sequence[Task] = (),
         backbones: Mapping[str, Backbone] | None = None,
     ) -> None:
@@ -149,8 +149,8 @@ class Learner(ABC):
             self.classes.update({name: tuple(classes) for name, classes in snapshot.info["classes"].items()})
             self.shape = tuple(snapshot.info["shape"])
             self.dtype = {"uint8": torch.uint8, "float32": torch.float32}[snapshot.info["dtype"]]
-        own = [Snapshot(snapshot.info["own"], snapshot.parts) for snapshot in snapshots]
-        self.recall(own, tasks, backbones or {})
+        own = [State(snapshot.info["own"], snapshot.parts) for snapshot in snapshots]
+        self.load_state(own, tasks, backbones or {})
 
     @property
     @abstractmethod
@@ -266,18 +266,18 @@ def _plain_settings(settings: Any) -> dict[str, Json]:
 def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
     """A function by its name; one that has settings of its own, with them."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"name": name_of(type(value), table), **_plain_settings(value)}
-    return name_of(value, table)
+        return {"name": registered_name(type(value), table), **_plain_settings(value)}
+    return registered_name(value, table)
 
 
 def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    _refuse_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
+    _check_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
     read: dict[str, Any] = {}
     for setting in fields(cls):
         if setting.init and setting.name in settings:
             value = settings[setting.name]
             if setting.name == "recipe":
-                _refuse_unknown(Recipe, value)
+                _check_unknown(Recipe, value)
                 value = Recipe(**value)
             elif "choices" in setting.metadata:
                 value = _read_choice(setting.name, value, setting.metadata["choices"], names)
@@ -290,16 +290,18 @@ def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Map
     own = {**value} if isinstance(value, Mapping) else {"name": value}
     name = str(own.pop("name", None))
     if name not in names and name not in table:
-        raise SettingsError(one_of(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}")
+        raise SettingsError(
+            unknown_name(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}"
+        )
     found = names[name] if name in names else table[name]
     if not (is_dataclass(found) and isinstance(found, type)):
         return found
-    _refuse_unknown(found, own)
+    _check_unknown(found, own)
     return found(**own)
 
 
-def _refuse_unknown(cls: type, names: Iterable[str]) -> None:
+def _check_unknown(cls: type, names: Iterable[str]) -> None:
     known = [setting.name for setting in fields(cls) if setting.init]
     for name in names:
         if name not in known:
-            raise SettingsError(one_of(f"setting of {cls.__name__}", name, known))
+            raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))

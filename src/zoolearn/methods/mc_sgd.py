@@ -14,13 +14,13 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.learner import Episode, State, StateFile
 from zoolearn.methods.parts.memory import Memory, Per, check_sizes
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy, fitting, refuse_single_rows
+from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
@@ -83,15 +83,15 @@ class McSgd(SingleNet):
         if not 0 < self.lr_decay <= 1:
             raise SettingsError(f"lr_decay is {self.lr_decay}; it must be above 0 and at most 1")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, then seeks the solution of all."""
         bar = self.grown(task)
         if self.line_lr:
-            refuse_single_rows(bar, "line_batch", self.line_batch)
+            check_single_rows(bar, "line_batch", self.line_batch)
         hat = deepcopy(bar) if self.hat is None else self._with_head(self.hat, task)
         seed = self.episode_seed()
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
-        loss = yield from fitting(hat, [task], replace(self.recipe, lr=lr), seed=seed, checkpoints=self.checkpoints)
+        loss = yield from iter_fit(hat, [task], replace(self.recipe, lr=lr), seed=seed, checkpoints=self.checkpoints)
         memory = self.memory.keep(task, self.memory_size, self.memory_per, seed)
         if self.classes:
             yield from self._connect(bar, hat, task, memory)
@@ -124,7 +124,7 @@ class McSgd(SingleNet):
         if self.line_lr and len(memory):
             step = torch.zeros((), dtype=torch.int64)
             share = min(1.0, self.line_samples / len(task.train))
-            yield from fitting(
+            yield from iter_fit(
                 bar,
                 [task.keep(share, seed)],
                 self._line_recipe(),
@@ -166,17 +166,17 @@ class McSgd(SingleNet):
             augment="no",
         )
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net, the memory, and the solution of the newest task where it is needed."""
-        own = super().knowledge()
+        own = super().state()
         parts = {**own.parts, f"memory/{self.episode:04d}": self.memory.save()}
         if self.hat is not None:
-            parts[f"hat/{self.episode:04d}"] = Part(self.hat.state_dict(), {"net": self.hat.spec()})
-        return Snapshot(own.info, parts)
+            parts[f"hat/{self.episode:04d}"] = StateFile(self.hat.state_dict(), {"net": self.hat.spec()})
+        return State(own.info, parts)
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net, the memory, and the solution of the newest task."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
         if self.continue_from == "hat":
             name, part = part_of(snapshots[-1], "hat")

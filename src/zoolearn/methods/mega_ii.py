@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.methods.bases.remembering import Guided
+from zoolearn.methods.bases.with_memory import GradientGuided
 
 PARALLEL = 1e-10  # below this squared sine the two gradients span no plane to turn in
 
 
 @dataclass(kw_only=True, eq=False)
-class MegaII(Guided):
+class MegaII(GradientGuided):
     """Turns the gradient g of a batch towards the gradient r of a batch from the memory, at the length of g.
 
     "Improved Schemes for Episodic Memory-based Lifelong Learning", the rotation of MEGA-II: with the losses l of the batch

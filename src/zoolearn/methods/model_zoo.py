@@ -8,7 +8,7 @@ import numpy as np
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Ensemble, Member, Vote, Votes, on_labels, votes_of, votes_part
-from zoolearn.methods.learner import Episode, Snapshot, check_share
+from zoolearn.methods.learner import Episode, State, check_share
 from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
 from zoolearn.methods.registry import GROW
 from zoolearn.nets.backbones import Backbone
@@ -62,9 +62,9 @@ class ModelZoo(Ensemble):
             raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
         check_share("replay", self.replay)
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
-        self._refuse_missing_data()
+        self._check_missing_data()
         weights = self.past_weights()
         drawn = self.draw(weights)
         member = yield from self.grow(self, [task, *(self.kept[name] for name in drawn)], self.episode_seed())
@@ -100,7 +100,7 @@ class ModelZoo(Ensemble):
             said = on_labels(member.net, self.kept[name].train, name, self.recipe)
             self.train_votes.setdefault(name, Votes("kept")).add(said, member.votes[name].weight)
 
-    def _refuse_missing_data(self) -> None:
+    def _check_missing_data(self) -> None:
         """What an episode looks back at must be at hand: it is not where a zoo was loaded to answer only."""
         missing = [name for name in self.classes if name not in self.kept]
         if missing and self.replay and (self.tasks_per_episode > 1 or self.grow is not from_scratch):
@@ -109,14 +109,14 @@ class ModelZoo(Ensemble):
                 "continue it with the benchmark it was grown on"
             )
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """What every ensemble keeps, and the votes that weigh past tasks."""
-        own, changed = super().knowledge(), self.latest.tasks if self.latest else ()
-        return Snapshot(own.info, {**own.parts, f"train/{self.episode:04d}": votes_part(self.train_votes, changed)})
+        own, changed = super().state(), self.latest.tasks if self.latest else ()
+        return State(own.info, {**own.parts, f"train/{self.episode:04d}": votes_part(self.train_votes, changed)})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up members and votes; what is kept comes from the tasks."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         for name, part in [item for snapshot in snapshots for item in snapshot.parts.items()]:
             self.train_votes |= votes_of(part) if name.startswith("train/") else {}
         if self.replay:

@@ -9,10 +9,10 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, Part, Snapshot
+from zoolearn.methods.learner import Episode, Learner, State, StateFile
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.predict import probabilities
 
 
@@ -20,7 +20,7 @@ from zoolearn.training.predict import probabilities
 class MultiHead(Learner):
     """Keeps all data and trains one shared backbone with a head per task on the mixture, from scratch.
 
-    By default it trains once, when the last task has been met (`finishing`), and has no answers before; with
+    By default it trains once, when the last task has been met (`iter_finish`), and has no answers before; with
     `every_episode` it trains anew on all tasks so far each time.
     """
 
@@ -36,7 +36,7 @@ class MultiHead(Learner):
         """Only if it trains after every task."""
         return self.every_episode
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Keeps the task's data and, with `every_episode`, trains on everything kept."""
         missing = [name for name in self.classes if name not in self.kept]
         if missing:
@@ -44,21 +44,21 @@ class MultiHead(Learner):
         kept = {**self.kept, task.name: task}
         loss = None
         if self.every_episode:
-            loss = yield from self._train(kept)
+            loss = yield from self._fit(kept)
         self.kept = kept
         return Episode(tuple(kept) if self.every_episode else (), None, loss)
 
-    def finishing(self) -> Generator[Progress, None, None]:
+    def iter_finish(self) -> Generator[Progress, None, None]:
         """Trains on all tasks, unless that was done episode by episode."""
         if not self.every_episode:
-            loss = yield from self._train(self.kept)
+            loss = yield from self._fit(self.kept)
             self.latest = Episode(tuple(self.kept), None, loss)
 
-    def _train(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
+    def _fit(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
         tasks = list(kept.values())
         seed = self.episode_seed(len(tasks))
         net = self.new_net(tasks, seed)
-        loss = yield from fitting(net, tasks, self.recipe, seed=seed, checkpoints=self.checkpoints)
+        loss = yield from iter_fit(net, tasks, self.recipe, seed=seed, checkpoints=self.checkpoints)
         self.net = net.freeze()
         return loss
 
@@ -69,16 +69,16 @@ class MultiHead(Learner):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The shared net's answer."""
         if self.net is None:
-            raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`finishing`)")
+            raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`iter_finish`)")
         return probabilities(self.net, x, task, self.recipe)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net, if there is one yet."""
         if self.net is None:
-            return Snapshot({}, {})
-        return Snapshot({}, {f"net/{self.episode:04d}": Part(self.net.state_dict(), {"net": self.net.spec()})})
+            return State({}, {})
+        return State({}, {f"net/{self.episode:04d}": StateFile(self.net.state_dict(), {"net": self.net.spec()})})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net; the data comes from the tasks."""
         self.kept = {task.name: task for task in tasks}
         for name, part in snapshots[-1].parts.items():

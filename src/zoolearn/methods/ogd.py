@@ -10,13 +10,13 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.learner import Episode, State, StateFile
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import logit, sample_gradients
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
 
@@ -77,12 +77,12 @@ class Ogd(SingleNet):
             few = min(self.samples_per_task, self.basis_size)
             raise SettingsError(f"samples_per_task or basis_size is {few}; they are counts, so 0 or more")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""
         net = self.grown(task)
         device = self.recipe.torch_device
         flat = Flat(self.shared(net.to(device)))
-        self.refuse_beyond_memory(len(flat), len(task.classes))
+        self.check_beyond_memory(len(flat), len(task.classes))
         basis = self.basis.to(device) if self.basis is not None and len(self.basis) else None
 
         def strip(*_: object) -> None:
@@ -90,12 +90,12 @@ class Ogd(SingleNet):
                 flat.write_gradient(stripped_gradient(flat, basis, self.recipe.weight_decay))
 
         seed = self.episode_seed()
-        loss = yield from fitting(net, [task], self.recipe, seed=seed, adjust=strip, checkpoints=self.checkpoints)
+        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, adjust=strip, checkpoints=self.checkpoints)
         self.basis, self.owners = self.extended(net, flat, task)
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def refuse_beyond_memory(self, weights: int, classes: int) -> None:
+    def check_beyond_memory(self, weights: int, classes: int) -> None:
         """Refuses to start when the basis, once full, would need more memory than is allowed."""
         new = self.samples_per_task * (classes if self.directions is all_logits else 1)
         needed = 8 * weights * (self.basis_size + 4 * min(new, self.basis_size)) / 1e9
@@ -125,17 +125,17 @@ class Ogd(SingleNet):
         device = self.recipe.torch_device
         return self.directions(net, task.name, flat, Examples(some.x.to(device), some.y.to(device)))[: self.basis_size]
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net and the basis."""
         assert self.basis is not None
         assert self.owners is not None
-        own = super().knowledge()
-        basis = Part({"basis": self.basis, "owners": self.owners})
+        own = super().state()
+        basis = StateFile({"basis": self.basis, "owners": self.owners})
         return replace(own, parts={**own.parts, f"basis/{self.episode:04d}": basis})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net and the basis."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         _, part = part_of(snapshots[-1], "basis")
         self.basis, self.owners = part.tensors["basis"], part.tensors["owners"]
 

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, Part, Snapshot
+from zoolearn.methods.learner import Episode, Learner, State, StateFile
 from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.predict import probabilities
 
 
@@ -118,13 +118,13 @@ class Progressive(Learner):
 
     columns: list[Net] = field(init=False, default_factory=list, repr=False)  # one per task, fixed after its episode
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains a new column."""
         seed = self.episode_seed()
         self._bring(torch.device("cpu"))  # where a new column, which hears them, is built
         net = self.new_net([task], seed)
         self._bring(self.recipe.torch_device)
-        loss = yield from fitting(net, [task], self.recipe, seed=seed, checkpoints=self.checkpoints)
+        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, checkpoints=self.checkpoints)
         self.columns.append(net.freeze())
         return Episode((task.name,), None, loss)
 
@@ -158,13 +158,13 @@ class Progressive(Learner):
         newest = next(reversed(self.classes))
         return super().evaluate([task for task in tasks if task.name == newest])
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The newest column."""
         net = self.columns[-1]
         spec = {**net.spec(), "backbone": backbone_name(self.backbone)}
-        return Snapshot({}, {f"columns/{self.episode:04d}": Part(net.state_dict(), {"net": spec})})
+        return State({}, {f"columns/{self.episode:04d}": StateFile(net.state_dict(), {"net": spec})})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up all columns, in order."""
         for snapshot in snapshots:
             for name, part in snapshot.parts.items():

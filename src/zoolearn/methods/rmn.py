@@ -29,7 +29,7 @@ from zoolearn.methods.parts.taskweight import (
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy, fitting
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
@@ -83,11 +83,11 @@ class Rmn(TaskNet):
                 "make the first smaller or the second larger"
             )
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the free weights and the task's map, then freezes what the map keeps."""
         net = self.grown(task).to(self.recipe.torch_device)
         selection = Selection(self, net, task)
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.plain_recipe(),

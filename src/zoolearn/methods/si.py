@@ -8,15 +8,15 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.springs import Sprung
+from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
-from zoolearn.methods.parts.importance import Spring
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.methods.parts.importance import QuadraticPenalty
+from zoolearn.training.fit import Progress, iter_fit
 
 
 @dataclass(kw_only=True, eq=False)
-class Si(Sprung):
+class Si(Regularised):
     """Holds each weight as firmly as it helped, on its way through training, to lower the loss of past tasks.
 
     "Continual Learning Through Synaptic Intelligence" (Zenke et al., 2017), equations 3 to 5. While a task is learned,
@@ -43,7 +43,7 @@ class Si(Sprung):
         if self.damping <= 0:
             raise SettingsError(f"damping is {self.damping}; it keeps a division from failing, so above 0")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, watching the way of every weight."""
         net = self.grown(task)
         device = self.recipe.torch_device
@@ -60,7 +60,7 @@ class Si(Sprung):
             if spring is not None:
                 flat.write_gradient(gradient.add_(spring.gradient(weights)))
 
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.recipe,
@@ -74,17 +74,17 @@ class Si(Sprung):
         self.net, self.spring = net, self.consolidated(path.shares, end, end - start)
         return Episode((task.name,), None, loss)
 
-    def tightened(self, device: torch.device) -> Spring | None:
+    def tightened(self, device: torch.device) -> QuadraticPenalty | None:
         """The spring as the new task feels it; None if nothing is held."""
         if self.spring is None or not self.strength:
             return None
         return self.spring.to(device).scaled(2 * self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
 
-    def consolidated(self, shares: Tensor, anchor: Tensor, way: Tensor) -> Spring:
+    def consolidated(self, shares: Tensor, anchor: Tensor, way: Tensor) -> QuadraticPenalty:
         """The spring that holds past tasks and this one, with anchor at the weights as they are now."""
         new = shares / (way.square() + self.damping)
         past = self.spring.importance.to(new.device) if self.spring is not None else 0.0
-        return Spring(anchor, torch.relu(past + new), new.new_zeros(()))
+        return QuadraticPenalty(anchor, torch.relu(past + new), new.new_zeros(()))
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,10 +43,10 @@ class StableSgd(SingleNet):
         """The learning rate of the episode under way."""
         return max(self.recipe.lr * self.lr_decay ** (self.episode + 1), self.lr_floor)
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """SGD on the new task at this episode's rate."""
         net = self.grown(task)
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             replace(self.recipe, lr=self.lr),

@@ -10,12 +10,12 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Part, Snapshot
+from zoolearn.methods.learner import Episode, State, StateFile
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 
 EPSILON = 1e-8
 TINY = torch.finfo(torch.float32).tiny
@@ -59,7 +59,7 @@ class Tag(SingleNet):
             if not 0 <= decay < 1:
                 raise SettingsError(f"{name} is {decay}; it is a share of the mean that is kept, from 0 to below 1")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""
         net, device = self.grown(task), self.recipe.torch_device
         shared = Flat(self.shared(net))
@@ -75,7 +75,7 @@ class Tag(SingleNet):
             second.mul_(self.second_decay).addcmul_(gradient, gradient, value=1 - self.second_decay)
             flat.write_gradient(gradient.div_(denominator()))
 
-        loss = yield from fitting(
+        loss = yield from iter_fit(
             net,
             [task],
             self.recipe,
@@ -112,15 +112,15 @@ class Tag(SingleNet):
 
         return weighed
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net and the moments of all tasks."""
-        own = super().knowledge()
-        moments = Part({"directions": self.directions, "seconds": self.seconds})
-        return Snapshot(own.info, {**own.parts, f"moments/{self.episode:04d}": moments})
+        own = super().state()
+        moments = StateFile({"directions": self.directions, "seconds": self.seconds})
+        return State(own.info, {**own.parts, f"moments/{self.episode:04d}": moments})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net and the moments."""
-        super().recall(snapshots, tasks, backbones)
+        super().load_state(snapshots, tasks, backbones)
         moments = part_of(snapshots[-1], "moments")[1].tensors
         self.directions, self.seconds = moments["directions"], moments["seconds"]
 

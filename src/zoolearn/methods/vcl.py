@@ -13,7 +13,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, Snapshot
+from zoolearn.methods.learner import Episode, State
 from zoolearn.methods.parts.adam import Optimizer, fitting_by
 from zoolearn.methods.parts.gaussian import (
     Distribution,
@@ -30,7 +30,7 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Checkpoints, Loss, Progress, cross_entropy, drain
+from zoolearn.training.fit import Checkpoints, Loss, Progress, cross_entropy, run_to_end
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
 
@@ -123,7 +123,7 @@ class Vcl(SingleNet):
         if self.recipe.flip_tta:
             raise SettingsError("flip_tta is True, but VCL answers by draws of its weights alone; leave it out")
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Puts a coreset aside and moves the posterior on the rest."""
         net = self.grown(task)
         prior = self.prior_of(task, net)
@@ -218,15 +218,15 @@ class Vcl(SingleNet):
             net = deepcopy(posterior).to(self.recipe.torch_device)
             prior = [beliefs(layer) for layer in gaussian_layers(net, task)]
             seed = derive(self.seed, "refresh", self.episode, task)
-            drain(self.fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs))
+            run_to_end(self.fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs))
         return net
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The posterior and the coresets."""
-        own = super().knowledge()
-        return Snapshot(own.info, {**own.parts, f"coresets/{self.episode:04d}": self.coresets.save()})
+        own = super().state()
+        return State(own.info, {**own.parts, f"coresets/{self.episode:04d}": self.coresets.save()})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the posterior and the coresets."""
         name, part = part_of(snapshots[-1], "net")
         self.net = make_gaussian(Net.from_spec(part.info["net"], backbones), self.first_log_variance, "vcl")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError
-from zoolearn.names import Named, name_of
+from zoolearn.names import Named, registered_name
 
 Shape = tuple[int, ...]
 Backbone = Callable[[Shape, float], nn.Module]
@@ -212,4 +212,4 @@ BACKBONES: Mapping[str, Backbone] = Named(
 
 def backbone_name(backbone: Backbone) -> str:
     """The name of a backbone in `BACKBONES`, or of the caller's own function."""
-    return name_of(backbone, BACKBONES)
+    return registered_name(backbone, BACKBONES)

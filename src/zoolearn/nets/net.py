@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.errors import SettingsError, UnknownTask, one_of
+from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
@@ -122,7 +122,7 @@ class Net(nn.Module):
     def head(self, task: str) -> nn.Linear:
         """The head of a task."""
         if task not in self.places:
-            raise UnknownTask(one_of("task", task, self.places))
+            raise UnknownTask(unknown_name("task", task, self.places))
         return cast(nn.Linear, self.heads[self.places[task]])
 
     def embed(self, x: Tensor) -> Tensor:
@@ -145,7 +145,7 @@ class Net(nn.Module):
         """The logits of one task's classes."""
         return cast(Tensor, self.head(task)(self.embed(x)))
 
-    def mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
 
         The backbone sees the batch once. Classes of other tasks are -inf, so a softmax over a row is the softmax of its
@@ -216,7 +216,7 @@ class Net(nn.Module):
         known = {**BACKBONES, **(backbones or {})}
         if spec["backbone"] not in known:
             raise SettingsError(
-                one_of("backbone", spec["backbone"], known) + "; pass your own as backbones={name: function}"
+                unknown_name("backbone", spec["backbone"], known) + "; pass your own as backbones={name: function}"
             )
         net = cls(
             known[spec["backbone"]],

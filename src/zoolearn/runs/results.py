@@ -34,11 +34,11 @@ class EpisodeRecord:
         if set(self.seconds) != set(PHASES):
             raise DataError(f"an episode's seconds are given for {sorted(self.seconds)}; give 'train' and 'evaluate'")
         for phase, value in self.seconds.items():
-            _refuse_unless_finite(f"seconds to {phase}", value, lowest=0)
+            _check_unless_finite(f"seconds to {phase}", value, lowest=0)
         for task, value in (self.weights or {}).items():
-            _refuse_unless_finite(f"sampling weight of task {task!r}", value, lowest=0)
+            _check_unless_finite(f"sampling weight of task {task!r}", value, lowest=0)
         if self.loss is not None:
-            _refuse_unless_finite("training loss", self.loss)
+            _check_unless_finite("training loss", self.loss)
 
 
 @dataclass(kw_only=True)
@@ -136,12 +136,16 @@ class Results:
         file = _results_file(Path(path))
         if not file.is_file():
             raise StoreError(f"{file} is missing; give the folder of a run, or its {cls.FILE}")
-        content = load_json(file)
-        _refuse_other_format(file, content, cls.FORMAT)
+        return cls.from_json(load_json(file), str(file))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Json], where: str) -> "Results":
+        """What a record says, as `save` wrote it; an error names where it was read."""
+        _check_other_format(where, content, cls.FORMAT)
         try:
             return _from_json(content)
         except (DataError, SettingsError) as error:
-            raise StoreError(f"{file} is not the record of a run: {error}") from error
+            raise StoreError(f"{where} is not the record of a run: {error}") from error
 
     def _check(self) -> None:
         check(self.accuracy)
@@ -159,10 +163,10 @@ class Results:
                     raise DataError(
                         f"episode {number} mentions task {name!r}, which is not among the run's {len(self.tasks)}"
                     )
-        _refuse_unless_finite("number of stored samples", self.stored_samples, lowest=0)
-        _refuse_unless_finite("number of weights", self.weights, lowest=0)
+        _check_unless_finite("number of stored samples", self.stored_samples, lowest=0)
+        _check_unless_finite("number of weights", self.weights, lowest=0)
         if self.ms_per_sample is not None:
-            _refuse_unless_finite("time per sample", self.ms_per_sample, lowest=0)
+            _check_unless_finite("time per sample", self.ms_per_sample, lowest=0)
 
 
 def plain(value: Json, name: str) -> Json:
@@ -170,9 +174,9 @@ def plain(value: Json, name: str) -> Json:
 
     >>> plain({"classes": (1, 2)}, "settings")
     {'classes': [1, 2]}
-    >>> plain({"recipe": {"device": torch.device("cuda")}}, "settings")
+    >>> plain({"recipe": {"device": 1j}}, "settings")
     Traceback (most recent call last):
-    zoolearn.errors.SettingsError: settings.recipe.device is device(type='cuda'), which JSON cannot hold; record its name or number
+    zoolearn.errors.SettingsError: settings.recipe.device is 1j, which JSON cannot hold; record its name or number
     """
     if value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value)):
         return value
@@ -192,7 +196,7 @@ def _results_file(path: Path) -> Path:
     return path if is_file else path / Results.FILE
 
 
-def _refuse_other_format(file: Path, content: Mapping[str, Json], known: int) -> None:
+def _check_other_format(file: str, content: Mapping[str, Json], known: int) -> None:
     found = content.get("format")
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise StoreError(
@@ -252,7 +256,7 @@ def _of_kind(value: Json, name: str, *kinds: type) -> Json:
     return value
 
 
-def _refuse_unless_finite(name: str, value: object, lowest: float = -math.inf) -> None:
+def _check_unless_finite(name: str, value: object, lowest: float = -math.inf) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < lowest:  # type: ignore[arg-type, operator]
         bound = "" if lowest == -math.inf else f" from {lowest}"

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import Json, locked
+from zoolearn.files import Json
+from zoolearn.locks import locked
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.runs.environment import differences, environment
-from zoolearn.runs.pulse import Pulse
+from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.results import EpisodeRecord, Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.store import RunFolder
@@ -86,11 +87,11 @@ def progress(
         if out is not None:
             stack.enter_context(locked(Path(out)))
             folder = RunFolder(Path(out))
-        pulse = Pulse(folder.path if folder is not None else None)
-        stack.callback(pulse.stop)
+        heartbeat = Heartbeat(folder.path if folder is not None else None)
+        stack.callback(heartbeat.stop)
         for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact):
             if isinstance(event, Progress):
-                pulse.beat(event)
+                heartbeat.write(event)
             yield event
 
 
@@ -112,7 +113,7 @@ def _episodes(
         train_samples=[len(task.train) for task in benchmark],
     )
     if folder is not None:
-        _refuse_nameless(header["settings"])
+        _check_nameless(header["settings"])
         folder.begin(header)
         results.sittings = folder.sittings()
         results.environment = results.sittings[0]["environment"] if results.sittings else results.environment
@@ -166,9 +167,9 @@ def _one_episode(
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    yield from learner.learning(met[-1])
+    yield from learner.iter_learn(met[-1])
     if number == len(benchmark):
-        yield from learner.finishing()
+        yield from learner.iter_finish()
     trained = perf_counter()
     accuracy = learner.evaluate(met)
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
@@ -243,7 +244,7 @@ def _sit_down(results: Results, folder: RunFolder | None, *, exact: bool) -> Non
         folder.begin_sitting(sitting)
 
 
-def _refuse_nameless(settings: Mapping[str, Json]) -> None:
+def _check_nameless(settings: Mapping[str, Json]) -> None:
     """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
     for setting, name in settings.items():
         if name in ("<lambda>", "partial"):
@@ -258,7 +259,7 @@ def learner_backbone(learner: Learner) -> str:
 def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
     """What makes a run this run: compared when it is continued."""
     return {
-        "method": name_of(type(learner), METHODS),
+        "method": registered_name(type(learner), METHODS),
         "benchmark": benchmark.name,
         "tasks": [task.name for task in benchmark],
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},

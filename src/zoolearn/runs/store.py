@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoolearn.errors import SettingsError, StoreError, one_of
+from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json, load_json, load_tensors, remove_leftovers, save_json, save_tensors
-from zoolearn.methods.learner import Learner, Part, Snapshot
+from zoolearn.methods.learner import Learner, State, StateFile
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 
 FORMAT = 2
-PASSING = (".lock", ".pulse", "sittings")  # of a run under way, or of one that has saved nothing
+PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
 
 
 class RunFolder:
@@ -41,7 +41,7 @@ class RunFolder:
         found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
         saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
         if self.exists and saved != ["run.json"]:
-            self.refuse_other(header)
+            self.check_other(header)
             remove_leftovers(self.path)
             return
         if self.exists:
@@ -63,9 +63,9 @@ class RunFolder:
         number = 1 + max((int(path.stem) for path in (self.path / "sittings").glob("[0-9]*.json")), default=0)
         save_json(self.path / "sittings" / f"{number:04d}.json", sitting)
 
-    def refuse_other(self, header: Mapping[str, Json]) -> None:
+    def check_other(self, header: Mapping[str, Json]) -> None:
         """Raises an error that names what differs if the run here is not the one that `header` describes."""
-        _refuse_difference(self.path, self.header(), header)
+        _check_difference(self.path, self.header(), header)
 
     def header(self) -> dict[str, Json]:
         """What was said about the run when it began."""
@@ -84,7 +84,7 @@ class RunFolder:
         return header
 
     def commit(
-        self, number: int, episode: Mapping[str, Json], snapshot: Snapshot, *, grows: bool, under_way: bool = False
+        self, number: int, episode: Mapping[str, Json], snapshot: State, *, grows: bool, under_way: bool = False
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
@@ -131,15 +131,15 @@ class RunFolder:
             raise StoreError(f"{self._record(missing)} is missing although {Results.FILE} tells of it; restore it")
         return [load_json(self._record(number)) for number in numbers]
 
-    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[Snapshot]:
+    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
         return [
-            Snapshot(record["learner"], {name: self._part(name, digest) for name, digest in record["files"].items()})
+            State(record["learner"], {name: self._part(name, digest) for name, digest in record["files"].items()})
             for record in (records if grows else records[-1:])
         ]
 
-    def _part(self, name: str, digest: str) -> Part:
-        return Part(*load_tensors(self._file(name), digest))
+    def _part(self, name: str, digest: str) -> StateFile:
+        return StateFile(*load_tensors(self._file(name), digest))
 
     def _file(self, name: str) -> Path:
         folder, _, number = name.partition("/")
@@ -165,7 +165,7 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     header = folder.header()
     name, own = header["method"], names or {}
     if name not in METHODS and name not in own:
-        raise StoreError(f"{path}: {one_of('method', name, METHODS)}; pass your own as names={{{name!r}: ...}}")
+        raise StoreError(f"{path}: {unknown_name('method', name, METHODS)}; pass your own as names={{{name!r}: ...}}")
     method: Any = own[name] if name in own else METHODS[name]
     learner: Learner = method.from_settings(header["settings"], names)
     records = folder.episodes()
@@ -175,7 +175,7 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     return learner
 
 
-def refuse_unseen(folder: Path) -> None:
+def check_unseen(folder: Path) -> None:
     """Refuses to work below a folder that is not there: on another machine that means it is not shared."""
     if not folder.is_dir():
         raise StoreError(
@@ -183,7 +183,7 @@ def refuse_unseen(folder: Path) -> None:
         )
 
 
-def _refuse_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:
+def _check_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:
     flat_before, flat_now = _flat(before), _flat(now)
     differences = [
         f"{name} was {flat_before.get(name, 'not set')}, now {flat_now.get(name, 'not set')}"

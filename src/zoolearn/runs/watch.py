@@ -11,13 +11,13 @@ from time import time
 
 from zoolearn.errors import StoreError
 from zoolearn.files import Json
-from zoolearn.runs.pulse import felt
+from zoolearn.runs.heartbeat import read_heartbeat
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Progress
 
 
 @dataclass(frozen=True)
-class Sight:
+class RunStatus:
     """A run as it can be seen in its folder at one moment."""
 
     path: Path
@@ -51,18 +51,18 @@ def find_folders(paths: Iterable[Path]) -> list[Path]:
     return list(found)
 
 
-def look(path: Path, now: float | None = None) -> Sight:
+def read_status(path: Path, now: float | None = None) -> RunStatus:
     """What the folder of a run says at this moment."""
     folder = RunFolder(path)
     header = folder.header()
     records = folder.episodes()
     running = _is_running(path)
-    training = felt(path) if running else None
+    training = read_heartbeat(path) if running else None
     known: dict[str, float] = {}
     for record in records:
         known |= record["accuracy"]
     loss = training.loss if training else records[-1]["loss"] if records else None
-    return Sight(
+    return RunStatus(
         path=path,
         method=header["method"],
         benchmark=header["benchmark"],
@@ -120,13 +120,13 @@ def _is_running(path: Path) -> bool:
     return True
 
 
-def sights(paths: Iterable[Path]) -> list[Sight]:
+def read_statuses(paths: Iterable[Path]) -> list[RunStatus]:
     """All runs below the paths; one whose files cannot be read says why."""
     seen = []
     for path in find_folders(paths):
         try:
-            seen.append(look(path))
+            seen.append(read_status(path))
         except StoreError as error:
             if not _is_running(path):  # else its files are being written at this moment
-                seen.append(Sight(path, "", "", None, False, 0, 0, problem=str(error)))
+                seen.append(RunStatus(path, "", "", None, False, 0, 0, problem=str(error)))
     return seen

@@ -1,6 +1,6 @@
 """Training: `fit`, and what it saves on the way.
 
-`fitting` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Two slots let a
+`iter_fit` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Two slots let a
 method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between backward and step.
 """
 
@@ -39,15 +39,6 @@ class Progress:
     loss: float
 
 
-@dataclass(frozen=True)
-class Step:
-    """How far some work other than training has come."""
-
-    what: str
-    done: int
-    total: int
-
-
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 
@@ -59,7 +50,7 @@ def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """
     if len(batch.tasks) == 1:
         return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, label_smoothing=smoothing)
-    logits, first = net.mixed(batch.x, batch.tasks, batch.rows)
+    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.rows)
     missed = F.cross_entropy(logits, batch.y + first)
     return missed if not smoothing else (1 - smoothing) * missed + smoothing * _spread(logits)
 
@@ -102,10 +93,10 @@ def fit(net: Net, tasks: Sequence[Task], recipe: Recipe, *, seed: int, **slots: 
     >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
     True
     """
-    return float(drain(fitting(net, tasks, recipe, seed=seed, **slots)))
+    return float(run_to_end(iter_fit(net, tasks, recipe, seed=seed, **slots)))
 
 
-def drain(work: Generator[Progress, None, Any]) -> Any:
+def run_to_end(work: Generator[Progress, None, Any]) -> Any:
     """Runs a generator to its end and gives what it returns."""
     while True:
         try:
@@ -114,7 +105,7 @@ def drain(work: Generator[Progress, None, Any]) -> Any:
             return end.value
 
 
-def fitting(
+def iter_fit(
     net: Net,
     tasks: Sequence[Task],
     recipe: Recipe,
@@ -138,7 +129,7 @@ def fitting(
     """
     device = recipe.torch_device
     net.to(device)
-    refuse_single_rows(net, "batch_size", recipe.batch_size)
+    check_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
     loss = loss or partial(cross_entropy, smoothing=recipe.label_smoothing)
     training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
@@ -166,7 +157,7 @@ def fitting(
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
-        training.refuse_broken_weights(what, epoch, steps)
+        training.check_broken_weights(what, epoch, steps)
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
@@ -214,7 +205,7 @@ class _Training:
             self.optimizer.step()
         return value.detach()
 
-    def refuse_broken_weights(self, what: str, epoch: int, steps: int) -> None:
+    def check_broken_weights(self, what: str, epoch: int, steps: int) -> None:
         """A last step that explodes shows in no loss any more."""
         norms = torch.stack(
             torch._foreach_norm([part.detach() for part in self.parameters])
@@ -296,7 +287,7 @@ def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
     )
 
 
-def refuse_single_rows(net: Net, setting: str, rows: int) -> None:
+def check_single_rows(net: Net, setting: str, rows: int) -> None:
     """Refuses a setting by which a net with batch-norm, its backbone's or its method's, would see single rows."""
     if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
         raise SettingsError(f"{setting} is 1 but the net has batch-norm, which needs 2 rows or more; use more rows")

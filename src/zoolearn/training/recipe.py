@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import torch
 
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 
 KINDS: dict[Any, tuple[type, str]] = {
     int: (Integral, "a whole number"),
@@ -57,7 +57,7 @@ class Recipe:
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
 
     def __post_init__(self) -> None:
-        check_kinds(Recipe, vars(self))
+        check_types(Recipe, vars(self))
         _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
@@ -111,7 +111,7 @@ def _sees_gpu() -> bool:
     return torch.cuda.is_available()
 
 
-def check_kinds(cls: type, settings: Mapping[str, Any]) -> None:
+def check_types(cls: type, settings: Mapping[str, Any]) -> None:
     """Refuses values that are not of their field's kind: words that are no choice, strings for numbers, names for functions.
 
     >>> check_kinds(Recipe, {"epochs": 1.5})
@@ -129,7 +129,7 @@ def check_kinds(cls: type, settings: Mapping[str, Any]) -> None:
         value = settings[setting.name]
         if get_origin(setting.type) is Literal:
             if value not in get_args(setting.type):
-                raise SettingsError(one_of(setting.name, str(value), get_args(setting.type)))
+                raise SettingsError(unknown_name(setting.name, str(value), get_args(setting.type)))
         elif setting.type in KINDS:
             kind, wanted = KINDS[setting.type]
             holds = isinstance(value, kind) and (setting.type is bool or not isinstance(value, bool))

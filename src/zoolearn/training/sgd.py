@@ -69,40 +69,17 @@ def has_fused_kernel() -> bool:
 
 
 def move_fused(
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    momenta: list[Tensor],
-    *,
-    lr: float,
-    momentum: float,
-    nesterov: bool,
-    weight_decay: float,
+    parameters: list[Tensor], gradients: list[Tensor], momenta: list[Tensor], *, lr: float, **settings: Any
 ) -> None:
-    """One step of all parameters in torch's own kernel."""
-    torch._fused_sgd_(
-        parameters,
-        gradients,
-        momenta,
-        lr=lr,
-        momentum=momentum,
-        nesterov=nesterov,
-        weight_decay=weight_decay,
-        dampening=0.0,
-        maximize=False,
-        is_first_step=False,  # a head may get its first gradient late, so momenta begin as zeros
-    )
+    """One step of all parameters in torch's own kernel; a head may get its first gradient late, so momenta begin as zeros."""
+    fixed: dict[str, Any] = {"dampening": 0.0, "maximize": False, "is_first_step": False}
+    torch._fused_sgd_(parameters, gradients, momenta, lr=lr, **settings, **fixed)
 
 
 def move_plainly(
-    parameters: list[Tensor],
-    gradients: list[Tensor],
-    momenta: list[Tensor],
-    *,
-    lr: float,
-    momentum: float,
-    nesterov: bool,
-    weight_decay: float,
-) -> None:
+    parameters: list[Tensor], gradients: list[Tensor], momenta: list[Tensor], *, lr: float,
+    momentum: float, nesterov: bool, weight_decay: float,
+) -> None:  # fmt: skip
     """The same step in plain operations, equal up to rounding."""
     for place, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
         direction = gradient.add(parameter, alpha=weight_decay) if weight_decay else gradient

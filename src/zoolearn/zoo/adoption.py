@@ -7,9 +7,9 @@ from pathlib import Path
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index
 from zoolearn.zoo.intake import taken_in
@@ -21,7 +21,7 @@ from zoolearn.zoo.zoo import Zoo
 def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
     """Makes a zoo of a run, episode by episode: members are taken over, their votes asked again, rows stored."""
     source, zoo = RunFolder(Path(run)), ZooFolder(Path(folder))
-    zoo.refuse_used()
+    zoo.check_used()
     header = source.header()
     if header["method"] != "model-zoo":
         raise SettingsError(f"{run} is a run of {header['method']}; only a run of model-zoo is a zoo")

@@ -20,7 +20,7 @@ from zoolearn.zoo.zoo import Zoo
 def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[Progress, None, Zoo]:
     """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
     index, target = zoo.index, ZooFolder(Path(to))
-    target.refuse_used()
+    target.check_used()
     bare = [name for name, entry in index.tasks.items() if entry.train is None]
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")

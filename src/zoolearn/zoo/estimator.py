@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import UnknownTask, one_of
+from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.seeds import derive
@@ -71,7 +71,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _start(self) -> Self:
         if self.backbone not in BACKBONES:
-            raise ValueError(one_of("backbone", self.backbone, BACKBONES))
+            raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
         recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
         self.learner_ = ModelZoo(
             backbone=BACKBONES[self.backbone],
@@ -140,7 +140,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if task is None:
             return str(self.task_)
         if task not in self.task_classes_:
-            raise UnknownTask(one_of("task", task, self.task_classes_))
+            raise UnknownTask(unknown_name("task", task, self.task_classes_))
         return task
 
 

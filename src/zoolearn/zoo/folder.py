@@ -28,7 +28,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, load_json, locked, read_tensor, save_json, save_tensors
+from zoolearn.files import checksum, load_json, read_tensor, save_json, save_tensors
+from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.reader import DIGEST
@@ -54,18 +55,18 @@ class ZooFolder:
 
     def begin(self, index: Index) -> None:
         """Makes a new zoo."""
-        self.refuse_used()
+        self.check_used()
         save_json(self.path / INDEX, index.to_json())
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
         """Holds a new folder while the files of a zoo are written; there is none before `commit`, whatever happens."""
-        self.refuse_used()
+        self.check_used()
         with self._locked(PATIENCE):
-            self.refuse_used()
+            self.check_used()
             yield
 
-    def refuse_used(self) -> None:
+    def check_used(self) -> None:
         """Refuses a folder that holds anything but what a zoo that never came to be has left."""
         if self.exists:
             raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
@@ -272,7 +273,7 @@ class ZooFolder:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
             with safe_open(path, framework="pt") as file:
-                _refuse_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
+                _check_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
                 found = {name: read_tensor(file, name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
@@ -335,7 +336,7 @@ def _is_left_over(entry: Path) -> bool:
     return all(DIGEST.fullmatch(name) or name.endswith(".part") or name.startswith(".tmp") for name in names)
 
 
-def _refuse_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
+def _check_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
     found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
     for name in sorted(found.keys() ^ wanted.keys()):
         raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")

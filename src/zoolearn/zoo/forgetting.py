@@ -29,7 +29,7 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         members=tuple(member for member in index.members if member.episode < last.episode),
         episodes=index.episodes[: last.episode - 1],
     )
-    left = next((name for name in earlier.tasks if not earlier.speakers(name)), None)
+    left = next((name for name in earlier.tasks if not earlier.voters(name)), None)
     if left is not None:
         if any(left in member.share for member in earlier.members):
             how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
@@ -62,8 +62,8 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     alone = tuple(member.number for member in touched if not _left(index, member, task))
     others = [member for member in touched if _left(index, member, task)]
     if not drop:
-        _refuse_without_rows(index, task, others)
-    _refuse_silence(index, task, drop=drop)
+        _check_without_rows(index, task, others)
+    _check_silence(index, task, drop=drop)
     shared = {
         rows.x for other in index.tasks.values() if other.name != task for rows in (other.train, other.test) if rows
     }
@@ -87,7 +87,7 @@ def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
     return ((trained | refitted) & member.share.keys()) - {task} if trained else set()
 
 
-def _refuse_silence(index: Index, task: str, *, drop: bool) -> None:
+def _check_silence(index: Index, task: str, *, drop: bool) -> None:
     stay = [member for member in index.members if not (drop and index.shaped_by(member, task))]
     left = {member.number: _left(index, member, task) for member in stay}
     for name in index.tasks:
@@ -100,7 +100,7 @@ def _refuse_silence(index: Index, task: str, *, drop: bool) -> None:
             )
 
 
-def _refuse_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
+def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
     """Nothing is kept without replay, so that the heirs of a member cannot be retrained; a member of one task just goes."""
     lost = [name for member in retrained for name in member.tasks if name != task and index.tasks[name].train is None]
     if lost:
@@ -177,8 +177,8 @@ def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, chang
     names = [
         name
         for name in episode.measures
-        if changed.get(name, episode.number + 1) <= episode.number and rest.speakers(name, episode.number)
+        if changed.get(name, episode.number + 1) <= episode.number and rest.voters(name, episode.number)
     ]
-    gone = {name for name in episode.measures if not rest.speakers(name, episode.number)}
+    gone = {name for name in episode.measures if not rest.voters(name, episode.number)}
     known = {name: value for name, value in episode.measures.items() if name not in gone}
     return replace(episode, measures={**known, **measure(folder, rest, names, episode.number)})

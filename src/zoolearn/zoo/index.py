@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import prod
 from typing import Literal, Self
 
-from zoolearn.errors import StoreError, UnknownTask, one_of
+from zoolearn.errors import StoreError, UnknownTask, unknown_name
 from zoolearn.files import Json
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.reader import Reader
@@ -40,7 +40,7 @@ class Stored:
         """Checked."""
         dtype = record["dtype"].name()
         if dtype not in SIZES:
-            raise StoreError(f"{record.place}.dtype: {one_of('dtype', dtype, SIZES)}")
+            raise StoreError(f"{record.place}.dtype: {unknown_name('dtype', dtype, SIZES)}")
         shape = tuple(extent.whole(1, 1 << 40) for extent in record["shape"].items(4))
         if prod(shape) > 1 << 46:
             raise StoreError(f"{record.place}.shape is {shape}, larger than any tensor that zoolearn writes")
@@ -124,7 +124,7 @@ class MemberEntry:
         """All tasks that it has a head for, in the order of the heads."""
         return (*self.tasks, *self.fitted)
 
-    def speaks_for(self, task: str) -> bool:
+    def votes_on(self, task: str) -> bool:
         """Whether its vote for this task counts now."""
         return task in self.share and task not in self.silent
 
@@ -221,14 +221,14 @@ class Index:
     def task(self, name: str) -> TaskEntry:
         """A task by its name."""
         if name not in self.tasks:
-            raise UnknownTask(one_of("task", name, self.tasks))
+            raise UnknownTask(unknown_name("task", name, self.tasks))
         return self.tasks[name]
 
-    def speakers(self, task: str, at: int | None = None) -> list[MemberEntry]:
+    def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
         entry = self.task(task)
         if at is None:
-            return [member for member in self.members if member.speaks_for(task)]
+            return [member for member in self.members if member.votes_on(task)]
         if not entry.episode <= at <= len(self.episodes):
             raise UnknownTask(
                 f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
@@ -237,14 +237,14 @@ class Index:
         return [member for member in self.members if task in member.share and member.episode <= at]
 
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
-        """`speakers`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
-        speakers = self.speakers(task, at)
-        if not any(member.share[task] for member in speakers):
-            first = min(member.episode for member in self.speakers(task))
+        """`voters`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
+        voters = self.voters(task, at)
+        if not any(member.share[task] for member in voters):
+            first = min(member.episode for member in self.voters(task))
             raise UnknownTask(
                 f"nobody who answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
-        return speakers
+        return voters
 
     def heads(self, member: MemberEntry) -> dict[str, int]:
         """The number of classes of each task that a member has a head for."""
@@ -330,7 +330,7 @@ def _check_references(index: Index, tasks: int, file: str) -> None:
             for member in index.members
         ),
         "a task has nobody to answer for it": all(
-            sum(member.share[name] for member in index.members if member.speaks_for(name)) > 0 for name in index.tasks
+            sum(member.share[name] for member in index.members if member.votes_on(name)) > 0 for name in index.tasks
         ),
         "a task was never measured": index.measures.keys() == index.tasks.keys(),
         "a class is named twice": all(len(set(task.classes)) == len(task.classes) for task in index.tasks.values()),

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import DataError, one_of
+from zoolearn.errors import DataError, unknown_name
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
+from zoolearn.runs.step import Step
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
 from zoolearn.zoo.inputs.folders import natural
@@ -42,7 +42,7 @@ class Reading:
     broken: tuple[Broken, ...]
 
 
-def taking_in(
+def iter_take_in(
     folder: ZooFolder,
     index: Index,
     name: str,
@@ -54,13 +54,13 @@ def taking_in(
     augment: Augment,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
     """Reads labelled data into the folder; gives the index with settled settings and what was read."""
-    refuse_name(name, index)
+    check_name(name, index)
     labels = _labels(data)
     classes = data.classes or tuple(sorted(set(labels), key=natural))
     train_rows, test_rows = _split(data, labels, classes, holdout, derive(index.settings.seed, "holdout", name), test)
     look = data.look()
     for column in look.columns:
-        _refuse_odd_name("column", column)
+        _check_odd_name("column", column)
     settings = index.settings.settled(look, len(train_rows))
     assert settings.shape is not None
     broken: list[Broken] = []
@@ -84,9 +84,9 @@ def taking_in(
 
 def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEntry]:
     """Stores a task that is at hand as tensors; gives the index with settled settings and the task's entry."""
-    refuse_name(task.name, index)
+    check_name(task.name, index)
     for name in task.classes:
-        _refuse_odd_name("class", name)
+        _check_odd_name("class", name)
     shape, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
@@ -103,16 +103,16 @@ def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEn
     return replace(index, settings=settings), entry
 
 
-def refuse_name(name: str, index: Index) -> None:
+def check_name(name: str, index: Index) -> None:
     """Refuses a task's name that is taken or cannot be shown."""
-    _refuse_odd_name("task", name)
+    _check_odd_name("task", name)
     if name in index.tasks:
         raise DataError(
             f"task {name!r} was learned already; give the new one another name, or forget the old one first"
         )
 
 
-def _refuse_odd_name(kind: str, name: str) -> None:
+def _check_odd_name(kind: str, name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
         shown = f"{name[:80]!r}... ({len(name)} characters)" if len(name) > LONGEST_NAME else repr(name)
         raise DataError(f"a {kind} is named {shown}; give it a name of 1 to {LONGEST_NAME} printable characters")
@@ -122,7 +122,7 @@ def _labels(source: Source) -> Sequence[str]:
     if source.labels is None or not len(source):
         raise DataError(f"{source.where} holds no labelled rows")
     for label in set(source.labels):
-        _refuse_odd_name("class", label)
+        _check_odd_name("class", label)
     return source.labels
 
 
@@ -133,7 +133,7 @@ def _numbers(source: Source, classes: Sequence[str], rows: Sequence[int]) -> lis
     for row in rows:
         if labels[row] not in place:
             raise DataError(
-                f"{source.name(row)}: {one_of('class', labels[row], classes)}; it was not in the training data"
+                f"{source.name(row)}: {unknown_name('class', labels[row], classes)}; it was not in the training data"
             )
     return [place[labels[row]] for row in rows]
 

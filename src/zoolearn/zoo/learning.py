@@ -43,7 +43,7 @@ class Learned:
     seconds: float
 
 
-def learning(
+def iter_learn(
     folder: ZooFolder, index: Index, task: TaskEntry, net_of: NetOf, names: Names | None
 ) -> Generator[Progress, None, tuple[Index, Learned]]:
     """Trains the episode's member and writes it; gives the index that makes it part of the zoo."""
@@ -52,7 +52,7 @@ def learning(
     learner.checkpoints = checkpoints(folder, learner.recipe, index, "learn", *digests, *task.augment)
     seed = learner.episode_seed()
     started = perf_counter()
-    yield from learner.learning(stored_task(folder, task))
+    yield from learner.iter_learn(stored_task(folder, task))
     seconds = perf_counter() - started
     assert learner.latest is not None
     task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
@@ -130,7 +130,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
     """How well some tasks are answered, from the members' stored votes: no net is asked."""
     measures = {}
     for name in tasks:
-        votes = counted(lambda member: said(folder, index, member, name), index.speakers(name, at), name)  # noqa: B023
+        votes = counted(lambda member: said(folder, index, member, name), index.voters(name, at), name)  # noqa: B023
         measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y))
     return measures
 

@@ -100,7 +100,7 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
 
 def _votes(folder: ZooFolder, index: Index, task: str) -> TaskVotes:
     votes = {}
-    for member in index.speakers(task):
+    for member in index.voters(task):
         votes[member.number] = member.share[task] * said(folder, index, member, task)
     return TaskVotes(votes, folder.tensor(index.tasks[task].test.y))
 
@@ -136,7 +136,7 @@ def by_count(index: Index, votes: Mapping[str, TaskVotes], most: int, latency: f
 
 
 def _best(index: Index, votes: TaskVotes, task: str, chosen: set[int], needed: set[int]) -> int:
-    weights = {member.number: member.share[task] for member in index.speakers(task)}
+    weights = {member.number: member.share[task] for member in index.voters(task)}
 
     def merit(number: int) -> tuple[float, bool, float]:
         together = {*chosen, number}

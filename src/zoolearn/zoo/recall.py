@@ -112,7 +112,7 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
         if task.train is not None:
             learner.kept[name] = stored_task(folder, task)
             if learner.tasks_per_episode > 1:
-                trained = [member for member in index.speakers(name) if name in member.tasks]
+                trained = [member for member in index.voters(name) if name in member.tasks]
                 sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
                 if trained:
                     learner.train_votes[name] = sums
@@ -125,6 +125,6 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
 def ensemble_member(index: Index, entry: MemberEntry, net: Net) -> Member:
     """A member as a learner has it: with the votes that count now."""
     votes = {
-        task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.speaks_for(task)
+        task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.votes_on(task)
     }
     return Member(net, votes, entry.loss, entry.episode - 1)

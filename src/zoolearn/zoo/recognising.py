@@ -26,7 +26,7 @@ class Recognised:
         return max(self.chances.values())
 
 
-def refuse_unrecognisable(index: Index, sure: float = 0.0) -> None:
+def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
     """Refuses what cannot be recognised, or not so surely, before any input is read."""
     if not 0 <= sure <= 1:
         raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")

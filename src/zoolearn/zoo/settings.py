@@ -7,13 +7,13 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import torch
 
-from zoolearn.errors import SettingsError, StoreError, one_of
+from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import plain_choice
 from zoolearn.methods.model_zoo import Grow, ModelZoo, from_scratch
 from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
 from zoolearn.methods.registry import GROW
-from zoolearn.names import name_of
+from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.inputs.look import Look
@@ -25,7 +25,7 @@ PIXELS_TO_SEE = 50_000 * 32 * 32  # how much a training looks at if nobody says 
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 
 Names = Mapping[str, Callable[..., Any]]
-FROM_SCRATCH = name_of(from_scratch, GROW)
+FROM_SCRATCH = registered_name(from_scratch, GROW)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class ZooSettings:
             seed=seed,
             tasks_per_episode=tasks_per_episode,
             replay=replay,
-            weigh=name_of(weigh, WEIGH),
+            weigh=registered_name(weigh, WEIGH),
             grow=plain_choice(grow, GROW),
             side=side,
             grey=grey,
@@ -205,7 +205,7 @@ def _read_grow(record: Reader) -> Json:
     hints = get_type_hints(GROW[name])
     for setting in own:
         if setting not in hints:
-            raise StoreError(f"{record.place}: {one_of('setting', setting, hints)}")
+            raise StoreError(f"{record.place}: {unknown_name('setting', setting, hints)}")
     read = {setting: _value(entry, hints[setting]) for setting, entry in own.items()}
     try:
         GROW[name](**read)
@@ -223,7 +223,7 @@ def _scalar(entry: Reader) -> Json:
 def _value(entry: Reader, kind: type) -> Json:
     if get_origin(kind) is Literal:
         if entry.value not in get_args(kind):
-            raise StoreError(f"{entry.place}: {one_of('choice', str(entry.value), get_args(kind))}")
+            raise StoreError(f"{entry.place}: {unknown_name('choice', str(entry.value), get_args(kind))}")
         return entry.value
     if kind is bool:
         return entry.flag()
@@ -234,12 +234,12 @@ def known_backbone(name: str, names: Names | None) -> Backbone:
     """A backbone by name, ours or the caller's."""
     known = {**BACKBONES, **(names or {})}
     if name not in known:
-        raise SettingsError(one_of("backbone", name, known) + "; pass your own as names={name: function}")
+        raise SettingsError(unknown_name("backbone", name, known) + "; pass your own as names={name: function}")
     return known[name]
 
 
 def own_names(backbone: Backbone | None, weigh: Weigh, grow: Grow) -> dict[str, Callable[..., Any]]:
     """Functions under the names that settings record them by, for those that are in none of our tables."""
     grower: Any = type(grow) if is_dataclass(grow) else grow
-    functions = {name_of(function, {}): function for function in (weigh, grower)}
+    functions = {registered_name(function, {}): function for function in (weigh, grower)}
     return functions if backbone is None else {**functions, backbone_name(backbone): backbone}

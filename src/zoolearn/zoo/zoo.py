@@ -15,7 +15,8 @@ from zoolearn.methods.model_zoo import Grow, from_scratch
 from zoolearn.methods.parts.weighing import Weigh, boosted
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, Step, drain
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
@@ -26,10 +27,10 @@ from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.find import pair_of, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
-from zoolearn.zoo.intake import Augment, Reading, taken_in, taking_in
-from zoolearn.zoo.learning import Learned, learning, now
+from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
+from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
-from zoolearn.zoo.recognising import Recognised, recognised, refuse_unrecognisable
+from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
 
 Data = Path | str | Source
@@ -118,14 +119,14 @@ class Zoo:
 
     def learn(self, task: Task) -> Learned:
         """Learns one new task."""
-        learned: Learned = drain(self.learning(task))
+        learned: Learned = run_to_end(self.iter_learn(task))
         return learned
 
-    def learning(self, task: Task) -> Generator[Progress, None, Learned]:
+    def iter_learn(self, task: Task) -> Generator[Progress, None, Learned]:
         """`learn`, step by step."""
         with self.folder.writing() as before:
             index, entry = taken_in(self.folder, before, task)
-            return (yield from self._learning(index, entry))
+            return (yield from self._iter_learn(index, entry))
 
     def learn_from(
         self,
@@ -138,14 +139,14 @@ class Zoo:
         augment: Augment = "auto",
     ) -> Learned:
         """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it."""
-        learned: Learned = drain(
-            self.learning_from(  # type: ignore[arg-type]
+        learned: Learned = run_to_end(
+            self.iter_learn_from(  # type: ignore[arg-type]
                 name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment
             )
         )
         return learned
 
-    def learning_from(
+    def iter_learn_from(
         self,
         name: str,
         data: Data,
@@ -157,7 +158,7 @@ class Zoo:
     ) -> Generator[Step | Reading | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, then how training goes."""
         with self.folder.writing() as before:
-            index, reading = yield from taking_in(
+            index, reading = yield from iter_take_in(
                 self.folder,
                 before,
                 name,
@@ -167,10 +168,10 @@ class Zoo:
                 augment=augment,
             )
             yield reading
-            return (yield from self._learning(index, reading.task))
+            return (yield from self._iter_learn(index, reading.task))
 
-    def _learning(self, index: Index, entry: TaskEntry) -> Generator[Progress, None, Learned]:
-        grown, learned = yield from learning(self.folder, index, entry, self._net_in(index), self.names)
+    def _iter_learn(self, index: Index, entry: TaskEntry) -> Generator[Progress, None, Learned]:
+        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names)
         self._commit(grown)
         return learned
 
@@ -194,7 +195,7 @@ class Zoo:
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
         """
-        refuse_unrecognisable(self.index, sure)
+        check_unrecognisable(self.index, sure)
         inputs = self._inputs(x)
         while True:
             generation = self.generation
@@ -227,11 +228,11 @@ class Zoo:
 
     def _votes(self, x: Array, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
-        speakers = index.answering(task, at)
+        voters = index.answering(task, at)
         inputs = self._inputs(x)
         net_of = self._net_in(index)
-        pieces = votes([net_of(member) for member in speakers], inputs, task, self.recipe)
-        return {member.number: joined(said) for member, said in zip(speakers, zip(*pieces, strict=True), strict=True)}
+        pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
+        return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
 
     def _member(self, number: int) -> MemberEntry:
         return next(member for member in self.members if member.number == number)
@@ -276,7 +277,7 @@ class Zoo:
 
     def forget(self, task: str, *, drop: bool = False) -> Cost:
         """Removes a task for good: its rows, its heads, and every weight that was trained on it."""
-        cost: Cost = drain(self.forgetting(task, drop=drop))
+        cost: Cost = run_to_end(self.forgetting(task, drop=drop))
         return cost
 
     def forgetting(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
@@ -334,8 +335,8 @@ class Zoo:
 
     def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
-        speakers = self.index.speakers(task)
-        nets = [(self.net(member.number), member.share[task]) for member in speakers]
+        voters = self.index.voters(task)
+        nets = [(self.net(member.number), member.share[task]) for member in voters]
         return export(nets, self.task(task), Path(path), to, self.recipe)
 
     def verify(self) -> Generator[Step, None, list[str]]:

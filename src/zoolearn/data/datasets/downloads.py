@@ -17,7 +17,7 @@ from zoolearn.data.datasets.catalog import SOURCES, Download, Source
 from zoolearn.data.datasets.progress import shown
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.datasets.verification import is_whole, matches
-from zoolearn.errors import DataError, MissingData, SettingsError, StoreError, one_of
+from zoolearn.errors import DataError, MissingData, SettingsError, StoreError, unknown_name
 
 BLOCK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
@@ -28,7 +28,7 @@ def download(name: str, data: Path | str | None = None) -> Path:
     if name == "digits":
         raise SettingsError("digits come inside scikit-learn; there is nothing to download")
     if name not in SOURCES:
-        raise SettingsError(one_of("data set", name, SOURCES))
+        raise SettingsError(unknown_name("data set", name, SOURCES))
     root, source = data_root(data), SOURCES[name]
     if not is_whole(source.nearest(root), root):
         if not source.downloads:

@@ -1,6 +1,6 @@
 """What there is to show below some folders: runs, and the studies made of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +8,8 @@ from zoolearn.errors import StoreError
 from zoolearn.lab.evidence import figures as run_figures
 from zoolearn.lab.figures import Figure
 from zoolearn.lab.report import find_runs
-from zoolearn.lab.studies.study import Study, find_studies
+from zoolearn.lab.studies.study import find_studies
+from zoolearn.runs.records import iter_contents
 from zoolearn.runs.results import Results
 
 
@@ -18,12 +19,12 @@ def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
         if not folder.exists():
             raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
     studies = find_studies(folders)
-    results = [Results.load(path) for path in _runs(folders) if not _inside(path, studies)]
+    results = [run for place, run in _runs(folders).items() if not _inside(place, studies)]
     if not results and not studies:
         raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
     drawn = run_figures(results) if results else []
     seen: list[Figure] = []
-    for figure in [*drawn, *(figure for folder in studies for figure in Study.load(folder).figures)]:
+    for figure in [*drawn, *(figure for study in studies.values() for figure in study.figures)]:
         if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
             seen.append(figure)
     return results, _named_apart(seen)
@@ -41,10 +42,9 @@ def _named_apart(figures: Sequence[Figure]) -> list[Figure]:
     return list(apart.values())
 
 
-def _runs(folders: Sequence[Path]) -> list[Path]:
-    with_runs = [folder for folder in folders if folder.is_file() or any(folder.rglob(Results.FILE))]
-    return find_runs(with_runs)
+def _runs(folders: Sequence[Path]) -> dict[Path, Results]:
+    return find_runs(folder for folder in folders if folder.is_file() or any(iter_contents(folder)))
 
 
-def _inside(path: Path, studies: Sequence[Path]) -> bool:
+def _inside(path: Path, studies: Iterable[Path]) -> bool:
     return any(study.resolve() in path.resolve().parents for study in studies)

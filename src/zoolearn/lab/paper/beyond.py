@@ -12,6 +12,7 @@ from zoolearn.lab.presets import PRESETS
 from zoolearn.lab.provenance import changes, gone, run_command
 from zoolearn.lab.report import Group, grouped
 from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
+from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
 
 ROWS = {"split-cifar100": 2500, "coarse-cifar100": 2500, "split-miniimagenet": 2400}  # of a task, to train on
@@ -19,6 +20,8 @@ BUDGET = (
     "epochs",
     "tasks_per_episode",
     "replay",
+    "backbone",
+    "precision",
 )  # what makes two runs cost alike; the rest of the settings are tricks
 CLASSES = 5
 ALONE = ("zoo", "newest", "best", "average", "disagreement")
@@ -71,11 +74,18 @@ def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
     """What `zoo judge` has found out about runs below these folders, each once."""
     found: dict[str, dict[str, Json]] = {}
     for folder in folders:
-        for file in sorted(folder.rglob(FILE)):
-            record = load_json(file)
+        for record in judged_contents(folder).values():
             if "voting" in record:  # others were made before members were asked one by one
                 found.setdefault(json.dumps([record["benchmark"], record["run"]], sort_keys=True), record)
     return list(found.values())
+
+
+def judged_contents(folder: Path) -> dict[Path, dict[str, Json]]:
+    """What `zoo judge` has written below a folder, by where it lies."""
+    found = {file.parent: load_json(file) for file in find_files(folder, FILE)}
+    for file in find_files(folder, JUDGED):
+        found |= {file / name: record for name, record in iter_records(file)}
+    return found
 
 
 def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
@@ -100,7 +110,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "tried and deleted: [the log](log.md) tells what they were and what they gained.",
         "",
     ]
-    for (benchmark, budget), groups in sections.items():
+    for (benchmark, budget), groups in sorted(sections.items(), key=lambda section: section[0]):
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
     parts += _judged(records) if records else []

@@ -1,6 +1,7 @@
 """The paper's numbers beside ours: which finished runs answer for which cell."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +14,12 @@ from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.studies.estimate import SIZES
 from zoolearn.lab.tables import Table
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 
+FLOAT32 = "float32"
+POINT = 1.0
+WITHIN, ABOVE, BELOW, STAND_IN, NOT_RUN = "within a point", "above", "below", "stand-in", "not run"
 MEASURES = {"average_accuracy": "accuracy", "forgetting": "forgetting", "forward_transfer": "forward"}
 
 
@@ -49,32 +54,84 @@ class Cell:
         """The paper's as it is read."""
         return "-" if self.paper is None else f"{self.paper:.2f}"
 
+    @property
+    def verdict(self) -> str:
+        """Where ours lies: within a point of the paper's as both are read, above or below it, or not run."""
+        if self.mean is None or self.paper is None:
+            return NOT_RUN
+        apart = round(self.mean - self.paper, 2)
+        return WITHIN if abs(apart) <= POINT else ABOVE if apart > 0 else BELOW
+
 
 def all_runs(folders: Iterable[Path]) -> list[Results]:
     """The finished runs below the folders, each once."""
     found: dict[str, Results] = {}
     for folder in folders:
-        for file in sorted(folder.rglob(Results.FILE)):
-            results = Results.load(file)
+        for _, results in iter_runs(folder):
             if results.finished:
-                identity = _identity(results.method, results.benchmark, results.settings)
-                found.setdefault(json.dumps([identity, results.train_samples]), results)
+                found.setdefault(run_identity(results), results)
     return list(found.values())
 
 
+def run_identity(run: Results) -> str:
+    """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
+    return json.dumps([_identity(run.method, run.benchmark, run.settings), run.train_samples])
+
+
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
-    """The runs that are this row, by seed: the data and the order of tasks are those of the row too."""
+    """The runs that are this row, by seed: the data and the order of tasks are those of the row too.
+
+    The precision may be any, but only one: that of most seeds, and of two with as many float32.
+    """
     if row.method not in METHODS:
         return []
     mine = [
         run
         for run in runs
         if (run.method, run.benchmark) == (row.method, row.benchmark)
-        and _identity(run.method, run.benchmark, run.settings) == _wanted(row, int(run.settings.get("seed", 0)))
+        and _of_any_precision(run.method, run.benchmark, run.settings) == _wanted(row, int(run.settings.get("seed", 0)))
     ]
     most = max((sum(run.train_samples) for run in mine), default=0)
     whole = [run for run in mine if sum(run.train_samples) in (0, most)]  # others saw a part of the data only
-    return sorted(whole, key=lambda run: int(run.settings.get("seed", 0)))
+    alike: dict[str, dict[int, Results]] = {}
+    for run in whole:
+        alike.setdefault(precision(run), {}).setdefault(int(run.settings.get("seed", 0)), run)
+    by_seed = max((alike[kind] for kind in sorted(alike, key=lambda kind: kind != FLOAT32)), key=len, default={})
+    return [by_seed[seed] for seed in sorted(by_seed)]
+
+
+def precision(run: Results) -> str:
+    """What a run computed in; left to itself, that is float32 on a CPU and mixed float16 on a GPU."""
+    recipe = run.settings.get("recipe", {})
+    on_gpu = run.environment.get("gpu") is not None and recipe.get("device", "auto") != "cpu"
+    said: str = recipe.get("precision", "auto")
+    return said if said != "auto" else "float16" if on_gpu else FLOAT32
+
+
+def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
+    """Runs that differ in their precision alone, seed by seed: those in float32, and those in another."""
+    alike: dict[str, dict[str, dict[int, Results]]] = {}
+    for run in runs:
+        same = alike.setdefault(_of_any_precision(run.method, run.benchmark, {**run.settings, "seed": None}), {})
+        same.setdefault(precision(run), {}).setdefault(int(run.settings.get("seed", 0)), run)
+    pairs = []
+    for same in alike.values():
+        exact = same.pop(FLOAT32, {})
+        for mixed in same.values():
+            seeds = sorted(exact.keys() & mixed.keys())
+            pairs.append(([exact[seed] for seed in seeds], [mixed[seed] for seed in seeds]))
+    return [pair for pair in pairs if pair[0]]
+
+
+def remarks(row: Row, runs: Sequence[Results]) -> list[str]:
+    """Sentences on how the runs of a row differ from the paper's."""
+    here = f"{row.name} on {row.benchmark}"
+    mixed = runs and precision(runs[0]) != FLOAT32
+    return [
+        *([f"{here}: {row.differs}"] if row.differs and runs else []),
+        *([f"{here}: trained in mixed precision ({precision(runs[0])}), the paper's is mixed too"] if mixed else []),
+        *([sentence] if (sentence := missing_data(row, runs)) else []),
+    ]
 
 
 def missing_data(row: Row, runs: Sequence[Results]) -> str:
@@ -99,6 +156,24 @@ def cells(row: Row, runs: Sequence[Results]) -> list[Cell]:
     ]
 
 
+def tally(table: PaperTable, runs: Sequence[Results]) -> Counter[str]:
+    """How many numbers of a table came out how, each counted once.
+
+    A number that is answered only by a row that stands in for the paper's, or by runs with a part of the data, is neither
+    reproduced nor missed.
+    """
+    verdicts: dict[tuple[str, str, str], str] = {}
+    for row in table.rows:
+        here = runs_of(row, runs)
+        stands_in = bool(row.stands_in_for or missing_data(row, here))
+        for cell in cells(row, here):
+            key = (row.stands_in_for or row.name, row.benchmark, cell.measure)
+            if cell.paper is None or verdicts.get(key, NOT_RUN) != NOT_RUN:
+                continue
+            verdicts[key] = STAND_IN if stands_in and cell.verdict != NOT_RUN else cell.verdict
+    return Counter(verdicts.values())
+
+
 def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] = ()) -> Table:
     """A table of the paper with ours and the difference."""
     lines = []
@@ -121,7 +196,12 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
 
 
 def _wanted(row: Row, seed: int) -> str:
-    return _identity(row.method, row.benchmark, row.trial(seed).settings())
+    return _of_any_precision(row.method, row.benchmark, row.trial(seed).settings())
+
+
+def _of_any_precision(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
+    recipe = {**settings.get("recipe", {}), "precision": "any"}
+    return _identity(method, benchmark, {**settings, "recipe": recipe})
 
 
 def _identity(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:

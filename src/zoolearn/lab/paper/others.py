@@ -38,6 +38,7 @@ def smaller() -> tuple[Row, ...]:
             {"backbone": "alexnet-hat"},
             hat,
             differs="HAT's authors train for 200 epochs, on other streams of CIFAR",
+            stands_in_for="hat",
         ),
         Row(
             "progressive-small-conv",
@@ -47,6 +48,7 @@ def smaller() -> tuple[Row, ...]:
             {},
             {"epochs": 1},
             differs="small-conv and 20 tasks instead of ResNet18-S and the last 17 (A-GEM, Chaudhry et al., 2019)",
+            stands_in_for="progressive",
         ),
         Row(
             "apd-3-tasks",
@@ -57,6 +59,7 @@ def smaller() -> tuple[Row, ...]:
             apd.recipe,
             differs="the first 3 tasks instead of all 20, of which the published number is the mean",
             tasks={"first_tasks": 3},
+            stands_in_for="apd",
         ),
         Row(
             "vcl-1-draw",
@@ -66,6 +69,7 @@ def smaller() -> tuple[Row, ...]:
             {**vcl.learner, "train_samples": 1},
             vcl.recipe,
             differs="one draw of the weights for each row and step instead of ten",
+            stands_in_for="vcl",
         ),
     )
 
@@ -93,6 +97,7 @@ def every_method() -> tuple[Row, ...]:
             accuracy_of(quoted.get(method)),
             {"backbone": "mlp", **learner.get(method, {})},
             {**budget, **own.get(method, {})},
+            stands_in_for=method,
         )
         for method in METHODS
     )

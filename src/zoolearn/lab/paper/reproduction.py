@@ -1,19 +1,33 @@
-"""`REPRODUCTION.md`, written from run folders alone: for each cell the paper's number, ours, and how to make it again."""
+"""`REPRODUCTION.md` and its pages, written from runs alone: for each cell the paper's number, ours, how to make it again."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 
-from zoolearn.files import load_json, save_json
-from zoolearn.lab.judge import FILE as JUDGED
-from zoolearn.lab.paper.compare import MEASURES, cells, is_row, missing_data, runs_of
+from zoolearn.files import save_text
+from zoolearn.lab.paper.compare import (
+    ABOVE,
+    BELOW,
+    MEASURES,
+    NOT_RUN,
+    STAND_IN,
+    WITHIN,
+    cells,
+    in_two_precisions,
+    precision,
+    remarks,
+    runs_of,
+    tally,
+)
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
-from zoolearn.lab.provenance import run_command, short_name
+from zoolearn.lab.provenance import run_command
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.tables import Table, markdown
 from zoolearn.runs.results import Results
 
+VERDICTS = (WITHIN, ABOVE, BELOW, STAND_IN, NOT_RUN)
 ONE_NET = ("fine-tune", "stable-sgd", "er", "ewc", "si", "gem", "a-gem", "mega-ii", "ogd", "tag", "mc-sgd")
 DIFFERENCES = (
     "Accuracy is always that of the test set, after all tasks; forgetting is defined as in the paper, and so is forward "
@@ -28,36 +42,111 @@ DIFFERENCES = (
     "compare with each other, not with the paper. The paper's jump of old tasks on it, from 66.57 to 81.05, was not seen; "
     "docs/evidence.md has what was found.",
     "The ensemble of isolated nets has 5 nets a task; the paper's is of another size.",
-    "CPU runs compute in float32, the paper's in mixed precision on a GPU. Minutes are those of the machine of the run, "
+    "CPU runs compute in float32 unless their table's page says bfloat16, the paper's in mixed precision on a GPU; runs of "
+    "two precisions are never averaged, and [precision](docs/reproduction/precision.md) has what it changes. Minutes are those of the machine of the run, "
     "which may have been busy with other work.",
 )
 
 
-def reproduction(runs: Sequence[Results], studies: Sequence[Study] = ()) -> str:
-    """The page as Markdown."""
+PAGES = Path("docs/reproduction")  # beside REPRODUCTION.md, a page for each table
+
+
+def write_reproduction(file: Path, runs: Sequence[Results], studies: Iterable[Study] = ()) -> list[Path]:
+    """Writes the front page, and below the folder that it is in a page for each table, for figures and for precision."""
+    pages = {file: front_page(runs)}
+    pages |= {file.parent / PAGES / "figures.md": figures_page(studies)}
+    pages |= {file.parent / PAGES / "precision.md": precision_page(runs)}
+    pages |= {file.parent / PAGES / f"{table.name}.md": table_page(table, runs) for table in TABLES.values()}
+    for path, page in pages.items():
+        save_text(path, page)
+    return list(pages)
+
+
+def front_page(runs: Sequence[Results]) -> str:
+    """How much of the paper is reproduced, as Markdown, with the way to each table's page."""
+    tallies = {table.name: tally(table, runs) for table in TABLES.values()}
+    own, others = Counter[str](), Counter[str]()
+    for name, counted in tallies.items():
+        (own if TABLES[name].of_paper else others).update(counted)
+    counts = tuple(_counts(TABLES[name], counted) for name, counted in tallies.items())
     parts = [
         "# Reproduction",
         "",
-        "Written by `zoo paper --write REPRODUCTION.md` from the results of finished runs; nothing here is typed by hand.",
-        "Numbers are percentages; ours are mean and sample standard deviation over seeds, minutes the mean of a run, and",
-        "the commit the one whose source made them. A table of the paper that has no finished run is listed at the end.",
+        f"**{own[WITHIN]} of {own.total()} cells of the paper within one point**; {own[ABOVE]} above, {own[BELOW]} below, "
+        f"{own[STAND_IN]} answered by a stand-in alone, {own[NOT_RUN]} not run.",
         "",
+        f"Beside them, {others[WITHIN]} of {others.total()} numbers that others published or the paper quotes: "
+        f"{others[ABOVE]} above, {others[BELOW]} below, {others[STAND_IN]} by a stand-in, {others[NOT_RUN]} not run.",
+        "",
+        "A cell is a number of the paper, in percent, and ours the mean over seeds; *above* and *below* are of the number,",
+        "also where it is forgetting. A *stand-in* has a smaller net, fewer epochs or a part of the data, and reproduces",
+        "nothing. Written by `zoo paper --write REPRODUCTION.md` from the runs in `results/`; nothing is typed by hand.",
+        "",
+        markdown(Table(("table", "cells", *VERDICTS, "page"), counts, labels=1)).replace(
+            "\\[", "["
+        ),  # links stay links
+        "",
+        *_finding(runs),
     ]
-    empty = []
-    for table in TABLES.values():
-        section = _section(table, runs)
-        if section:
-            parts += section
-        else:
-            empty.append(f"`{table.name}` ({table.where}: {table.title})")
-    parts += _finding(runs)
-    if studies:
-        parts += ["## Studies", "", *(_study(study) for study in studies), ""]
+    parts += [f"The paper's figures, and the studies that were run: [figures]({PAGES.as_posix()}/figures.md).", ""]
     parts += ["## Known differences", "", *(f"- {difference}" for difference in DIFFERENCES), ""]
-    if empty:
-        parts += ["## Not run yet", "", *(f"- {line}" for line in empty), ""]
-    parts += ["## Figures of the paper", "", *(f"- {what}: `{command}`" for what, command in FIGURES.items()), ""]
     return "\n".join(parts)
+
+
+def figures_page(studies: Iterable[Study]) -> str:
+    """How each figure of the paper is drawn, and the studies that there are, as Markdown."""
+    shown = [_study(study) for study in studies]
+    return "\n".join(
+        [
+            "# Figures of the paper",
+            "",
+            *(f"- {what}: `{command}`" for what, command in FIGURES.items()),
+            "",
+            *(["## Studies", "", *shown, ""] if shown else []),
+        ]
+    )
+
+
+def precision_page(runs: Sequence[Results]) -> str:
+    """What mixed precision changes where nothing else was changed, as Markdown."""
+    lines, commands = [], []
+    for exact, mixed in in_two_precisions(runs):
+        apart = [_mean([ours]) - _mean([other]) for other, ours in zip(exact, mixed, strict=True)]
+        first = mixed[0]
+        lines.append(
+            (
+                first.method,
+                first.benchmark,
+                str(len(first.tasks)),
+                precision(first),
+                str(len(apart)),
+                f"{_mean(exact):.2f}",
+                f"{_mean(mixed):.2f}",
+                f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else ""),
+            )
+        )
+        commands += [run_command(exact), run_command(mixed)]
+    header = ("method", "benchmark", "tasks", "precision", "seeds", "float32", "mixed", "difference")
+    shown = [markdown(Table(header, tuple(lines), labels=4)), "", "```sh", *commands, "```", ""]
+    return "\n".join(
+        [
+            "# Mixed precision beside float32",
+            "",
+            "Runs that differ in their precision alone: average accuracy in percent, and the difference seed by seed.",
+            "",
+            *(shown if lines else ["There are none yet.", ""]),
+        ]
+    )
+
+
+def _counts(table: PaperTable, counted: Counter[str]) -> tuple[str, ...]:
+    page = f"[{table.name}]({(PAGES / table.name).as_posix()}.md)"
+    return (
+        f"{table.where}: {table.title}",
+        str(counted.total()),
+        *(str(counted[verdict]) for verdict in VERDICTS),
+        page,
+    )
 
 
 def _finding(runs: Sequence[Results]) -> list[str]:
@@ -88,24 +177,46 @@ def _mean(runs: Sequence[Results]) -> float:
     return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in runs)
 
 
-def _section(table: PaperTable, runs: Sequence[Results]) -> list[str]:
-    answered = [(row, found) for row in table.rows if (found := runs_of(row, runs))]
-    if not answered:
-        return []
+def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
+    """A table of the paper as Markdown: the paper's numbers, ours, how they differ and the commands that made ours."""
+    found = [(row, runs_of(row, runs)) for row in table.rows]
+    answered = [(row, here) for row, here in found if here]
+    counted = tally(table, runs)
+    said = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict])
+    parts = [
+        f"# {table.where}: {table.title}",
+        "",
+        f"`zoo paper {table.name}`; {counted.total()} cells: {said}. [All tables](../../REPRODUCTION.md).",
+        "",
+    ]
+    if answered:
+        parts += [
+            "Numbers are percentages; ours are mean and sample standard deviation over seeds, minutes the mean of a run, and",
+            "the commit the one whose source made them.",
+            "",
+            *_answers(answered),
+        ]
+    missing = [row for row, here in found if not here]
+    if missing:
+        lines = tuple(
+            (row.name, row.benchmark, MEASURES[cell.measure], cell.paper_text)
+            for row in missing
+            for cell in cells(row, [])
+        )
+        parts += [f"## Not run: {len(missing)} of {len(found)} rows", ""]
+        parts += [markdown(Table(("row", "benchmark", "measure", "paper"), lines, labels=3)), ""]
+    return "\n".join(parts)
+
+
+def _answers(answered: Sequence[tuple[Row, Sequence[Results]]]) -> list[str]:
     lines = [_line(row, found, measure) for row, found in answered for measure in row.numbers]
     header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds", "minutes", "commit")
-    missing = len(table.rows) - len(answered)
-    notes = sorted({f"{row.name} on {row.benchmark}: {row.differs}" for row, _ in answered if row.differs})
-    notes += [sentence for row, found in answered if (sentence := missing_data(row, found))]
+    notes = [f"- {sentence}" for row, found in answered for sentence in remarks(row, found)]
     commands = list(dict.fromkeys(run_command(found) for _, found in answered))
     return [
-        f"## {table.where}: {table.title}",
-        "",
-        f"`zoo paper {table.name}`" + (f"; {missing} of {len(table.rows)} rows not run yet" if missing else ""),
-        "",
         markdown(Table(header, tuple(lines), labels=3)),
         "",
-        *(f"- {note}" for note in notes),
+        *notes,
         *([""] if notes else []),
         "```sh",
         *commands,
@@ -143,30 +254,3 @@ def _study(study: Study) -> str:
         f"`{command}`" for command in dict.fromkeys(c for figure in study.figures for c in figure.commands)
     )
     return f"- {study.name} on {study.benchmark}: {'; '.join(figure.title for figure in study.figures)} ({commands})"
-
-
-def collect(folders: Sequence[Path], to: Path) -> list[Path]:
-    """Copies what is small and says all: `results.json` of finished runs, what judged them, `study.json` of studies.
-
-    Of the runs that a study consists of, only those are copied that are also rows of a table.
-    """
-    from zoolearn.lab.provenance import run_name
-    from zoolearn.lab.studies.study import find_studies
-
-    written = []
-    studies = find_studies(folders)
-    for folder in folders:
-        for file in sorted(folder.rglob(Results.FILE)):
-            results = Results.load(file)
-            if results.finished and (is_row(results) or not any(study in file.parents for study in studies)):
-                results.save(to / run_name(results))
-                if (file.parent / JUDGED).exists():
-                    save_json(to / run_name(results) / JUDGED, load_json(file.parent / JUDGED), indent=1)
-                written.append(to / run_name(results) / Results.FILE)
-    for study_folder in studies:
-        study = Study.load(study_folder)
-        words = [f"{name.replace('_', '')}{value}" for name, value in study.settings.items() if name != "seeds"]
-        target = to / short_name("-".join(["study", study.name, study.benchmark, *words]))
-        study.save(target)
-        written.append(target / Study.FILE)
-    return list(dict.fromkeys(written))

@@ -24,6 +24,7 @@ class Row:
     samples_per_class: int | None = None
     differs: str = ""
     tasks: Mapping[str, Json] = field(default_factory=dict)  # which of the benchmark's, if not all: as in a preset
+    stands_in_for: str = ""  # the row of the paper whose place it takes with another net or a smaller budget
 
     def trial(self, seed: int) -> Trial:
         """The run with this seed."""
@@ -49,6 +50,7 @@ class PaperTable:
     where: str
     title: str
     rows: tuple[Row, ...]
+    of_paper: bool = True  # else its numbers are others', or quoted beside runs that were never meant to give them
 
 
 def three(accuracy: float, forgetting: float, forward: float) -> dict[str, float]:

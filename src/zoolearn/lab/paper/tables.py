@@ -98,6 +98,7 @@ def _few_samples() -> tuple[Row, ...]:
             recipe,
             100,
             differs,
+            stands_in_for=method if suffix else "",
         )
         for benchmark, values in table.items()
         for suffix, backbone, recipe, differs in nets
@@ -260,14 +261,25 @@ _TABLES = (
         ),
     ),
     PaperTable(
-        "published-rows", "Others' papers", "Every preset: the numbers that methods were published with", published()
+        "published-rows",
+        "Others' papers",
+        "Every preset: the numbers that methods were published with",
+        published(),
+        of_paper=False,
     ),
-    PaperTable("smaller-budgets", "Others' papers", "What was published with more epochs than fit here", smaller()),
+    PaperTable(
+        "smaller-budgets",
+        "Others' papers",
+        "What was published with more epochs than fit here",
+        smaller(),
+        of_paper=False,
+    ),
     PaperTable(
         "every-method",
         "Table 1, Split-MNIST",
         "Every method with one net (mlp) and one budget (3 epochs, batch 64); the paper quotes other nets and budgets",
         every_method(),
+        of_paper=False,
     ),
 )
 

@@ -14,7 +14,7 @@ from zoolearn.lab.studies import ablations, competition, together, transfer
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.studies.thresholds import competition_figure, estimator_figure
-from zoolearn.lab.studies.trials import Trial, attempts, refuse_failures
+from zoolearn.lab.studies.trials import Trial, attempts, check_failures
 from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.results import Results
 
@@ -78,11 +78,11 @@ def _runs(setup: Setup, folder: Path, place: Place, reuse: Sequence[Path]) -> Ge
     for trial, results in attempts(trials, folder, data=setup.data, place=place, reuse=reuse):
         outcome[trial.name] = results
         yield Step(trial.name, len(outcome), len(trials))
-    _refuse_other_data(outcome)
+    _check_other_data(outcome)
     return kind.figures(setup, outcome)
 
 
-def _refuse_other_data(outcome: Mapping[str, Results]) -> None:
+def _check_other_data(outcome: Mapping[str, Results]) -> None:
     """Refuses runs that were made with other amounts of the same task's data; older records do not tell theirs."""
     first: dict[tuple[str, Json], tuple[str, int]] = {}
     for name, results in outcome.items():
@@ -113,6 +113,6 @@ def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, li
             if isinstance(event, Done):
                 parts[event.job.name] = event.result
                 yield Step(event.job.name, len(parts), len(jobs))
-    refuse_failures(failures, len(jobs))
+    check_failures(failures, len(jobs))
     simulated = [replace(figure, commands=[setup.command]) for figure in (competition_figure(), estimator_figure())]
     return [*transfer.figures(setup, parts), *simulated]

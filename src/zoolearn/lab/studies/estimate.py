@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError, one_of
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.studies.trials import Trial
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import BACKBONES
@@ -89,7 +89,7 @@ def _zoo_work(trial: Trial, size: Size, train: int, epochs: int) -> tuple[float,
 def pace(backbone: str, shape: tuple[int, int, int], classes: int) -> float:
     """Seconds of a core that a sample takes in training on this machine, in batches of 16, measured."""
     if backbone not in BACKBONES:
-        raise SettingsError(one_of("backbone", backbone, BACKBONES))
+        raise SettingsError(unknown_name("backbone", backbone, BACKBONES))
     steps = 400 if backbone.startswith("mlp") else 20 if backbone == "small-conv" else 4  # some tenths of a second
     rows = 16 * steps
     images = Examples(torch.zeros(rows, *shape, dtype=torch.uint8), torch.arange(rows) % classes)

@@ -11,6 +11,7 @@ from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Number
 from zoolearn.runs.environment import environment
+from zoolearn.runs.records import STUDIES, find_files, iter_records
 from zoolearn.runs.results import plain
 
 
@@ -44,11 +45,13 @@ class Study:
     @classmethod
     def load(cls, folder: Path) -> "Study":
         """Reads what `save` wrote."""
-        content = load_json(folder / cls.FILE)
+        return cls.from_json(load_json(folder / cls.FILE), str(folder / cls.FILE))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Json], where: str) -> "Study":
+        """What a record says, as `save` wrote it; an error names where it was read."""
         if content.get("format") != cls.FORMAT:
-            raise StoreError(
-                f"{folder / cls.FILE} has format {content.get('format')!r}, this zoolearn reads {cls.FORMAT}"
-            )
+            raise StoreError(f"{where} has format {content.get('format')!r}, this zoolearn reads {cls.FORMAT}")
         return cls(
             content["study"],
             content["benchmark"],
@@ -59,10 +62,19 @@ class Study:
         )
 
 
-def find_studies(folders: Iterable[Path]) -> list[Path]:
-    """The folders that hold a study, at any depth below the given ones."""
-    found = {file.parent: None for folder in folders for file in sorted(folder.rglob(Study.FILE))}
-    return list(found)
+def find_studies(folders: Iterable[Path]) -> dict[Path, Study]:
+    """The studies at any depth below the folders, by where they lie: their folder, or a file of records and their name."""
+    return {place: Study.from_json(content, str(place)) for place, content in study_contents(folders).items()}
+
+
+def study_contents(folders: Iterable[Path]) -> dict[Path, dict[str, Json]]:
+    """The studies as they were recorded."""
+    found: dict[Path, dict[str, Json]] = {}
+    for folder in folders:
+        found |= {file.parent: load_json(file) for file in find_files(folder, Study.FILE)}
+        for file in find_files(folder, STUDIES):
+            found |= {file / name: content for name, content in iter_records(file)}
+    return found
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, Number]:

@@ -24,9 +24,9 @@ from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
-from zoolearn.runs.store import refuse_unseen
+from zoolearn.runs.store import check_unseen
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Checkpoints, Progress, fitting
+from zoolearn.training.fit import Checkpoints, Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
@@ -46,7 +46,7 @@ def measure(
     setup: Setup, place: int, seed: int, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
 ) -> Generator[Progress, None, dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
-    refuse_unseen(folder.parent)
+    check_unseen(folder.parent)
     described = {
         "benchmark": setup.benchmark,
         "tasks": list(setup.tasks),
@@ -81,7 +81,7 @@ def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | 
     start = derive(seed, "hypothesis", task.name, len(task.train))
     net = Net(BACKBONES[setup.backbone], task.shape, dropout=recipe.dropout, seed=start)
     net.add_head(task.name, len(task.classes))
-    yield from fitting(net, [task], recipe, seed=start, checkpoints=checkpoints)
+    yield from iter_fit(net, [task], recipe, seed=start, checkpoints=checkpoints)
     return net.freeze()
 
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from zoolearn.data.benchmarks import cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
-from zoolearn.errors import SettingsError, StoreError, ZooError, one_of
+from zoolearn.errors import SettingsError, StoreError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.lab.provenance import short_name
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
+from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.runs.store import RunFolder, refuse_unseen
+from zoolearn.runs.store import RunFolder, check_unseen
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -63,7 +64,7 @@ class Trial:
     def new_learner(self) -> Learner:
         """An untrained learner with these settings."""
         if self.method not in METHODS:
-            raise SettingsError(one_of("method", self.method, METHODS))
+            raise SettingsError(unknown_name("method", self.method, METHODS))
         method = METHODS[self.method]
         recipe = asdict(Recipe(**self.recipe))
         return method.from_settings({**self.learner, "recipe": recipe, "seed": self.seed})
@@ -105,14 +106,13 @@ def _identity(method: str, name: str, settings: Mapping[str, Json]) -> str:
     return json.dumps([method, name, settings], sort_keys=True)
 
 
-def finished_runs(folders: Iterable[Path]) -> dict[str, Path]:
+def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
     """The finished runs below some folders, by what they are."""
-    found: dict[str, Path] = {}
+    found: dict[str, Results] = {}
     for folder in folders:
-        for file in sorted(folder.rglob(Results.FILE)):
-            results = Results.load(file)
+        for _, results in iter_runs(folder):
             if results.finished:
-                found.setdefault(_identity(results.method, results.benchmark, results.settings), file.parent)
+                found.setdefault(_identity(results.method, results.benchmark, results.settings), results)
     return found
 
 
@@ -120,7 +120,7 @@ def attempt(
     trial: Trial, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
 ) -> Generator[Progress | Results, None, Results]:
     """Carries out one trial in its folder, or reads what it left there before."""
-    refuse_unseen(folder.parent)
+    check_unseen(folder.parent)
     if (folder / Results.FILE).exists():
         before = Results.load(folder)
         if before.finished and _identity(before.method, before.benchmark, before.settings) == trial.identity():
@@ -157,7 +157,7 @@ def attempts(
     missing = []
     for trial in trials:
         if (found := there.get(trial.identity())) is not None:
-            yield trial, Results.load(found)
+            yield trial, found
         else:
             missing.append(trial)
     if missing:
@@ -175,10 +175,10 @@ def attempts(
                 yield by_name[event.job.name], event.result
             elif isinstance(event, Failed):
                 failures.append(event)
-    refuse_failures(failures, len(trials))
+    check_failures(failures, len(trials))
 
 
-def refuse_failures(failures: Sequence[Failed], count: int) -> None:
+def check_failures(failures: Sequence[Failed], count: int) -> None:
     """Names every job that failed, with its error."""
     if failures:
         named: dict[str, list[str]] = {}

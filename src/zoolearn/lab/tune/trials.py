@@ -17,8 +17,8 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.report import SEARCH
 from zoolearn.lab.tune.search import Search
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Place, Report, map_jobs
-from zoolearn.runs.order import Order
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
 
 
@@ -50,7 +50,7 @@ class Tuning:
     """A search under way in a folder; `order(settings)` is the run that tries some settings."""
 
     def __init__(
-        self, folder: Path, setup: Mapping[str, Json], order: Callable[[Mapping[str, Any]], Order], rungs: list[int]
+        self, folder: Path, setup: Mapping[str, Json], order: Callable[[Mapping[str, Any]], RunSpec], rungs: list[int]
     ) -> None:
         self.folder, self.order, self.rungs = folder.absolute(), order, rungs
         self._begin(setup)
@@ -63,7 +63,7 @@ class Tuning:
         """How many trials were begun."""
         return len([*self.folder.glob("trial-*.json")])
 
-    def carry_out(self, search: Search, count: int, place: Place) -> Generator[Event, None, None]:
+    def execute(self, search: Search, count: int, place: Place) -> Generator[Event, None, None]:
         """Tries until `count` trials have ended; gives the events of their parts as they come."""
         self._take_up(search)
         with closing(map_jobs(self._jobs(search, count), place)) as events:

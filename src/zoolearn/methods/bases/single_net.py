@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, Part, Snapshot
+from zoolearn.methods.learner import Episode, Learner, State, StateFile
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, fitting
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.predict import probabilities
 
 
@@ -49,12 +49,12 @@ class SingleNet(Learner):
         assert self.net is not None
         return probabilities(self.net, x, task, self.recipe)
 
-    def knowledge(self) -> Snapshot:
+    def state(self) -> State:
         """The net as it is now."""
         assert self.net is not None
-        return Snapshot({}, {f"net/{self.episode:04d}": Part(self.net.state_dict(), {"net": self.net.spec()})})
+        return State({}, {f"net/{self.episode:04d}": StateFile(self.net.state_dict(), {"net": self.net.spec()})})
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net."""
         name, part = part_of(snapshots[-1], "net")
         self.net = Net.from_spec(part.info["net"], backbones)
@@ -77,7 +77,7 @@ class SingleNet(Learner):
         return self.net.weights if self.net is not None else 0
 
 
-def part_of(snapshot: Snapshot, folder: str) -> tuple[str, Part]:
+def part_of(snapshot: State, folder: str) -> tuple[str, StateFile]:
     """The name and content of the one part that a snapshot has in a folder."""
     return next((name, part) for name, part in snapshot.parts.items() if name.startswith(f"{folder}/"))
 
@@ -91,9 +91,9 @@ class FineTune(SingleNet):
 
     smooths_labels: ClassVar[bool] = True
 
-    def absorb(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""
         net = self.grown(task)
-        loss = yield from fitting(net, [task], self.recipe, seed=self.episode_seed(), checkpoints=self.checkpoints)
+        loss = yield from iter_fit(net, [task], self.recipe, seed=self.episode_seed(), checkpoints=self.checkpoints)
         self.net = net
         return Episode((task.name,), None, loss)

@@ -8,7 +8,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import load_state
 from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Snapshot
+from zoolearn.methods.learner import State
 from zoolearn.methods.parts.taskweight import begin_task, rebuilt
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
@@ -37,7 +37,7 @@ class TaskNet(SingleNet):
         begin_task(net, task.name)
         return net
 
-    def recall(self, snapshots: Sequence[Snapshot], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
+    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
         """Takes up the net with what every task owns."""
         name, part = part_of(snapshots[-1], "net")
         self.net = rebuilt(part.info["net"], backbones, self.seed, self.converted)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Checkpoints, Loss, Progress, fitting
+from zoolearn.training.fit import Checkpoints, Loss, Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 SECOND_DECAY = 0.999
@@ -84,7 +84,7 @@ def fitting_by(
     largest: float = math.inf,
     checkpoints: Checkpoints | None = None,
 ) -> Generator[Progress, None, float]:
-    """`fitting` on one task in float32, by SGD as the recipe says, or by Adam with its learning rate and schedule.
+    """`iter_fit` on one task in float32, by SGD as the recipe says, or by Adam with its learning rate and schedule.
 
     Adam takes the recipe's momentum as the decay of its first moment, and no weight decay. Gradients longer than
     `largest` are shortened to it.
@@ -93,7 +93,7 @@ def fitting_by(
     movable = net.to(recipe.torch_device).trainable(heads)
     slots: dict[str, Any] = {"seed": seed, "loss": loss, "heads": heads, "checkpoints": checkpoints}
     if optimizer == "sgd":
-        return fitting(net, [task], recipe, adjust=lambda *_: shorten(movable, largest), **slots)
+        return iter_fit(net, [task], recipe, adjust=lambda *_: shorten(movable, largest), **slots)
     adam = Adam(movable, recipe.momentum)
 
     def step(*_: object) -> None:
@@ -101,7 +101,7 @@ def fitting_by(
         adam()
 
     plain = replace(recipe, momentum=0.0, nesterov=False, weight_decay=0.0)
-    return fitting(net, [task], plain, adjust=step, carried=adam.state, **slots)
+    return iter_fit(net, [task], plain, adjust=step, carried=adam.state, **slots)
 
 
 def shorten(parameters: Sequence[nn.Parameter], largest: float) -> None:

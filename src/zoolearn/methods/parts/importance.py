@@ -10,7 +10,7 @@ from zoolearn.methods.parts.flat import Flat
 
 
 @dataclass(eq=False)
-class Spring:
+class QuadraticPenalty:
     """The penalty `rest + 1/2 sum_i importance_i (weight_i - anchor_i)^2` over a vector of weights.
 
     >>> spring = Spring(anchor=torch.zeros(2), importance=torch.tensor([1.0, 4.0]), rest=torch.tensor(0.0))
@@ -31,9 +31,9 @@ class Spring:
         """How the penalty changes with the weights."""
         return self.importance * (weights - self.anchor)
 
-    def scaled(self, strength: float, limit: float) -> "Spring":
+    def scaled(self, strength: float, limit: float) -> "QuadraticPenalty":
         """This spring `strength` times as firm, in no weight firmer than `limit`."""
-        return Spring(self.anchor, (strength * self.importance).clamp_(max=limit), strength * self.rest)
+        return QuadraticPenalty(self.anchor, (strength * self.importance).clamp_(max=limit), strength * self.rest)
 
     def pull(self, flat: Flat) -> None:
         """Adds the penalty's gradient to the parameters' own."""
@@ -43,9 +43,9 @@ class Spring:
         """All of the spring."""
         return {"anchor": self.anchor, "importance": self.importance, "rest": self.rest}
 
-    def to(self, device: torch.device) -> "Spring":
+    def to(self, device: torch.device) -> "QuadraticPenalty":
         """This spring on a device."""
-        return Spring(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+        return QuadraticPenalty(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
 
     @property
     def numbers(self) -> int:
@@ -53,26 +53,26 @@ class Spring:
         return self.anchor.numel() + self.importance.numel()
 
 
-Join = Callable[[Spring, Spring, int, float], Spring]
+Join = Callable[[QuadraticPenalty, QuadraticPenalty, int, float], QuadraticPenalty]
 
 
-def separate(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+def separate(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: float) -> QuadraticPenalty:
     """Both springs at once, exactly: the sum of two quadratic functions is one, about their common centre."""
     importance = past.importance + new.importance
     share = torch.where(importance > 0, new.importance / importance, 1.0)
     apart = past.importance * share * (new.anchor - past.anchor).square()
     anchor = torch.lerp(past.anchor, new.anchor, share)
-    return Spring(anchor, importance, past.rest + new.rest + 0.5 * apart.sum())
+    return QuadraticPenalty(anchor, importance, past.rest + new.rest + 0.5 * apart.sum())
 
 
-def online(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+def online(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: float) -> QuadraticPenalty:
     """The newest anchor with the importance of all tasks, the past's shrunk by `decay`."""
-    return Spring(new.anchor, decay * past.importance + new.importance, new.rest)
+    return QuadraticPenalty(new.anchor, decay * past.importance + new.importance, new.rest)
 
 
-def average(past: Spring, new: Spring, tasks: int, decay: float) -> Spring:
+def average(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: float) -> QuadraticPenalty:
     """The newest anchor with the mean importance over all tasks, of which `tasks` came before."""
-    return Spring(new.anchor, (tasks * past.importance + new.importance) / (tasks + 1), new.rest)
+    return QuadraticPenalty(new.anchor, (tasks * past.importance + new.importance) / (tasks + 1), new.rest)
 
 
 JOINS: dict[str, Join] = {"separate": separate, "online": online, "average": average}

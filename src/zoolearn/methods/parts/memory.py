@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.learner import Part
+from zoolearn.methods.learner import StateFile
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
@@ -68,17 +68,17 @@ class Memory:
         """The same memory on a device."""
         return Memory(self.tasks, self.x.to(device), self.y.to(device), self.rows.to(device))
 
-    def save(self) -> Part:
+    def save(self) -> StateFile:
         """The memory as one part of a learner's knowledge."""
-        return Part({"x": self.x, "y": self.y, "rows": self.rows}, {"tasks": list(self.tasks)})
+        return StateFile({"x": self.x, "y": self.y, "rows": self.rows}, {"tasks": list(self.tasks)})
 
     @classmethod
-    def load(cls, part: Part) -> "Memory":
+    def load(cls, part: StateFile) -> "Memory":
         """The memory that `save` gave."""
         return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["rows"])
 
 
-def refuse_single_rows(net: Net, rows: int) -> None:
+def check_single_rows(net: Net, rows: int) -> None:
     """Refuses memory batches of one row for a net that cannot take them."""
     if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
         raise SettingsError(

@@ -16,7 +16,7 @@ from zoolearn.training.recipe import Recipe
 class Guard:
     """Scales the gradients of some parameters by fixed factors: 0 protects a weight fully, 1 leaves it free.
 
-    Give `fitting` the recipe `undecayed(recipe)`, and call this in `adjust`.
+    Give `iter_fit` the recipe `undecayed(recipe)`, and call this in `adjust`.
 
     >>> weight = torch.nn.Parameter(torch.ones(2))
     >>> weight.grad = torch.ones(2)

@@ -61,18 +61,18 @@ class _Pool:
         self.events: SimpleQueue[Event | BaseException] = SimpleQueue()
         self.busy: dict[Connection, tuple[BaseProcess, Job]] = {}
         self.idle: list[tuple[Connection, BaseProcess]] = []
-        self.caller, self.bell = Pipe(duplex=False)  # rung for a new job, closed to stop
+        self.caller, self.wakeup = Pipe(duplex=False)  # rung for a new job, closed to stop
         self.context = _context()
 
     def add(self, job: Job) -> None:
         """One more job, from the caller's thread."""
         self.waiting.append(job)
-        self.bell.send_bytes(b"")
+        self.wakeup.send_bytes(b"")
 
     def stop(self) -> None:
         """May be called from any thread, more than once."""
-        if not self.bell.closed:
-            self.bell.close()
+        if not self.wakeup.closed:
+            self.wakeup.close()
 
     def run(self) -> None:
         resource_tracker.ensure_running()
@@ -81,18 +81,18 @@ class _Pool:
         try:
             while True:
                 ready = wait([self.caller, *self.busy])
-                if self.caller in ready and not self._rung():
+                if self.caller in ready and not self._has_job():
                     break
                 for connection in ready:
                     if connection in self.busy:
                         self._listen(connection)
-                self._employ()
+                self._assign()
         except BaseException as error:
             self.events.put(error)
         finally:
-            self._dismiss()
+            self._shut_down()
 
-    def _rung(self) -> bool:
+    def _has_job(self) -> bool:
         """Whether the caller has a new job; else it needs no more."""
         try:
             self.caller.recv_bytes()
@@ -100,7 +100,7 @@ class _Pool:
             return False
         return True
 
-    def _employ(self) -> None:
+    def _assign(self) -> None:
         """Gives waiting jobs to workers without one, as far as there may be more."""
         while self.waiting and (self.idle or len(self.busy) < self.workers):
             job = self.waiting.popleft()
@@ -139,7 +139,7 @@ class _Pool:
         self.idle.append((connection, process))
         self.events.put(Done(job, content) if kind == "done" else Failed(job, *content))
 
-    def _dismiss(self) -> None:
+    def _shut_down(self) -> None:
         for process, _ in self.busy.values():
             process.terminate()
         for connection, process in self.idle:

@@ -100,7 +100,7 @@ class _Driver:
         self.shared: dict[Shared, Any] = {}
         self.count = self.slots = 0
         self.looked = time.monotonic()
-        self.mailbox = ray.remote(_Mailbox).options(**_beside_the_driver(place)).remote(MOST_BUNDLES)
+        self.queue = ray.remote(_Queue).options(**_beside_the_driver(place)).remote(MOST_BUNDLES)
         self.post: Any = None
 
     def events(self, jobs: Iterable[Job | None]) -> Iterator[Event]:
@@ -140,7 +140,7 @@ class _Driver:
         arguments = [self._reference(value) if isinstance(value, Shared) else value for value in job.arguments]
         number, self.count = self.count, self.count + 1
         work = self.work.options(num_cpus=self.place.cpus, num_gpus=self.place.gpus, max_retries=0)
-        end = work.remote(self.mailbox, number, attempt, self.place, job.work, *arguments)
+        end = work.remote(self.queue, number, attempt, self.place, job.work, *arguments)
         self.under_way[number] = _Attempt(job, number, attempt, end)
 
     def _reference(self, shared: Shared) -> Any:
@@ -152,15 +152,15 @@ class _Driver:
     def _listen(self) -> Iterator[Event]:
         """Waits a while for post, and opens it."""
         if self.post is None:
-            self.post = self.mailbox.take.remote()
+            self.post = self.queue.take.remote()
         if not self.ray.wait([self.post], timeout=SECONDS_BETWEEN_LOOKS)[0]:
             return
-        letters: list[bytes] = []
+        messages: list[bytes] = []
         with suppress(self.ray.exceptions.RayError):  # a mailbox that was lost is replaced: reports are, ends are not
-            letters = self.ray.get(self.post)
+            messages = self.ray.get(self.post)
         self.post = None
-        for letter in letters:
-            number, contents, last = pickle.loads(letter)  # noqa: S301 (our own worker)
+        for message in messages:
+            number, contents, last = pickle.loads(message)  # noqa: S301 (our own worker)
             attempt = self.under_way.get(number)
             if attempt is None:
                 continue
@@ -206,7 +206,7 @@ class _Driver:
             _, rest = self.ray.wait(ends, num_returns=len(ends), timeout=SECONDS_TO_STOP) if ends else ([], [])
             for end in rest:
                 self.ray.cancel(end, force=True)
-        self.ray.kill(self.mailbox)
+        self.ray.kill(self.queue)
 
 
 def _beside_the_driver(place: Ray) -> dict[str, Any]:
@@ -221,39 +221,39 @@ def _beside_the_driver(place: Ray) -> dict[str, Any]:
     return options
 
 
-class _Mailbox:
+class _Queue:
     """Letters of many jobs for one driver."""
 
     def __init__(self, most: int) -> None:
         import asyncio
 
         self.most = most
-        self.letters: deque[bytes] = deque()
+        self.messages: deque[bytes] = deque()
         self.change = asyncio.Condition()
 
-    async def put(self, letter: bytes) -> None:
+    async def put(self, message: bytes) -> None:
         """Takes a letter in; whoever brings it waits while there are too many."""
         async with self.change:
-            await self.change.wait_for(lambda: len(self.letters) < self.most)
-            self.letters.append(letter)
+            await self.change.wait_for(lambda: len(self.messages) < self.most)
+            self.messages.append(message)
             self.change.notify_all()
 
     async def take(self) -> list[bytes]:
         """All letters, as soon as there is one."""
         async with self.change:
-            await self.change.wait_for(lambda: self.letters)
-            letters = list(self.letters)
-            self.letters.clear()
+            await self.change.wait_for(lambda: self.messages)
+            messages = list(self.messages)
+            self.messages.clear()
             self.change.notify_all()
-        return letters
+        return messages
 
 
-def _work(mailbox: Any, number: int, attempt: int, place: Ray, function: Callable[..., Any], *arguments: Any) -> bytes:
+def _work(queue: Any, number: int, attempt: int, place: Ray, function: Callable[..., Any], *arguments: Any) -> bytes:
     """A job in a process of the cluster: what it says goes to the mailbox; returns its result, its error and where that was."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as below `nohup ... &`; but Ray cancels by an interrupt
         signal.signal(signal.SIGINT, signal.default_int_handler)
     time.sleep(2 * (attempt - 1))  # its former self may not have let go of its folder yet
-    post = _Post(mailbox, number)
+    post = _Post(queue, number)
     ended = b""
     try:
         with torch_threads(place.threads):
@@ -274,8 +274,8 @@ def _work(mailbox: Any, number: int, attempt: int, place: Ray, function: Callabl
 class _Post:
     """What a job says, gathered and sent now and then."""
 
-    def __init__(self, mailbox: Any, number: int) -> None:
-        self.mailbox, self.number = mailbox, number
+    def __init__(self, queue: Any, number: int) -> None:
+        self.queue, self.number = queue, number
         self.contents: list[bytes] = []
         self.sent = 0.0
 
@@ -287,9 +287,9 @@ class _Post:
     def send(self, *, last: bool = False) -> None:
         import ray
 
-        letter = pickle.dumps((self.number, self.contents, last))
+        message = pickle.dumps((self.number, self.contents, last))
         with suppress(ray.exceptions.RayError):  # the mailbox was lost: so are these reports, but not the job
-            ray.get(self.mailbox.put.remote(letter))
+            ray.get(self.queue.put.remote(message))
         self.contents, self.sent = [], time.monotonic()
 
 

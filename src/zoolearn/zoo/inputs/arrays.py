@@ -116,7 +116,7 @@ def _unpacked(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if entry.filename.removesuffix(".npy") in wanted]
-            _refuse_bomb(path, entries)
+            _check_bomb(path, entries)
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
     except DataError:
         raise
@@ -128,7 +128,7 @@ def _unpacked(path: Path) -> dict[str, NDArray[Any]]:
         ) from error
 
 
-def _refuse_bomb(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
+def _check_bomb(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
     unpacked, packed = sum(entry.file_size for entry in entries), sum(entry.compress_size for entry in entries)
     if unpacked > LARGEST_ARCHIVE:
         raise DataError(f"{path} unpacks to {unpacked:,} bytes, more than {LARGEST_ARCHIVE:,}; save .npy files instead")

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from zoolearn.errors import DataError, MissingData, one_of
+from zoolearn.errors import DataError, MissingData, unknown_name
 from zoolearn.zoo.inputs.arrays import texts
 from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
 from zoolearn.zoo.inputs.tables import Columns
@@ -26,7 +26,7 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
     if isinstance(data, dict):
         split = split or "train"
         if split not in data:
-            raise DataError(f"{folder}: {one_of('split', split, data)}")
+            raise DataError(f"{folder}: {unknown_name('split', split, data)}")
         data = data[split]
     label = columns.label_of(data.column_names)
     if labelled and (label is None or label not in data.column_names):

@@ -167,7 +167,7 @@ class Numbers(Source):
 
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
         """A few megabytes of rows at a time."""
-        self._refuse_other_kind(shape)
+        self._check_other_kind(shape)
         at_once = max(1, (1 << 22) // (self.x[0].nbytes if len(self.x) else 1))
         for first in range(0, len(rows), at_once):
             some = list(rows[first : first + at_once])
@@ -177,7 +177,7 @@ class Numbers(Source):
             else:
                 yield Block(some, self._images(chosen, shape))
 
-    def _refuse_other_kind(self, shape: Shape) -> None:
+    def _check_other_kind(self, shape: Shape) -> None:
         if (self.x.ndim == 2) != (len(shape) == 1):
             kinds = ("features", "images") if self.x.ndim == 2 else ("images", "features")
             raise DataError(f"{self.where} holds {kinds[0]}, but the zoo takes {kinds[1]} of shape {shape}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolearn.errors import DataError, MissingData, one_of
+from zoolearn.errors import DataError, MissingData, unknown_name
 from zoolearn.zoo.inputs.arrays import texts
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
@@ -51,12 +51,12 @@ class Columns:
         kept = [name for name in widths if name not in (self.label, *self.ignore)]
         others = [name for name in kept if name != label]
         if self.wanted:
-            self._refuse_others(where, others, labelled=labelled)
+            self._check_others(where, others, labelled=labelled)
             return list(self.wanted)
         is_short = self.features is not None and sum(widths[name] for name in others) < self.features
         return kept if is_short and not labelled else others
 
-    def _refuse_others(self, where: Path, names: Sequence[str], *, labelled: bool) -> None:
+    def _check_others(self, where: Path, names: Sequence[str], *, labelled: bool) -> None:
         """What a zoo was taught with must be there; where it learns, nothing else may be."""
         missing = [name for name in self.wanted if name not in names]
         more = [name for name in names if name not in self.wanted]
@@ -95,7 +95,7 @@ def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns
     """The rows of a table whose columns were read: images if one column holds their paths, else features."""
     for name in (*columns.ignore, *([columns.label] if columns.label else [])):
         if name not in table:
-            raise DataError(f"{path}: {one_of('column', name, table)}")
+            raise DataError(f"{path}: {unknown_name('column', name, table)}")
     label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")

@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.zoo.intake import refuse_name
-from zoolearn.zoo.recognising import refuse_unrecognisable
+from zoolearn.zoo.intake import check_name
+from zoolearn.zoo.recognising import check_unrecognisable
 from zoolearn.zoo.serve.guard import SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
 from zoolearn.zoo.serve.messages import (
@@ -61,7 +61,7 @@ def make_app(service: Service, *, token: str | None = None, hosts: Collection[st
     if service.training is not None:
         _add_learning(app, service, service.training)
     else:
-        _refuse_learning(app)
+        _check_learning(app)
     _add_pages(app)
     _declare(app, needs_token=token is not None)
     return app
@@ -90,7 +90,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         index.task(name)
         shape = index.settings.shape
         assert shape is not None
-        said = 1 + len(index.speakers(name)) if votes else 1
+        said = 1 + len(index.voters(name)) if votes else 1
         async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
             answers, first = await service.ask(service.answers, name, rows)
         return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
@@ -106,7 +106,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         sure = _share(request, "sure", SURE)
         index = service.index
         try:
-            refuse_unrecognisable(index)
+            check_unrecognisable(index)
         except DataError as error:
             raise Problem(422, str(error)) from error
         shape = index.settings.shape
@@ -170,7 +170,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         if name in service.index.tasks:
             raise Problem(409, f"task {name!r} was learned already; give the new one another name")
         try:
-            refuse_name(name, service.index)
+            check_name(name, service.index)
         except DataError as error:
             raise Problem(422, str(error)) from error
         if service.index.settings.kind == "features":
@@ -203,7 +203,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         return StreamingResponse(training.follow(), media_type="text/event-stream", headers=headers)
 
 
-def _refuse_learning(app: FastAPI) -> None:
+def _check_learning(app: FastAPI) -> None:
     """Says what is missing to those who take this server for one that learns."""
     why = "this server does not learn; whoever runs it can allow it (`zoo serve --learn`)"
 

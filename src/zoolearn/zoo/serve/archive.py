@@ -91,14 +91,14 @@ def _entries(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _zipped(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
-    _refuse_long_directory(archive)
+    _check_long_directory(archive)
     with zipfile.ZipFile(archive) as content:
-        _refuse_many(len(content.infolist()), limits)
+        _check_many(len(content.infolist()), limits)
         for entry in content.infolist():
             mode = entry.external_attr >> 16
             if entry.is_dir():
                 continue
-            _refuse_trick(entry.filename, is_plain=not stat.S_IFMT(mode) or stat.S_ISREG(mode))
+            _check_trick(entry.filename, is_plain=not stat.S_IFMT(mode) or stat.S_ISREG(mode))
             if entry.flag_bits & 1:
                 raise Problem(422, f"{entry.filename[:80]!r} is encrypted; {WANTED}")
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -106,7 +106,7 @@ def _zipped(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
             yield entry.filename, content.open(entry)
 
 
-def _refuse_long_directory(archive: Path) -> None:
+def _check_long_directory(archive: Path) -> None:
     """A zip's list of names is read as a whole, whatever its size: it is asked before."""
     with archive.open("rb") as file:
         size = file.seek(0, 2)
@@ -127,11 +127,11 @@ def _tarred(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
         source: IO[bytes] = gzip.GzipFile(fileobj=plain) if packed else plain  # type: ignore[assignment]
         with tarfile.open(fileobj=Bounded(source, limits), mode="r:") as content:  # type: ignore[call-overload]
             for count, entry in enumerate(content, start=1):
-                _refuse_many(count, limits)
+                _check_many(count, limits)
                 content.members = []  # else it keeps them all
                 if entry.isdir():
                     continue
-                _refuse_trick(entry.name, is_plain=entry.isreg() and not entry.issparse())
+                _check_trick(entry.name, is_plain=entry.isreg() and not entry.issparse())
                 opened = content.extractfile(entry)
                 assert opened is not None
                 yield entry.name, opened
@@ -147,21 +147,21 @@ class Bounded:
         """So many bytes; a header that claims to be endless is not believed."""
         if not 0 <= size <= self.limits.picture_bytes:
             raise Problem(413, f"the tar has a header or a file of more than {self.limits.picture_bytes:,} bytes")
-        self._refuse_beyond(self.file.tell() + size)
+        self._check_beyond(self.file.tell() + size)
         return self.file.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
         """Goes to a place."""
         if whence:
             raise tarfile.ReadError("a tar is read from its start")
-        self._refuse_beyond(place)
+        self._check_beyond(place)
         return self.file.seek(place)
 
     def tell(self) -> int:
         """The place."""
         return self.file.tell()
 
-    def _refuse_beyond(self, place: int) -> None:
+    def _check_beyond(self, place: int) -> None:
         if place > 2 * self.limits.unpacked_bytes:
             raise Problem(413, f"the tar unpacks to more than {self.limits.unpacked_bytes:,} bytes; send fewer images")
 
@@ -178,12 +178,12 @@ def _copied(source: IO[bytes], target: IO[bytes], room: int, name: str) -> int:
     return size
 
 
-def _refuse_many(count: int, limits: Limits) -> None:
+def _check_many(count: int, limits: Limits) -> None:
     if count > limits.archive_entries:
         raise Problem(413, f"the archive holds more than {limits.archive_entries:,} files; send fewer images")
 
 
-def _refuse_trick(name: str, *, is_plain: bool) -> None:
+def _check_trick(name: str, *, is_plain: bool) -> None:
     """Such names do no harm here, since they become no paths; but who sends them is up to something else."""
     parts = PurePosixPath(name).parts
     leads_away = not parts or parts[0] == "/" or ".." in parts or "\\" in name or ":" in parts[0]

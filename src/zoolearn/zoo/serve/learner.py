@@ -15,7 +15,8 @@ from typing import Any
 
 from zoolearn.cores import default_threads
 from zoolearn.errors import ZooError
-from zoolearn.training.fit import Progress, Step
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import Progress
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.serve.archive import unpacked
@@ -34,7 +35,7 @@ def main() -> None:
 
     torch.set_num_threads(default_threads())
     try:
-        for event in learning(**order):
+        for event in iter_learn(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
         print(json.dumps({"state": "failed", "detail": str(error).partition("\n")[0].rstrip(":")}), flush=True)
@@ -42,9 +43,9 @@ def main() -> None:
         sys.exit(130)
 
 
-def learning(folder: str, name: str, pictures: str, *, skip_broken: bool) -> Iterator[dict[str, Any]]:
+def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> Iterator[dict[str, Any]]:
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
-    work = Zoo(folder).learning_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
+    work = Zoo(folder).iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
     said = 0.0
     while True:
         try:

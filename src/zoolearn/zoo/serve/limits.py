@@ -60,7 +60,7 @@ class Room:
 @asynccontextmanager
 async def limited(request: Request, most: int, seconds: float, room: Room | None = None) -> AsyncIterator[Request]:
     """The same request, whose body ends in an error where it is too large, too slow, or there is no room for it."""
-    refuse_encoded(request)
+    check_encoded(request)
     too_large = Problem(413, f"the body has more than {most:,} bytes; send less at a time")
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:
@@ -90,7 +90,7 @@ async def limited(request: Request, most: int, seconds: float, room: Room | None
             room.give_back(received)
 
 
-def refuse_encoded(request: Request) -> None:
+def check_encoded(request: Request) -> None:
     """Compressed bodies are not taken: nobody knows how large they are."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):

@@ -58,7 +58,7 @@ class Task(Message):
             classes=list(entry.classes),
             rows_kept=entry.train.count if entry.train else 0,
             rows_held_out=entry.test.count,
-            members=[member.number for member in index.speakers(entry.name)],
+            members=[member.number for member in index.voters(entry.name)],
             accuracy=now.accuracy,
             confidence=now.confidence,
             history=[
@@ -88,7 +88,7 @@ class Member(Message):
     episode: int
     trained_on: list[str]
     fitted: list[str]
-    speaks_for: dict[str, float]
+    votes_on: dict[str, float]
     bytes: int
     loss: float
     seconds: float
@@ -101,7 +101,7 @@ class Member(Message):
             episode=entry.episode,
             trained_on=list(entry.tasks),
             fitted=list(entry.fitted),
-            speaks_for={name: share for name, share in entry.share.items() if entry.speaks_for(name)},
+            votes_on={name: share for name, share in entry.share.items() if entry.votes_on(name)},
             bytes=entry.bytes,
             loss=entry.loss,
             seconds=entry.seconds,

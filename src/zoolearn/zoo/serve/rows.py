@@ -40,7 +40,7 @@ def from_json(body: bytes, shape: Shape, most: int) -> Rows:
         raise Problem(422, 'the body is not of the form {"rows": [...]}; send that, with nothing beside it')
     if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
         raise _other_rows("true or false", shape)
-    _refuse_count(len(content["rows"]), most)
+    _check_count(len(content["rows"]), most)
     try:
         rows = np.array(content["rows"])
     except (ValueError, OverflowError) as error:
@@ -84,7 +84,7 @@ def from_raw(body: bytes, shape: Shape, most: int) -> Rows:
         raise Problem(
             422, f"the body has {len(body):,} bytes; a row has {size:,} ({dtype.name}), send a whole number of rows"
         )
-    _refuse_count(len(body) // size, most)
+    _check_count(len(body) // size, most)
     return _checked(np.frombuffer(body, dtype).reshape(-1, *shape), shape)
 
 
@@ -92,7 +92,7 @@ def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, mos
     """Image files with their names, decoded as they would be for learning."""
     if len(shape) != 3:
         raise Problem(415, f"this zoo takes no images; send {taken(shape)} as JSON")
-    _refuse_count(len(files), most)
+    _check_count(len(files), most)
     rows = np.empty((len(files), *shape), np.uint8)
     pixels = 0
     for place, (name, content) in enumerate(files):
@@ -110,7 +110,7 @@ def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, mos
     return rows
 
 
-def _refuse_count(count: int, most: int) -> None:
+def _check_count(count: int, most: int) -> None:
     if not count:
         raise Problem(422, "there are no rows; send at least one")
     if count > most:

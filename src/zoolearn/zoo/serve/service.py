@@ -89,7 +89,7 @@ class Service:
         most = limits.json_bytes if is_json else limits.body_bytes
         async with limited(request, most, limits.body_seconds, self.room) as bounded:
             rows = await self.rows(bounded, shape)
-            _refuse_long_answer(len(rows), each, limits.numbers)
+            _check_long_answer(len(rows), each, limits.numbers)
             yield rows
 
     async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
@@ -133,7 +133,7 @@ async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
     return files
 
 
-def _refuse_long_answer(rows: int, each: int, most: int) -> None:
+def _check_long_answer(rows: int, each: int, most: int) -> None:
     """Refuses rows whose answers, of so many numbers each, would be too long."""
     if rows > 1 and rows * each > most:
         raise Problem(

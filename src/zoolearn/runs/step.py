@@ -1,0 +1,12 @@
+"""What long work other than training reports as it goes."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far some work other than training has come."""
+
+    what: str
+    done: int
+    total: int
