@@ -320,7 +320,7 @@ CHANGES = {
 def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change) -> None:
     fresh = pictures("fresh", per_class=30)
     np.savez(tmp_path / "fresh.npz", x=fresh.train.x.numpy(), y=fresh.train.y.numpy())
-    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], tasks_per_episode=1)
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], grow=WarmStart(), tasks_per_episode=1)
     known = {path.stat().st_ino for path in zoo.path.rglob("*")}
     with watched_disk() as disk:
         CHANGES[change](zoo)
@@ -328,8 +328,8 @@ def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change
     index = changed.path / "zoo.json"
     moment = disk.named(index)
     new = [path for name in changed.index.files() if (path := changed.path / name).stat().st_ino not in known]
-    expected = {"learn": {"data", "members", "votes"}, "distil": {"data", "members", "votes"}}
-    assert {path.parent.name for path in new} >= expected.get(change, set())
+    if change in ("learn", "distil"):
+        assert {path.parent.name for path in new} >= {"data", "members", "votes"}
     for path in new:
         assert disk.was_whole_before(path, disk.named(path)), f"{path} had its name before its content was safe"
         assert disk.was_listed_between(path, moment), f"{path} was named by the index before its name was safe"

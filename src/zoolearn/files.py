@@ -132,11 +132,7 @@ def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Ten
 
 
 def read_tensor(file: Any, name: str) -> Tensor:
-    """One tensor of an open safetensors file, in memory of its own.
-
-    A tensor of a file lies where the file has it, at any address. Matrix products round differently by alignment, so
-    that a network read from disk would not learn on bit for bit like the one that was saved.
-    """
+    """One tensor of an open file, copied: it lies there at any address, and matrix products round by alignment."""
     tensor: Tensor = file.get_tensor(name)
     return tensor.clone(memory_format=torch.contiguous_format)
 
@@ -164,10 +160,3 @@ def load_state(module: torch.nn.Module, tensors: Mapping[str, Tensor], source: s
                 f"{source}: {name!r} is {tuple(there.shape)} {there.dtype}, the network wants {tuple(here.shape)} {here.dtype}"
             )
     module.load_state_dict(dict(tensors))
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Deletes what an interrupted `replacing` left behind, and safetensors when it was writing for it."""
-    for pattern in (".*.part", ".tmp*"):
-        for part in folder.rglob(pattern):
-            part.unlink(missing_ok=True)

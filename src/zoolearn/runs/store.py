@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.errors import SettingsError, StoreError, unknown_name
-from zoolearn.files import Json, load_json, load_tensors, remove_leftovers, save_json, save_tensors
+from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensors
 from zoolearn.methods.learner import Learner, State, StateFile
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
@@ -149,6 +149,13 @@ class RunFolder:
 
     def _record(self, number: int) -> Path:
         return self.path / "episodes" / f"{number:04d}.json"
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Deletes what an interrupted `replacing` left behind, and safetensors when it was writing for it."""
+    for pattern in (".*.part", ".tmp*"):
+        for part in folder.rglob(pattern):
+            part.unlink(missing_ok=True)
 
 
 def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None) -> Learner:
