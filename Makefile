@@ -15,7 +15,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 demo: setup        ## grow a zoo on the embedded digits and compare it with its reference learners
 	$(BIN)/zoo demo
 
-figures: setup     ## all that is made of results/: the pages of the reproduction and beyond it, and every figure in build/
+figures: setup     ## all that is made of results/: the picture of the README, the reproduction, every figure in build/
 	$(BIN)/zoo paper --runs results --write REPRODUCTION.md --beyond docs/beyond.md
 	$(BIN)/zoo report results --html build/results.html
 	$(BIN)/python -m zoolearn.lab.front_picture results docs

@@ -40,7 +40,7 @@ def test_the_zoo_rises_fine_tuning_falls_and_isolated_nets_stay(runs):
 
 
 def _plain(run, method):
-    own = run.method == method and run.settings.get("networks", 1) == 1
+    own = run.method == method and run.settings.get("networks", 1) == 1 and run.settings["backbone"] == "small-conv"
     return (
         own
         and run.benchmark == "split-cifar100"
