@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import zipfile
@@ -126,6 +125,6 @@ def test_a_zoo_learns_and_is_served_with_its_pages(installed):
             for row in answer.json["predictions"]:
                 assert sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
         finally:
-            server.send_signal(signal.SIGINT)
+            server.terminate()
             _, complaints = server.communicate()
         assert "Traceback" not in complaints
