@@ -63,7 +63,7 @@ class TestRoutes:
         assert [point["episode"] for point in said["tasks"][0]["history"]] == [1, 2]
         assert client.get("/tasks/dots").json == said["tasks"][1]
         members = client.get("/members").json["members"]
-        assert [member["speaks_for"] for member in members] == [dict(member.share) for member in zoo.members]
+        assert [member["votes_on"] for member in members] == [dict(member.share) for member in zoo.members]
 
     def test_a_server_that_does_not_learn_says_how_it_would(self, client):
         said = client.post("/tasks/rings", b"PK", "application/zip")
@@ -138,7 +138,7 @@ class TestRoutes:
             [member.number for member in zoo.index.voters(task.name)] for task in HAZY
         ]
         assert any(len(task["members"]) < loud[task["name"]] for task in tasks)
-        assert [member["speaks_for"] for member in members] == [
+        assert [member["votes_on"] for member in members] == [
             {name: share for name, share in member.share.items() if name not in member.silent} for member in zoo.members
         ]
         for task in HAZY:

@@ -138,7 +138,7 @@ const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted"
 function mark(task, member) {
   const fitted = member.fitted.includes(task.name);
   if (!fitted && !member.trained_on.includes(task.name)) return "none";
-  if (!(task.name in member.speaks_for)) return "pruned";
+  if (!(task.name in member.votes_on)) return "pruned";
   if (fitted) return "fitted";
   return member.episode === task.episode ? "own" : "replayed";
 }
