@@ -56,7 +56,7 @@ class Diverged(ZooError):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: a guess, then the choices.
 
-    >>> one_of("method", "model-zo", ["model-zoo", "isolated"])
+    >>> unknown_name("method", "model-zo", ["model-zoo", "isolated"])
     "unknown method 'model-zo'; did you mean 'model-zoo'? (one of: isolated, model-zoo)"
     """
     names = sorted(known)

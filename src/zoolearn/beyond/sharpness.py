@@ -13,7 +13,7 @@ def fit_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> flo
     Blocks of rows may differ in what can own them. One row more than there are, which anything is as likely to own, keeps
     few rows that are all right from being certain.
 
-    >>> round(sharpest([torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])], [torch.tensor([0, 1, 1])]), 1)
+    >>> round(fit_temperature([torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])], [torch.tensor([0, 1, 1])]), 1)
     0.5
     """
     rows = sum(map(len, evidence))

@@ -41,7 +41,7 @@ class Heartbeat:
 def read_heartbeat(folder: Path) -> Progress | None:
     """The last beat in a run's folder, if there is one that can be read.
 
-    >>> felt(Path("nowhere"))
+    >>> read_heartbeat(Path("nowhere"))
     """
     try:
         said = json.loads((folder / FILE).read_text(encoding="utf-8"))

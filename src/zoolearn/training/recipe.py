@@ -114,11 +114,11 @@ def _sees_gpu() -> bool:
 def check_types(cls: type, settings: Mapping[str, Any]) -> None:
     """Refuses values that are not of their field's kind: words that are no choice, strings for numbers, names for functions.
 
-    >>> check_kinds(Recipe, {"epochs": 1.5})
+    >>> check_types(Recipe, {"epochs": 1.5})
     Traceback (most recent call last):
     ...
     zoolearn.errors.SettingsError: epochs is 1.5; it must be a whole number
-    >>> check_kinds(Recipe, {"schedule": "cosin"})
+    >>> check_types(Recipe, {"schedule": "cosin"})
     Traceback (most recent call last):
     ...
     zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine)

@@ -13,7 +13,7 @@ from zoolearn.methods.parts.flat import Flat
 class QuadraticPenalty:
     """The penalty `rest + 1/2 sum_i importance_i (weight_i - anchor_i)^2` over a vector of weights.
 
-    >>> spring = Spring(anchor=torch.zeros(2), importance=torch.tensor([1.0, 4.0]), rest=torch.tensor(0.0))
+    >>> spring = QuadraticPenalty(anchor=torch.zeros(2), importance=torch.tensor([1.0, 4.0]), rest=torch.tensor(0.0))
     >>> weights = torch.tensor([3.0, 1.0])
     >>> float(spring.value(weights)), spring.gradient(weights).tolist()
     (6.5, [3.0, 4.0])
