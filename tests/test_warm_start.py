@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -47,14 +48,15 @@ def trained_on(zoo, member):
 
 
 def test_a_member_is_what_training_makes_of_the_last_ones_backbone_and_fresh_heads():
-    zoo = zoo_of(TOYS[:2], tasks_per_episode=1, backbone=with_norm)
-    first, second = (member.net for member in zoo.members)
-    seed = derive(zoo.seed, "episode", 1)
-    by_hand = zoo.new_net([TOYS[1]], seed)
-    by_hand.body.load_state_dict(first.body.state_dict())
-    fit(by_hand, [TOYS[1]], TINY, seed=seed)
-    assert same(state(by_hand), state(second))
-    assert not same(state(first.body), state(second.body))
+    zoo = zoo_of(TOYS[:3], tasks_per_episode=1, backbone=with_norm)
+    nets = [member.net for member in zoo.members]
+    for episode, (last, new) in enumerate(pairwise(nets), start=1):
+        seed = derive(zoo.seed, "episode", episode)
+        by_hand = zoo.new_net([TOYS[episode]], seed)
+        by_hand.body.load_state_dict(last.body.state_dict())
+        fit(by_hand, [TOYS[episode]], TINY, seed=seed)
+        assert same(state(by_hand), state(new))
+        assert not same(state(last.body), state(new.body))
 
 
 def test_the_first_member_begins_from_scratch():
