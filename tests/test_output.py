@@ -70,3 +70,13 @@ def test_a_console_is_made_for_the_stream_as_it_is(capsys):
     assert capsys.readouterr().out == "word " * 100 + "\n"
     assert output.console(stderr=True).width == UNFOLDED
     assert output.width() is None
+
+
+@pytest.mark.parametrize("words", [("--help",), ("list",)])
+def test_a_reader_that_has_seen_enough_is_told_nothing(tmp_path, words):
+    reading, writing = os.pipe()
+    os.close(reading)  # nobody will read a word
+    with os.fdopen(writing, "wb") as pipe:
+        command = [sys.executable, "-m", "zoolearn", *words]
+        done = subprocess.run(command, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, check=False)
+    assert done.stderr == b""

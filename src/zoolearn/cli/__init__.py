@@ -4,6 +4,7 @@ A command reads its arguments into a dataclass, calls one function of `runs`, `l
 it decides nothing about learning. A mistake of the caller's ends in one line on stderr that names the way out.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,7 +16,15 @@ from zoolearn.cli.output import encode_all
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
     encode_all()
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of our output, `head` for one, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _run(words: list[str]) -> None:
     if not words or words[0] in ("-h", "--help", "help"):
         print(overview())
         return
@@ -34,9 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("stopped", 130)
-    except BrokenPipeError:  # the reader of our output, `head` for one, has seen enough
-        sys.stderr.close()
-        sys.exit(0)
 
 
 def _fail(message: str, code: int) -> None:
