@@ -1,32 +1,37 @@
 """Warm starts: a member begins where the last one ended, refits its heads, and votes on every stored task by its likelihood."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import pytest
 import torch
+from torch import nn
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import fit_head
+from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
+from zoolearn.training.batches import Batch
 from zoolearn.training.fit import fit, run_to_end
 from zoolearn.training.predict import feature_rows, probabilities
 from zoos import alike, answers, small_zoo, stray_files
 
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
-BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_out": 0.0}
+BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "supersede"), False)
+BARE |= {"vote_sharpness": 0.0, "held_out": 0.0}
 
 
 def warm(**fields):
@@ -241,9 +246,8 @@ def test_the_sharpest_votes_still_let_somebody_answer(refit):
 
 def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
-    record = {"name": "warm-start", "refit_heads": True, "all_tasks": False, "vote_sharpness": 16.0, "held_out": 0.2}
     settings = zoo_of((), grow=grow).settings()
-    assert settings["grow"] == record
+    assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
     assert ModelZoo.from_settings(settings).grow == grow
     assert ModelZoo.from_settings({"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
@@ -269,6 +273,84 @@ def test_a_loaded_zoo_without_its_data_can_answer_but_not_grow_out_of_its_member
     run(zoo_of((), tasks_per_episode=1, grow=WarmStart()), TOYS[:2], tmp_path)
     with pytest.raises(DataError, match="the data of task 'stripes' is not at hand"):
         load(tmp_path).learn(TOYS[2])
+
+
+# how members begin, what they train, and who answers
+
+
+def small(shape, dropout=0.0):
+    """Two convolutions of six channels."""
+    layers = [nn.Conv2d(shape[0], 8, 3, bias=False), nn.ReLU(), nn.Conv2d(8, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def test_the_first_member_begins_with_filters_that_whiten_its_pictures_whatever_their_labels():
+    task = pictures("stripes", shape=(1, 8, 8), per_class=40)
+    turned = replace(task, train=Examples(task.train.x, 1 - task.train.y))
+    nets = []
+    for each in (task, turned):
+        net = learner_of(ModelZoo, backbone=small).new_net([each], seed=3)
+        whiten(net, each.train.x, seed=3)
+        nets.append(net)
+    assert same(state(nets[0]), state(nets[1]))
+    said = nets[0].backbone[0](nets[0].normalize(task.train.x)).transpose(0, 1).flatten(1)[:4].detach()
+    assert torch.allclose(torch.cov(said), GAIN**2 * torch.eye(4), atol=0.1)
+    assert torch.equal(nets[0].backbone[0].weight[:4], -nets[0].backbone[0].weight[4:])
+
+
+def test_members_after_the_first_begin_with_its_filters_and_not_with_new_ones():
+    recipe = replace(TINY, lr=1e-12, weight_decay=0.0)
+    first, second = zoo_of(TOYS[:2], backbone=small, recipe=recipe, grow=warm(whiten=True)).members
+    assert torch.allclose(first.net.backbone[0].weight, second.net.backbone[0].weight, atol=1e-6)
+    plain = zoo_of(TOYS[:1], backbone=small, recipe=recipe).members[0]
+    assert not torch.allclose(first.net.backbone[0].weight, plain.net.backbone[0].weight, atol=0.1)
+
+
+def test_a_net_without_convolutions_begins_as_ever():
+    plain, whitened = (zoo_of(TOYS[:1], grow=warm(whiten=white)).members[0].net for white in (False, True))
+    assert same(state(plain), state(whitened))
+
+
+def test_an_open_softmax_tells_a_class_from_those_of_other_tasks():
+    zoo = zoo_of(TOYS[:3], grow=warm(open_softmax=True, all_tasks=True), tasks_per_episode=1)
+    net = zoo.members[-1].net
+    assert net.tasks == (TOYS[2].name, TOYS[0].name, TOYS[1].name)
+    batch = Batch(TOYS[0].train.x[:4], TOYS[0].train.y[:4], torch.zeros(4, dtype=torch.int64), (TOYS[0].name,))
+    logits = torch.cat([net(batch.x, name) for name in net.tasks], dim=1)
+    wanted = torch.nn.functional.cross_entropy(logits, batch.y + len(TOYS[2].classes))
+    assert torch.allclose(open_cross_entropy(net, batch), wanted)
+
+
+def test_heads_are_inherited_where_one_softmax_is_trained_over_all_of_them():
+    tasks, grow = TOYS[:2], warm(open_softmax=True, all_tasks=True)
+    still = replace(TINY, lr=1e-12, weight_decay=0.0)
+    first, second = zoo_of(tasks, grow=grow, recipe=still).members
+    assert torch.allclose(first.net.head(tasks[0].name).weight, second.net.head(tasks[0].name).weight, atol=1e-6)
+    first, second = zoo_of(tasks, grow=grow, tasks_per_episode=1, replay=0.5).members
+    before, after = (member.net.head(tasks[0].name).weight for member in (first, second))
+    assert not torch.equal(before, after)
+
+
+def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
+    zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True, refit_heads=True))
+    for task in TASKS:
+        newest = probabilities(zoo.members[-1].net, task.test.x, task.name, TINY)
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), newest)
+        assert zoo.evaluate([task])[task.name] == zoolearn.accuracy(newest, task.test.y)
+
+
+def test_members_that_have_seen_a_part_supersede_nobody():
+    zoo = zoo_of(grow=warm(supersede=True, all_tasks=True), replay=0.5)
+    assert [len(zoo.voters(task.name)) for task in TOYS] == [4, 3, 2, 1]
+
+
+def test_only_members_whose_votes_count_are_asked(monkeypatch):
+    zoo = zoo_of((), grow=warm(supersede=True, all_tasks=True))
+    for task in TOYS:
+        zoo.learn(task)
+    with embedded(monkeypatch) as passes:
+        zoo.evaluate(TOYS)
+    assert {id(net) for net, _, _ in passes} == {id(zoo.members[-1].net)}
 
 
 # mirror images
@@ -311,7 +393,8 @@ def test_a_net_that_is_saved_still_looks_at_mirror_images(tmp_path):
 
 # zoo folders
 
-FULL = {"grow": WarmStart(vote_sharpness=2.0, held_out=0.2), "flip_tta": True}
+EVERYTHING = WarmStart(vote_sharpness=2.0, held_out=0.2, whiten=True, open_softmax=True, supersede=True)
+FULL = {"grow": EVERYTHING, "flip_tta": True}
 SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
 
@@ -342,6 +425,22 @@ def test_the_past_is_exact_and_undo_leads_back_to_it(tmp_path):
     assert {name for name in contents(zoo.path) if name != "zoo.json"} == files
     zoo.learn(TASKS[2])
     assert alike(answers(zoo, TASKS), after), "learned again, it is the same member"
+
+
+def test_a_superseded_member_answers_again_as_of_its_episode_and_after_an_undo(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    name = TASKS[0].name
+    assert [[member.number for member in zoo.index.voters(name, at)] for at in (1, 2, None)] == [[1], [2], [2]]
+    zoo.undo()
+    assert [member.number for member in zoo.index.voters(name)] == [1]
+
+
+def test_past_tasks_are_drawn_again_when_the_members_trained_on_them_are_gone(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], tasks_per_episode=2, **FULL)
+    zoo.prune()
+    assert zoo.commit_pruning() == 2
+    zoo.learn(TASKS[3])
+    assert set(zoo.index.episodes[-1].weights) == {task.name for task in TASKS[:3]}
 
 
 def test_forgetting_retrains_every_member_that_came_later(tmp_path):
@@ -449,7 +548,7 @@ def test_pruning_silences_fitted_heads_too(tmp_path):
 def test_an_export_answers_as_the_zoo_with_fitted_heads_and_mirror_images(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
     made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
-    assert made.members == 2
+    assert made.members == 1, "the newest answers alone"
     assert made.difference < 1e-5
 
 
@@ -465,7 +564,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
     learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
     for task in zoolearn.benchmark("split-digits")[:3]:
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
-    grow = {"name": "warm-start", "refit_heads": True, "all_tasks": True, "vote_sharpness": 2.0, "held_out": 0.0}
+    grow = {"name": "warm-start", **asdict(WarmStart(vote_sharpness=2.0, held_out=0.0))}
     assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
     zoo.undo()
     assert [len(member.share) for member in zoo.members] == [1, 2]

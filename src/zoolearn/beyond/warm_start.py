@@ -5,6 +5,7 @@ Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -13,12 +14,14 @@ from torch import Tensor
 
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
+from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.learner import check_share
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
+from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import feature_rows, probabilities
@@ -53,6 +56,16 @@ class WarmStart:
         default=0.1, metadata={"help": "share of the kept rows that is not trained on again, to weigh votes by"}
     )
 
+    whiten: bool = field(
+        default=False, metadata={"help": "begin the first convolution as filters that whiten the first task's pictures"}
+    )
+    open_softmax: bool = field(
+        default=False, metadata={"help": "train one softmax over the classes of all heads, and inherit the heads"}
+    )
+    supersede: bool = field(
+        default=False, metadata={"help": "let the newest member answer alone for tasks whose data it has in full"}
+    )
+
     def __post_init__(self) -> None:
         check_types(WarmStart, vars(self))
         check_share("held_out", self.held_out)
@@ -64,15 +77,27 @@ class WarmStart:
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
         """The member of an episode that trains on these tasks."""
         seen = [self._seen(zoo, task) for task in tasks]
-        net = zoo.new_net(seen, seed)
-        if zoo.members:
-            net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
-        loss = yield from zoo.fit(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+        names = {task.name for task in tasks}
+        others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
+        net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
+        self._begin(zoo, net, tasks[0])
+        open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
+        balanced = zoo.share(tasks[0]) > zoo.replay
+        loss = yield from zoo.fit(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
-        others = [task for name, task in zoo.kept.items() if name not in votes] if self.all_tasks else []
         votes |= {task.name: self._fitted_vote(zoo, net, task) for task in others}
         return Member(net.freeze(), votes, loss, zoo.episode)
+
+    def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
+        """Sets the weights that a net begins with: those of the last member, or what the first task's inputs suggest."""
+        if zoo.members:
+            last = zoo.members[-1].net
+            net.backbone.load_state_dict(last.backbone.state_dict())
+            for name in set(net.tasks) & set(last.tasks) if self.open_softmax else ():
+                net.head(name).load_state_dict(last.head(name).state_dict())
+        elif self.whiten:
+            whiten(net, task.train.x, net.seed)
 
     def held_out_mask(self, zoo: ModelZoo, task: Task) -> Tensor | None:
         """Which kept rows of a past task are never trained on again; None if none are, as of a new task."""
@@ -87,15 +112,14 @@ class WarmStart:
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task that the net was trained on; a head of one that it saw in full is fitted anew."""
-        share = zoo.share(task)
-        if self.refit_heads and share == 1.0:
+        if self.refit_heads and zoo.share(task) == 1.0:
             return self._fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
-            return Vote(share, task.classes)
+            return self._vote(zoo, task, 0.0)
         held = self.held_out_mask(zoo, task)
         rows = task.train if held is None else _rows(task, held)
         answers = probabilities(net, rows.x, task.name, zoo.recipe)
-        return Vote(self._weight(float(label_logs(answers, rows.y).mean())), task.classes)
+        return self._vote(zoo, task, float(label_logs(answers, rows.y).mean()))
 
     def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
@@ -103,14 +127,16 @@ class WarmStart:
         if task.name not in net.tasks:
             net.add_head(task.name, len(task.classes))
         set_head(net, task.name, head)
-        return Vote(self._weight(head.likelihood) if self.vote_sharpness else zoo.share(task), task.classes)
+        return self._vote(zoo, task, head.likelihood)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = feature_rows(net, task.train.x, zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
 
-    def _weight(self, likelihood: float) -> float:
-        return float(np.exp(max(self.vote_sharpness * likelihood, LEAST)))
+    def _vote(self, zoo: ModelZoo, task: Task, likelihood: float) -> Vote:
+        share = zoo.share(task)
+        weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
+        return Vote(weight, task.classes, supersedes=self.supersede and share == 1.0)
 
 
 def _rows(task: Task, mask: Tensor) -> Examples:

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,10 +22,14 @@ from zoolearn.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Vote:
-    """How much a member's answer counts for a task, and the names of the classes that it speaks about."""
+    """How much a member's answer counts for a task, and the names of the classes that it speaks about.
+
+    Where it `supersedes`, the votes of earlier members on the task no longer count.
+    """
 
     weight: float
     classes: tuple[str, ...]
+    supersedes: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,29 +52,39 @@ class Ensemble(Learner):
     members: list[Member] = field(init=False, default_factory=list)
     test_votes: dict[str, "Votes"] = field(init=False, default_factory=dict, repr=False)
 
-    def fit(
-        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
-    ) -> Generator[Progress, None, float]:
+    def fit(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, checkpoints=self.checkpoints)
+        return iter_fit(net, tasks, self.recipe, seed=seed, checkpoints=self.checkpoints, **slots)
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
-        voters = [member for member in self.members if task in member.votes]
+        voters = self.voters(task)
         pieces = votes([member.net for member in voters], x, task, self.recipe)
         return joined([average(piece, [member.votes[task].weight for member in voters]) for piece in pieces])
+
+    def voters(self, task: str) -> list[Member]:
+        """The members whose votes on a task count."""
+        return [member for member in self.members[self._first_voter(task) :] if task in member.votes]
+
+    def _first_voter(self, task: str) -> int:
+        """The place of the newest member that supersedes those before it."""
+        places = enumerate(self.members)
+        return max(
+            (place for place, member in places if task in member.votes and member.votes[task].supersedes), default=0
+        )
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""
         return {task.name: accuracy(self.counted(task).mean, task.test.y) for task in tasks}
 
     def counted(self, task: Task) -> "Votes":
-        """The sum of all votes on a task's test rows; begun again where the last one was counted on other rows."""
+        """The sum of all votes on a task's test rows; begun again where the last one was of other rows or superseded members."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, votes = digest(task.test.x), self.test_votes.get(task.name)
-        if votes is None or votes.rows != rows:
-            votes = self.test_votes[task.name] = Votes(rows)
+        first = self._first_voter(task.name)
+        if votes is None or votes.rows != rows or votes.members <= first:
+            votes = self.test_votes[task.name] = Votes(rows, members=first)
         for member in self.members[votes.members :]:
             if task.name in member.votes:
                 said = probabilities(member.net, task.test.x, task.name, self.recipe)
@@ -92,7 +106,8 @@ class Ensemble(Learner):
                 if name.startswith("members/"):
                     net = Net.from_spec(part.info["net"], backbones)
                     load_state(net, part.tensors, name)
-                    cast = {task: Vote(weight, tuple(names)) for task, (weight, names) in part.info["votes"].items()}
+                    info = part.info["votes"].items()
+                    cast = {task: Vote(weight, tuple(names), alone) for task, (weight, names, alone) in info}
                     self.members.append(Member(net.freeze(), cast, part.info["loss"], episode))
                 elif name.startswith("votes/"):
                     self.test_votes |= votes_of(part)
@@ -105,7 +120,7 @@ class Ensemble(Learner):
 
 @dataclass(eq=False)
 class Votes:
-    """The running sum of the votes of the first `members` members on the rows of this digest."""
+    """The running sum of the votes among the first `members` members on the rows of this digest."""
 
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -144,7 +159,7 @@ def digest(rows: Tensor) -> str:
 
 
 def _member_info(member: Member) -> dict[str, Json]:
-    cast = {task: [vote.weight, list(vote.classes)] for task, vote in member.votes.items()}
+    cast = {task: [vote.weight, list(vote.classes), vote.supersedes] for task, vote in member.votes.items()}
     return {"net": member.net.spec(), "votes": cast, "loss": member.loss}
 
 

@@ -104,6 +104,7 @@ class MemberEntry:
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
     `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet for good.
+    For tasks in `supersedes` the votes of earlier members no longer count.
     """
 
     number: int
@@ -118,6 +119,7 @@ class MemberEntry:
     loss: float
     seconds: float
     fitted: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -144,6 +146,7 @@ class MemberEntry:
             record["loss"].number(),
             record["seconds"].number(0),
             tuple(entry.name() for entry in record["fitted"].items()),
+            tuple(entry.name() for entry in record["supersedes"].items()),
         )
 
 
@@ -228,13 +231,19 @@ class Index:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
         entry = self.task(task)
         if at is None:
-            return [member for member in self.members if member.votes_on(task)]
+            return [member for member in self._speakers(task) if member.votes_on(task)]
         if not entry.episode <= at <= len(self.episodes):
             raise UnknownTask(
                 f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
                 f"{len(self.episodes)}, not {at}"
             )
-        return [member for member in self.members if task in member.share and member.episode <= at]
+        return self._speakers(task, at)
+
+    def _speakers(self, task: str, at: int = MOST) -> list[MemberEntry]:
+        """The members up to an episode that speak for a task, from the newest that supersedes those before it."""
+        known = [member for member in self.members if task in member.share and member.episode <= at]
+        first = max((place for place, member in enumerate(known) if task in member.supersedes), default=0)
+        return known[first:]
 
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`voters`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
@@ -327,10 +336,11 @@ def _check_references(index: Index, tasks: int, file: str) -> None:
             and set(member.heads) <= index.tasks.keys()
             and set(member.share) <= set(member.heads)
             and set(member.silent) <= member.share.keys()
+            and set(member.supersedes) <= set(member.heads)
             for member in index.members
         ),
         "a task has nobody to answer for it": all(
-            sum(member.share[name] for member in index.members if member.votes_on(name)) > 0 for name in index.tasks
+            sum(member.share[name] for member in index.voters(name)) > 0 for name in index.tasks
         ),
         "a task was never measured": index.measures.keys() == index.tasks.keys(),
         "a class is named twice": all(len(set(task.classes)) == len(task.classes) for task in index.tasks.values()),

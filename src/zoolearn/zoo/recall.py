@@ -8,7 +8,7 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.methods.ensemble import Member, Vote, Votes
+from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import Shape
@@ -112,10 +112,12 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
         if task.train is not None:
             learner.kept[name] = stored_task(folder, task)
             if learner.tasks_per_episode > 1:
-                trained = [member for member in index.voters(name) if name in member.tasks]
+                trained = [member for member in index.members if name in member.tasks and member.votes_on(name)]
                 sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
-                if trained:
-                    learner.train_votes[name] = sums
+                if not trained:  # those that were have been pruned
+                    rows, voters = learner.kept[name].train, index.voters(name)
+                    sums = counted(lambda member: on_labels(net_of(member), rows, name, learner.recipe), voters, name)  # noqa: B023
+                learner.train_votes[name] = sums
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
@@ -125,6 +127,8 @@ def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | No
 def ensemble_member(index: Index, entry: MemberEntry, net: Net) -> Member:
     """A member as a learner has it: with the votes that count now."""
     votes = {
-        task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.votes_on(task)
+        task: Vote(weight, index.tasks[task].classes, task in entry.supersedes)
+        for task, weight in entry.share.items()
+        if entry.votes_on(task)
     }
     return Member(net, votes, entry.loss, entry.episode - 1)

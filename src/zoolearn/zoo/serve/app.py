@@ -23,7 +23,6 @@ from zoolearn.zoo.serve.messages import (
     QUESTION,
     Accepted,
     Health,
-    Member,
     Members,
     Predictions,
     Recognitions,
@@ -152,8 +151,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     @app.get("/members", responses=refusals())
     async def members() -> Members:
         """The nets, and who knows what."""
-        index = service.index
-        return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
+        return Members.of(service.index)
 
 
 def _add_learning(app: FastAPI, service: Service, training: Training) -> None:

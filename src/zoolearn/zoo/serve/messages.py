@@ -1,5 +1,6 @@
 """What the server says, as its OpenAPI declares it."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -94,14 +95,14 @@ class Member(Message):
     seconds: float
 
     @classmethod
-    def of(cls, entry: MemberEntry) -> "Member":
-        """As the index says."""
+    def of(cls, entry: MemberEntry, voters: Mapping[str, set[int]]) -> "Member":
+        """As the index says; `voters` are the numbers of those whose votes on a task count."""
         return cls(
             number=entry.number,
             episode=entry.episode,
             trained_on=list(entry.tasks),
             fitted=list(entry.fitted),
-            votes_on={name: share for name, share in entry.share.items() if entry.votes_on(name)},
+            votes_on={name: share for name, share in entry.share.items() if entry.number in voters[name]},
             bytes=entry.bytes,
             loss=entry.loss,
             seconds=entry.seconds,
@@ -113,6 +114,12 @@ class Members(Message):
 
     generation: int
     members: list[Member]
+
+    @classmethod
+    def of(cls, index: Index) -> "Members":
+        """As the index says."""
+        voters = {name: {member.number for member in index.voters(name)} for name in index.tasks}
+        return cls(generation=index.generation, members=[Member.of(entry, voters) for entry in index.members])
 
 
 class Vote(Message):
