@@ -120,7 +120,7 @@ def test_new_labelled_data_is_scored_class_by_class_and_mistakes_are_named(hazy,
     before = contents(hazy.path)
     expected = Scores.of(hazy.predict_proba(task.train.x, task.name), task.train.y, task.classes)
     told = json.loads(said(capsys, "test", "zoo", task.name, "new", "--json"))
-    assert told["accuracy"]["right"] == expected.accuracy.right
+    assert told["right"] == expected.accuracy.right
     assert told["confusion"] == [list(row) for row in expected.confusion]
     assert [row["name"] for row in told["broken"]] == [f"new/{folder.name}/broken.png"]
     assert len(told["mistakes"]) == expected.rows - expected.accuracy.right > 0

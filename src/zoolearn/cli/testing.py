@@ -20,7 +20,6 @@ from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns, source_of
-from zoolearn.zoo.scores import Share
 from zoolearn.zoo.testing import Tested
 
 IDEA = """How good is a zoo on new labelled data: accuracy with its interval, class by class, what is mistaken for what, and
@@ -87,27 +86,12 @@ def _show_mistakes(tested: Tested, console: Console) -> None:
 
 def as_json(tested: Tested) -> dict[str, Json]:
     """All of it, for programs."""
-    scores = tested.scores
     return {
         "task": tested.task,
-        "rows": scores.rows,
-        "accuracy": _share(scores.accuracy),
-        "majority": {"class": scores.most_frequent, "accuracy": scores.majority.value},
-        "balanced_accuracy": scores.balanced_accuracy,
-        "confidence": scores.confidence,
-        "log_loss": scores.log_loss,
-        "calibration_error": scores.calibration_error,
-        "notes": scores.notes(),
-        "classes": {name: _share(scores.of_class(name)) for name in scores.classes},
-        "confusion": [list(row) for row in scores.confusion],
-        "calibration": [{"confidence": part.confidence, **_share(part.accuracy)} for part in scores.bins],
+        **tested.scores.to_json(),
         "mistakes": [
             {"input": row.name, "class": row.label, "answer": row.answer, "probability": row.probability}
             for row in tested.mistakes
         ],
         "broken": [asdict(row) for row in tested.broken],
     }
-
-
-def _share(share: Share) -> dict[str, Json]:
-    return {"value": share.value, "low": share.low, "high": share.high, "right": share.right, "rows": share.rows}

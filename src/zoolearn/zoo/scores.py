@@ -7,6 +7,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from zoolearn.files import Json
+
 Z = 1.959964  # of a normal distribution: 95 % lie within so many deviations
 BINS = 10
 FEW = 1e-12  # the least probability that a log-loss counts with
@@ -44,6 +46,10 @@ class Share:
         """The upper end of the interval."""
         return min(1.0, self._middle + self._half)
 
+    def to_json(self) -> dict[str, Json]:
+        """For programs."""
+        return {"accuracy": self.value, "low": self.low, "high": self.high, "right": self.right, "rows": self.rows}
+
     @property
     def _middle(self) -> float:
         return (self.right + Z**2 / 2) / (self.rows + Z**2)
@@ -60,7 +66,7 @@ class Change:
 
     >>> change = Change(gained=1, lost=0, rows=2)
     >>> change.value, round(change.margin, 2)
-    (0.5, 0.65)
+    (0.5, 0.81)
     """
 
     gained: int
@@ -181,9 +187,26 @@ class Scores:
         ]
         return sorted(found, key=lambda mistake: -mistake[2])
 
+    def to_json(self) -> dict[str, Json]:
+        """For programs."""
+        return {
+            **self.accuracy.to_json(),
+            "majority": self.majority.value,
+            "most_frequent": self.most_frequent,
+            "balanced_accuracy": self.balanced_accuracy,
+            "confidence": self.confidence,
+            "log_loss": self.log_loss,
+            "chance_log_loss": self.chance_log_loss,
+            "calibration_error": self.calibration_error,
+            "classes": {name: self.of_class(name).to_json() for name in self.classes},
+            "confusion": [list(row) for row in self.confusion],
+            "calibration": [{"confidence": part.confidence, **part.accuracy.to_json()} for part in self.bins],
+            "notes": self.notes(),
+        }
+
     def notes(self) -> list[str]:
         """What a reader must know before believing the accuracy."""
-        told = [*doubts(self.accuracy, self.majority.value, self.most_frequent, self.confidence)]
+        told = [*doubts(self.accuracy, (self.most_frequent, self.majority.value), self.confidence)]
         if self.log_loss > self.chance_log_loss:
             told.append(
                 f"its probabilities are worse than guessing by the frequency of the classes (log-loss "
@@ -192,17 +215,18 @@ class Scores:
         return told
 
 
-def doubts(accuracy: Share, majority: float, most_frequent: str, confidence: float) -> list[str]:
+def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: float) -> list[str]:
     """Why an accuracy says less than it seems to, in sentences; empty where nothing is to be said.
 
-    >>> doubts(Share(59, 64), 60 / 64, "cat", 0.93)
-    ["no better than always answering 'cat', which would be right for 93.8 %"]
+    >>> doubts(Share(59, 64), ("cat", 60 / 64), 0.93)
+    ["no better than always answering 'cat', which would be right for 93.8%"]
     """
     told = []
-    always = f"always answering {most_frequent!r}, which would be right for {majority:.1%}"
-    if accuracy.value <= majority:
+    name, rate = majority or ("", -1.0)
+    always = f"always answering {name!r}, which would be right for {rate:.1%}"
+    if accuracy.value <= rate:
         told.append(f"no better than {always}")
-    elif accuracy.low <= majority:
+    elif accuracy.low <= rate:
         told.append(f"not surely better than {always}: {accuracy.rows:,} held-out rows are too few to tell")
     if is_overconfident(accuracy, confidence):
         told.append(f"overconfident: on average {confidence:.0%} sure, but right for {accuracy.value:.0%}")

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoolearn.errors import DataError, unknown_name
 from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.recall import counted, said
 from zoolearn.zoo.scores import Change, Scores
@@ -43,9 +43,8 @@ def held_out_answers(folder: ZooFolder, index: Index, task: str, voters: Sequenc
     return counted(lambda member: said(folder, index, member, task), members, task).mean
 
 
-def held_out_majority(folder: ZooFolder, index: Index, task: str) -> tuple[str, float]:
+def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
     """The most frequent class of a task's held-out rows, and the share of them that it has."""
-    entry = index.task(task)
     counts = torch.bincount(folder.tensor(entry.test.y), minlength=len(entry.classes))
     return entry.classes[int(counts.argmax())], float(counts.max()) / entry.test.count
 

@@ -281,7 +281,7 @@ class Zoo:
 
     def majority(self, task: str) -> tuple[str, float]:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
-        return held_out_majority(self.folder, self.index, task)
+        return held_out_majority(self.folder, self.index.task(task))
 
     def change(self, task: str) -> Change | None:
         """What the newest member changed on a task's held-out rows; None if it is the first to answer."""
