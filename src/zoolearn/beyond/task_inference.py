@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -120,7 +120,7 @@ class WhichTask:
     least: float = field(init=False)  # evidence below which an input is like no task
 
     def __post_init__(self) -> None:
-        stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
+        stored = [task.subsample(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
         if len(stored) < len(self.zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
         self.tasks = tuple(task.name for task in stored)

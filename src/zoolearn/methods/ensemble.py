@@ -98,9 +98,9 @@ class Ensemble(Learner):
                     self.test_votes |= votes_of(part)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of all members."""
-        return sum(member.net.weights for member in self.members)
+        return sum(member.net.num_parameters for member in self.members)
 
 
 @dataclass(eq=False)

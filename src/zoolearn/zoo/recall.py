@@ -32,7 +32,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
         "heads": list(heads.values()),
-        "places": {name: place for place, name in enumerate(heads)},
+        "head_index": {name: place for place, name in enumerate(heads)},
     }
     backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
     try:
