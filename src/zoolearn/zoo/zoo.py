@@ -238,7 +238,7 @@ class Zoo:
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
 
     def _member(self, number: int) -> MemberEntry:
-        return next(member for member in self.members if member.number == number)
+        return self.index.member(number)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
