@@ -44,9 +44,8 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             made = entry_of(member, episode, names, seed, float(record["seconds"]["train"]))
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
-            measures = measure(zoo, index, made.heads)
-            done = EpisodeEntry(episode, task.name, names, dict(record["weights"] or {}), now(), measures)
-            index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
+            done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
+            index = replace(index, episodes=(*index.episodes, done))
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)
 
