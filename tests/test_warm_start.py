@@ -31,7 +31,7 @@ from zoos import alike, answers, index_files, small_zoo, stray_files
 
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
-BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "supersede"), False)
+BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
 BARE |= {"vote_sharpness": 0.0, "held_out": 0.0}
 
 
@@ -354,6 +354,46 @@ def test_only_members_whose_votes_count_are_asked(monkeypatch):
     assert {id(net) for net, _, _ in passes} == {id(zoo.members[-1].net)}
 
 
+def test_heads_that_read_layers_are_fitted_to_all_of_them_and_trained_on_the_last_alone():
+    task = pictures("stripes", shape=(3, 8, 8))
+    plain, zoo = (
+        zoo_of([task], backbone=small, grow=warm(refit_heads=refit, read_layers=True)) for refit in (False, True)
+    )
+    trained, fitted = (each.members[0].net for each in (plain, zoo))
+    assert fitted.blocks == (24, 32, 32, 8)
+    assert same(state(trained.backbone), state(fitted.backbone))
+    assert not bool(trained.head("stripes").weight[:, 24:].any())
+    features = feature_rows(fitted, task.train.x, TINY)
+    head = fit_head(features, task.train.y, len(task.classes), blocks=fitted.blocks)
+    assert torch.equal(fitted.head("stripes").weight, head.weight)
+    maps = fitted.backbone[1](fitted.backbone[0](fitted.normalize(task.train.x)))
+    by_hand = [
+        maps[:, :, rows, columns].mean(dim=(2, 3))
+        for rows in (slice(3), slice(3, 6))
+        for columns in (slice(3), slice(3, 6))
+    ]
+    assert torch.allclose(features[:, 24:56], torch.stack(by_hand, dim=2).flatten(1), atol=1e-5)
+    assert torch.allclose(features[:, 88:], maps.flatten(2).std(dim=2, correction=0), atol=1e-5)
+
+
+def test_what_was_fitted_to_layers_inside_is_not_inherited():
+    grow = warm(open_softmax=True, all_tasks=True, read_layers=True, refit_heads=True)
+    first, second = zoo_of(TASKS[:2], backbone=small, grow=grow, replay=0.5).members
+    heads = [member.net.head(TASKS[0].name).weight for member in (first, second)]
+    assert bool(heads[0][:, 24:].any()), "fitted to all of its task"
+    assert not bool(heads[1][:, 24:].any()), "trained on a part of it"
+
+
+def test_blocks_of_features_are_pulled_alike_whatever_their_scale():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(80, 6, generator=rng), torch.arange(80) % 2
+    x[torch.arange(80), y] += 1.0
+    scale = torch.tensor([1.0, 1.0, 1.0, 1.0, 50.0, 50.0])
+    head, scaled = fit_head(x, y, 2, blocks=(4, 2)), fit_head(scale * x, y, 2, blocks=(4, 2))
+    assert torch.allclose(scaled.weight * scale, head.weight, atol=1e-5)
+    assert not torch.allclose(fit_head(scale * x, y, 2).weight * scale, fit_head(x, y, 2).weight, atol=1e-3)
+
+
 # mirror images
 
 FLIPS = replace(TINY, flip_tta=True)
@@ -394,7 +434,8 @@ def test_a_net_that_is_saved_still_looks_at_mirror_images(tmp_path):
 
 # zoo folders
 
-EVERYTHING = WarmStart(vote_sharpness=2.0, held_out=0.2, whiten=True, open_softmax=True, supersede=True)
+IDEAS = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
+EVERYTHING = WarmStart(vote_sharpness=2.0, held_out=0.2, **IDEAS)
 FULL = {"grow": EVERYTHING, "flip_tta": True}
 SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
@@ -549,8 +590,14 @@ def test_pruning_silences_fitted_heads_too(tmp_path):
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
-def test_an_export_answers_as_the_zoo_with_fitted_heads_and_mirror_images(tmp_path):
-    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+def test_a_folder_and_its_export_answer_as_the_learner_by_all_layers_and_mirror_images(tmp_path):
+    zoolearn.new(tmp_path / "zoo", backbone=small, recipe=TINY, **FULL)
+    for task in TASKS[:2]:
+        zoo = zoolearn.open(tmp_path / "zoo", names={"small": small})
+        zoo.learn(task)
+    learner = zoo_of(TASKS[:2], backbone=small, recipe=FLIPS, grow=FULL["grow"])
+    for task in TASKS[:2]:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
     made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
     assert made.members == 1, "the newest answers alone"
     assert made.difference < 1e-5

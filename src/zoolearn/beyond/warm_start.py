@@ -62,6 +62,9 @@ class WarmStart:
     open_softmax: bool = field(
         default=False, metadata={"help": "train one softmax over the classes of all heads, and inherit the heads"}
     )
+    read_layers: bool = field(
+        default=False, metadata={"help": "let heads that are fitted read the layers inside the net, too"}
+    )
     supersede: bool = field(
         default=False, metadata={"help": "let the newest member answer alone for tasks whose data it has in full"}
     )
@@ -80,6 +83,8 @@ class WarmStart:
         names = {task.name for task in tasks}
         others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
         net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
+        if self.read_layers:
+            net.read_layers()
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share(tasks[0]) > zoo.replay
@@ -95,7 +100,7 @@ class WarmStart:
             last = zoo.members[-1].net
             net.backbone.load_state_dict(last.backbone.state_dict())
             for name in set(net.tasks) & set(last.tasks) if self.open_softmax else ():
-                net.head(name).load_state_dict(last.head(name).state_dict())
+                _inherit_head(net, last, name)
         elif self.whiten:
             whiten(net, task.train.x, net.seed)
 
@@ -131,12 +136,20 @@ class WarmStart:
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = feature_rows(net, task.train.x, zoo.recipe)
-        return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
+        return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
 
     def _vote(self, zoo: ModelZoo, task: Task, likelihood: float) -> Vote:
         share = zoo.share(task)
         weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
         return Vote(weight, task.classes, supersedes=self.supersede and share == 1.0)
+
+
+@torch.no_grad()
+def _inherit_head(net: Net, last: Net, task: str) -> None:
+    """Begins with what training can move of a head; what was fitted to layers inside is fitted again or stays zero."""
+    head, before = net.head(task), last.head(task)
+    head.weight[:, : net.features] = before.weight[:, : net.features]
+    head.bias.copy_(before.bias)
 
 
 def _rows(task: Task, mask: Tensor) -> Examples:

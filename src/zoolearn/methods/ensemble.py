@@ -68,10 +68,8 @@ class Ensemble(Learner):
 
     def _first_voter(self, task: str) -> int:
         """The place of the newest member that supersedes those before it."""
-        places = enumerate(self.members)
-        return max(
-            (place for place, member in places if task in member.votes and member.votes[task].supersedes), default=0
-        )
+        votes = enumerate(member.votes.get(task) for member in self.members)
+        return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""
@@ -106,8 +104,7 @@ class Ensemble(Learner):
                 if name.startswith("members/"):
                     net = Net.from_spec(part.info["net"], backbones)
                     load_state(net, part.tensors, name)
-                    info = part.info["votes"].items()
-                    cast = {task: Vote(weight, tuple(names), alone) for task, (weight, names, alone) in info}
+                    cast = {task: Vote(vote[0], tuple(vote[1]), vote[2]) for task, vote in part.info["votes"].items()}
                     self.members.append(Member(net.freeze(), cast, part.info["loss"], episode))
                 elif name.startswith("votes/"):
                     self.test_votes |= votes_of(part)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -172,6 +172,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "tabular": "nets.backbones.tabular",
     }
 )
+READOUTS: Mapping[str, Callable[[nn.Sequential, Shape], Any]] = Named({"layers": "nets.readout.LayerFeatures"})
 
 
 def backbone_name(backbone: Backbone) -> str:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
-from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
 
@@ -60,6 +60,7 @@ class Net(nn.Module):
         with global_seed(derive(seed, "body"), torch.device("cpu")):
             self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
+        self.blocks: tuple[int, ...] = ()  # columns of features by layer, the last layer's first, if it reads them all
         self.heads = nn.ModuleList()
         self.head_index: dict[str, int] = {}
         self._layout = (
@@ -112,8 +113,22 @@ class Net(nn.Module):
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
+        self._widen(head)
         self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
+
+    def read_layers(self) -> None:
+        """Lets heads read the layers inside a sequence, too, where it answers; training moves what they read of the last."""
+        if isinstance(self.backbone, nn.Sequential):
+            readout = READOUTS["layers"](self.backbone, self.shape)
+            self.backbone, self.blocks = readout, readout.blocks
+            for head in self.heads:
+                self._widen(cast(nn.Linear, head))
+
+    def _widen(self, head: nn.Linear) -> None:
+        if more := sum(self.blocks[1:]):
+            head.weight = nn.Parameter(F.pad(head.weight.detach(), (0, more)))
+            head.in_features += more
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
@@ -143,7 +158,10 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor, task: str) -> Tensor:
         """The logits of one task's classes."""
-        return cast(Tensor, self.head(task)(self.embed(x)))
+        head, features = self.head(task), self.embed(x)
+        if self.training and self.blocks:
+            return F.linear(features, head.weight[:, : self.features], head.bias)
+        return cast(Tensor, head(features))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
@@ -155,7 +173,8 @@ class Net(nn.Module):
         heads = [self.head(task) for task in tasks]
         weight = torch.cat([head.weight for head in heads])
         bias = torch.cat([head.bias for head in heads])
-        logits = F.linear(self.embed(x), weight, bias)
+        features = self.embed(x)
+        logits = F.linear(features, weight[:, : features.shape[1]], bias)
         return logits + closed[rows], first[rows]
 
     def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
@@ -208,6 +227,7 @@ class Net(nn.Module):
             "flip_tta": self.flip_tta,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
             "head_index": dict(self.head_index),
+            "layers": bool(self.blocks),
         }
 
     @classmethod
@@ -228,4 +248,6 @@ class Net(nn.Module):
         )
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
         net.head_index = dict(spec["head_index"])
+        if spec["layers"]:
+            net.read_layers()
         return net

@@ -79,7 +79,7 @@ class MemberEntry:
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
     `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet for good.
-    For tasks in `supersedes` the votes of earlier members no longer count.
+    For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
     """
 
     number: Number
@@ -95,6 +95,7 @@ class MemberEntry:
     seconds: Annotated[float, Meta(ge=0)]
     fitted: tuple[Name, ...] = ()
     supersedes: tuple[Name, ...] = ()
+    layers: bool = False
 
     @property
     def heads(self) -> tuple[str, ...]:

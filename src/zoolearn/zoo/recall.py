@@ -35,6 +35,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "flip_tta": recipe["flip_tta"],
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
+        "layers": member.layers,
     }
     backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
     try:
