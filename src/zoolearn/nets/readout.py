@@ -34,7 +34,7 @@ class LayerFeatures(nn.Sequential):
 
     def forward(self, x: Tensor) -> Tensor:
         """The features, one row an input."""
-        return super().forward(x) if self.training else torch.cat(self.read(x), dim=1)  # type: ignore[no-any-return, no-untyped-call]
+        return super().forward(x) if self.training else torch.cat(self.read(x), dim=1)  # type: ignore[no-untyped-call]
 
     def read(self, x: Tensor) -> list[Tensor]:
         """The features in blocks, the backbone's own first."""
