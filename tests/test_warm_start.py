@@ -32,7 +32,7 @@ from zoos import alike, answers, index_files, small_zoo, stray_files
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
 BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
-BARE |= {"vote_sharpness": 0.0, "held_out": 0.0}
+BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0}
 
 
 def warm(**fields):
@@ -142,6 +142,19 @@ def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on_again(
         assert newest.votes[task.name].weight == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
 
 
+def test_a_cautious_vote_counts_less_where_few_rows_speak_for_it():
+    few, many = (benchmark(2, per_class=count, contrast=20) for count in (12, 120))
+    ratios = []
+    for tasks in (few, many):
+        plain, cautious = (
+            zoo_of(tasks, replay=0.5, grow=warm(vote_sharpness=2.0, caution=caution)).members[-1]
+            for caution in (0.0, 2.0)
+        )
+        name = tasks[0].name
+        ratios.append(cautious.votes[name].weight / plain.votes[name].weight)
+    assert ratios[0] < ratios[1] < 1.0
+
+
 def test_only_held_out_rows_are_asked_how_likely_a_head_is_to_be_right():
     rng = torch.Generator().manual_seed(0)
     x, y = torch.randn(80, 4, generator=rng), torch.arange(80) % 2
@@ -220,6 +233,7 @@ def test_features_come_from_the_body_in_evaluation_mode():
         ({"vote_sharpness": -1.0}, "vote_sharpness is -1"),
         ({"vote_sharpness": math.inf}, "vote_sharpness is inf"),
         ({"vote_sharpness": "sharp"}, "vote_sharpness is 'sharp'; it must be a number"),
+        ({"caution": -1.0}, "caution is -1"),
         ({"held_out": 2.0}, "held_out is 2"),
         ({"held_out": 1.0}, "held_out is 1; leave some rows"),
         ({"refit_heads": 1}, "refit_heads is 1; it must be True or False"),

@@ -21,11 +21,16 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class FittedHead:
-    """Weights and biases of a head, and the mean log-likelihood that it would have given to rows it had not seen."""
+    """Weights and biases of a head, and the log-likelihood that it would have given to each row, had it not seen it."""
 
     weight: Tensor
     bias: Tensor
-    likelihood: float
+    unseen: Tensor  # of the rows that were held out, where there are any
+
+    @property
+    def likelihood(self) -> float:
+        """The mean log-likelihood of unseen rows."""
+        return float(self.unseen.mean())
 
 
 def fit_head(
@@ -49,18 +54,17 @@ def fit_head(
     variances, axes = _principal_axes(x)
     mean_variance = float(variances.sum()) / x.shape[1]
     turned = x @ axes
-    best: tuple[float, Tensor, Tensor] | None = None
+    best: FittedHead | None = None
     for strength in STRENGTHS:
         pull = strength * (mean_variance or 1.0)
         weight, bias = _newton(turned, wanted, variances, pull)
         unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
-        likelihood = float(unseen.mean() if held_out is None else unseen[held_out].mean())
-        if best is None or likelihood > best[0]:
-            best = (likelihood, weight, bias)
+        head = FittedHead(weight, bias, unseen if held_out is None else unseen[held_out])
+        if best is None or head.likelihood > best.likelihood:
+            best = head
     assert best is not None
-    likelihood, weight, bias = best
-    weight = (axes @ weight).T
-    return FittedHead((weight * scale).float(), (bias - weight @ mean).float(), likelihood)
+    weight = (axes @ best.weight).T
+    return FittedHead((weight * scale).float(), (best.bias - weight @ mean).float(), best.unseen)
 
 
 def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:

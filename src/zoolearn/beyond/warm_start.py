@@ -35,7 +35,8 @@ class WarmStart:
     """How a zoo grows a member out of its last one. Each field is one idea; all False and 0 is a bare warm start.
 
     A vote counts exp(`vote_sharpness` x mean log-likelihood of rows), of rows that were not trained on where there are
-    any: leave-one-out for heads that are fitted, and `held_out` rows of past tasks.
+    any: leave-one-out for heads that are fitted, and `held_out` rows of past tasks. Of few rows the mean is uncertain, and
+    of many members the luckiest would win: `caution` standard errors are taken off.
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=1, grow=WarmStart())
@@ -56,6 +57,9 @@ class WarmStart:
         default=0.1, metadata={"help": "share of the kept rows that is not trained on again, to weigh votes by"}
     )
 
+    caution: float = field(
+        default=0.0, metadata={"help": "standard errors by which a likelihood is taken to be lower than it seems"}
+    )
     whiten: bool = field(
         default=False, metadata={"help": "begin the first convolution as filters that whiten the first task's pictures"}
     )
@@ -74,8 +78,9 @@ class WarmStart:
         check_share("held_out", self.held_out)
         if self.held_out == 1:
             raise SettingsError("held_out is 1; leave some rows to train on")
-        if not 0 <= self.vote_sharpness < inf:
-            raise SettingsError(f"vote_sharpness is {self.vote_sharpness}; give 0 (all votes alike) or more")
+        for name, none in (("vote_sharpness", "all votes alike"), ("caution", "as it seems")):
+            if not 0 <= getattr(self, name) < inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}; give 0 ({none}) or more")
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
         """The member of an episode that trains on these tasks."""
@@ -120,11 +125,11 @@ class WarmStart:
         if self.refit_heads and zoo.share(task) == 1.0:
             return self._fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
-            return self._vote(zoo, task, 0.0)
+            return self._vote(zoo, task, torch.zeros(1))
         held = self.held_out_mask(zoo, task)
         rows = task.train if held is None else _rows(task, held)
         answers = probabilities(net, rows.x, task.name, zoo.recipe)
-        return self._vote(zoo, task, float(label_logs(answers, rows.y).mean()))
+        return self._vote(zoo, task, label_logs(answers, rows.y))
 
     def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
@@ -132,14 +137,16 @@ class WarmStart:
         if task.name not in net.tasks:
             net.add_head(task.name, len(task.classes))
         set_head(net, task.name, head)
-        return self._vote(zoo, task, head.likelihood)
+        return self._vote(zoo, task, head.unseen)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = feature_rows(net, task.train.x, zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
 
-    def _vote(self, zoo: ModelZoo, task: Task, likelihood: float) -> Vote:
+    def _vote(self, zoo: ModelZoo, task: Task, logs: Tensor) -> Vote:
+        """A vote by the log-likelihoods of rows that were not trained on."""
         share = zoo.share(task)
+        likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
         weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
         return Vote(weight, task.classes, supersedes=self.supersede and share == 1.0)
 
