@@ -99,14 +99,14 @@ class WarmStart:
 
     def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
-        head = self._fitted(zoo, net, task)
         if task.name not in net.tasks:
-            net.add_head(task.name, len(task.classes))
+            net.add_head(task.name, len(task.classes), task.train.x)
+        head = self._fitted(zoo, net, task)
         set_head(net, task.name, head)
         return Vote(self._weight(head.likelihood) if self.vote_sharpness else zoo.share(task), task.classes)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
-        features = feature_rows(net, task.train.x, zoo.recipe)
+        features = feature_rows(net, net.normalized(task.train.x, task.name), zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
 
     def _weight(self, likelihood: float) -> float:

@@ -49,6 +49,8 @@ class Ensemble(nn.Module):
         super().__init__()
         self.bodies = nn.ModuleList(deepcopy(net.body) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
+        columns = [net.columns[net.places[task]] if net.normalize else nn.Identity() for net, _ in nets]
+        self.columns = nn.ModuleList(map(deepcopy, columns))
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
@@ -61,8 +63,8 @@ class Ensemble(nn.Module):
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
-            weight * torch.softmax(head(self.features(body, x)), dim=1)
-            for body, head, weight in zip(self.bodies, self.heads, self.weights, strict=True)
+            weight * torch.softmax(head(self.features(body, columns(x))), dim=1)
+            for body, head, columns, weight in zip(self.bodies, self.heads, self.columns, self.weights, strict=True)
         ]
         return torch.stack(votes).sum(dim=0)
 
