@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -54,12 +54,12 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
     weights = [0.0 for _ in tasks]
     for member in zoo.members:
         net, device = member.net, zoo.recipe.torch_device
-        features = torch.empty(0) if net.normalize else feature_rows(net, x, zoo.recipe).to(device)
+        features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
             if task.name in member.votes:
                 weight = member.votes[task.name].weight
-                if net.normalize:
-                    features = feature_rows(net, net.normalized(x, task.name), zoo.recipe).to(device)
+                if net.standardize:
+                    features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
                 weights[place] += weight
     return [total / weight for total, weight in zip(totals, weights, strict=True)]
@@ -87,7 +87,7 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
-        shared = None if net.normalize else feature_rows(net, x, zoo.recipe).double() @ unit
+        shared = None if net.standardize else feature_rows(net, x, zoo.recipe).double() @ unit
         nearest = []
         for task, mean in means.items():
             here = feature_rows(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
@@ -140,7 +140,7 @@ class WhichTask:
     least: float = field(init=False)  # evidence below which an input is like no task
 
     def __post_init__(self) -> None:
-        stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
+        stored = [task.subsample(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
         if len(stored) < len(self.zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
         self.tasks = tuple(task.name for task in stored)

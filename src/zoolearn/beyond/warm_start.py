@@ -66,7 +66,7 @@ class WarmStart:
         seen = [self._seen(zoo, task) for task in tasks]
         net = zoo.new_net(seen, seed)
         if zoo.members:
-            net.body.load_state_dict(zoo.members[-1].net.body.state_dict())
+            net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
         loss = yield from zoo.fit(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
@@ -106,7 +106,7 @@ class WarmStart:
         return Vote(self._weight(head.likelihood) if self.vote_sharpness else zoo.share(task), task.classes)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
-        features = feature_rows(net, net.normalized(task.train.x, task.name), zoo.recipe)
+        features = feature_rows(net, net.standardized(task.train.x, task.name), zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
 
     def _weight(self, likelihood: float) -> float:

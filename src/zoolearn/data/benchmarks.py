@@ -171,7 +171,7 @@ def cut_down(
     if after_tasks is not None:
         chosen = chosen[after_tasks:]
     if samples_per_class is not None:
-        chosen = chosen.sample(samples_per_class, samples_seed)
+        chosen = chosen.per_class(samples_per_class, samples_seed)
     return chosen if validation is None else chosen.validation_split(validation)
 
 

@@ -35,7 +35,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, entry = taken_in(zoo, index, task)
-            kept = task.keep(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
+            kept = task.subsample(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
             entry = replace(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]

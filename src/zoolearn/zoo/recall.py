@@ -31,9 +31,9 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
-        "normalize": settings.kind == "features",
+        "standardize": settings.kind == "features",
         "heads": list(heads.values()),
-        "places": {name: place for place, name in enumerate(heads)},
+        "head_index": {name: place for place, name in enumerate(heads)},
     }
     backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
     try:
