@@ -1,11 +1,12 @@
 """`zoo learn FOLDER NAME DATA`: one more task, one more member."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -18,9 +19,10 @@ from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.steps import follow
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.inputs import Columns, pair_of
+from zoolearn.zoo.inputs import Columns, Source, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.settings import ZooSettings
 
 IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
@@ -51,6 +53,12 @@ class LearnOptions:
     ] = None
     ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
     labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+    epochs: Annotated[
+        int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
+    ] = None
+    dry_run: Annotated[bool, tyro.conf.arg(help="read the data, say what would be done and how long, then stop")] = (
+        False
+    )
     threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
 
 
@@ -66,24 +74,74 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder) if options.folder.exists() else None
     wanted = () if zoo is None else zoo.settings.columns
     data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore, wanted), options.labels)
+    if options.dry_run:
+        with TemporaryDirectory() as temporary:  # a folder that is not there stays so
+            zoo = zoo or Zoo.create(Path(temporary) / "zoo", ZooSettings.chosen())
+            _rehearse(_work(zoo, options, data, test), console)
+        zoo.folder.tidy(zoo.index)
+        return
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
         zoo = Zoo.create(options.folder, ZooSettings.chosen())
         console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
-    work = zoo.iter_learn_from(
+    try:
+        learned = follow(_work(zoo, options, data, test), console, lambda event: _told(event, console))
+    except KeyboardInterrupt:
+        print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
+        sys.exit(130)
+    _brought(learned, console)
+    console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
+
+
+def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) -> Generator[Any, None, Learned]:
+    return zoo.iter_learn_from(
         options.name,
         data,
         test=test,
         holdout=options.holdout,
         skip_broken=options.skip_broken,
         augment=options.augment,
+        epochs=options.epochs,
     )
-    try:
-        learned = follow(work, console, lambda reading: _understood(reading, console))
-    except KeyboardInterrupt:
-        print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
-        sys.exit(130)
-    _brought(learned, console)
-    console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
+
+
+def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
+    """Follows the work up to where training would begin."""
+
+    def until_planned() -> Generator[Any, None, None]:
+        for event in work:
+            yield event
+            if isinstance(event, Plan):
+                return
+
+    follow(until_planned(), console, lambda event: _told(event, console))
+    work.close()
+    console.print("nothing was learned (--dry-run)")
+
+
+def _told(event: Reading | Plan, console: Console) -> None:
+    """Prints what was understood, and what will be done."""
+    if isinstance(event, Reading):
+        _understood(event, console)
+        return
+    others = f", beside {', '.join(map(escape, event.tasks[1:]))}" if event.tasks[1:] else ""
+    console.print(
+        f"training on {escape(event.tasks[0])}{others}: {event.epochs} epoch(s) of {event.rows:,} rows, "
+        f"about {duration(event.seconds)}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(0.3), duration(80), duration(4000)
+    ('1 s', '1 min 20 s', '1 h 7 min')
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
 
 
 def _understood(reading: Reading, console: Console) -> None:
@@ -105,8 +163,6 @@ def _understood(reading: Reading, console: Console) -> None:
         console.print(Text(f"left out: {row.name}: {row.reason}"))
     if reading.broken:
         console.print(f"{len(reading.broken)} rows left out because they cannot be read")
-    recipe = reading.settings.recipe
-    console.print(f"training a {reading.settings.backbone} for {recipe['epochs']} epoch(s) ...")
 
 
 def _brought(learned: Learned, console: Console) -> None:

@@ -118,6 +118,7 @@ class MemberEntry:
     loss: float
     seconds: float
     fitted: tuple[str, ...] = ()
+    epochs: int | None = None  # that were asked for; None: as many as its rows needed
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -144,6 +145,7 @@ class MemberEntry:
             record["loss"].number(),
             record["seconds"].number(0),
             tuple(entry.name() for entry in record["fitted"].items()),
+            None if record["epochs"].is_null else record["epochs"].whole(1, 1 << 31),
         )
 
 

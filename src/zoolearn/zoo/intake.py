@@ -61,7 +61,7 @@ def iter_take_in(
     look = data.look()
     for column in look.columns:
         _check_odd_name("column", column)
-    settings = index.settings.settled(look, len(train_rows))
+    settings = index.settings.settled(look)
     assert settings.shape is not None
     broken: list[Broken] = []
     parts = {}
@@ -90,9 +90,7 @@ def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEn
     shape, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
-    settings = (
-        replace(index.settings, shape=shape).settled(look, len(task.train)) if not index.tasks else index.settings
-    )
+    settings = replace(index.settings, shape=shape).settled(look) if not index.tasks else index.settings
     if settings.shape != shape:
         raise DataError(
             f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} {dtype}; bring them to that "

@@ -10,11 +10,11 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.settings import Names, known_backbone
 
 NetOf = Callable[[MemberEntry], Net]
@@ -102,9 +102,11 @@ def measured(probabilities: Tensor, labels: Tensor) -> Measure:
     return Measure(accuracy(probabilities, labels), confidence)
 
 
-def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
-    """The learner of a zoo, as it was after its last episode."""
-    learner = index.settings.learner(names)
+def learner_of(
+    folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
+) -> OwnedZoo:
+    """The learner of a zoo, as it was after its last episode; `epochs` are those of the next, if somebody says."""
+    learner = index.settings.learner(names, epochs)
     learner.members = [ensemble_member(index, entry, net_of(entry)) for entry in index.members]
     learner.episode = len(index.episodes)
     votes = {member.number: member_votes(folder, index, member) for member in index.members}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,9 +11,6 @@ from torch import Tensor
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
-from zoolearn.methods.model_zoo import Grow, from_scratch
-from zoolearn.methods.parts.weighing import Weigh, boosted
-from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -29,6 +26,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
 from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
@@ -117,16 +115,17 @@ class Zoo:
         """A task with its kept training rows and its held-out rows, memory-mapped."""
         return stored_task(self.folder, self.index.task(name))
 
-    def learn(self, task: Task) -> Learned:
-        """Learns one new task."""
-        learned: Learned = run_to_end(self.iter_learn(task))
+    def learn(self, task: Task, *, epochs: int | None = None) -> Learned:
+        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need."""
+        learned: Learned = run_to_end(self.iter_learn(task, epochs=epochs))  # type: ignore[arg-type]
         return learned
 
-    def iter_learn(self, task: Task) -> Generator[Progress, None, Learned]:
-        """`learn`, step by step."""
+    def iter_learn(self, task: Task, *, epochs: int | None = None) -> Generator[Plan | Progress, None, Learned]:
+        """`learn`, step by step: what will be done, then how training goes."""
+        check_epochs(epochs)
         with self.folder.writing() as before:
             index, entry = taken_in(self.folder, before, task)
-            return (yield from self._iter_learn(index, entry))
+            return (yield from self._iter_learn(index, entry, epochs))
 
     def learn_from(
         self,
@@ -137,11 +136,12 @@ class Zoo:
         holdout: float = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
+        epochs: int | None = None,
     ) -> Learned:
         """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it."""
         learned: Learned = run_to_end(
             self.iter_learn_from(  # type: ignore[arg-type]
-                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment
+                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment, epochs=epochs
             )
         )
         return learned
@@ -155,8 +155,10 @@ class Zoo:
         holdout: float = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
-    ) -> Generator[Step | Reading | Progress, None, Learned]:
-        """`learn_from`, step by step: how reading goes, what was understood, then how training goes."""
+        epochs: int | None = None,
+    ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
+        """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
+        check_epochs(epochs)
         with self.folder.writing() as before:
             index, reading = yield from iter_take_in(
                 self.folder,
@@ -168,10 +170,12 @@ class Zoo:
                 augment=augment,
             )
             yield reading
-            return (yield from self._iter_learn(index, reading.task))
+            return (yield from self._iter_learn(index, reading.task, epochs))
 
-    def _iter_learn(self, index: Index, entry: TaskEntry) -> Generator[Progress, None, Learned]:
-        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names)
+    def _iter_learn(
+        self, index: Index, entry: TaskEntry, epochs: int | None
+    ) -> Generator[Plan | Progress, None, Learned]:
+        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names, epochs)
         self._commit(grown)
         return learned
 
@@ -382,37 +386,15 @@ def open(folder: Path | str, names: Names | None = None) -> Zoo:
 
 def new(
     folder: Path | str,
-    *,
-    backbone: Backbone | None = None,
-    recipe: Recipe | None = None,
-    epochs: int | None = None,
-    seed: int = 0,
-    tasks_per_episode: int = 5,
-    replay: float = 1.0,
-    weigh: Weigh = boosted,
-    grow: Grow = from_scratch,
-    flip_tta: bool = False,
-    side: int | None = None,
-    grey: bool | None = None,
+    **settings: Any,
 ) -> Zoo:
-    """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data.
+    """Makes a zoo in a new or empty folder; settings are fields of `ZooSettings` or of a `Recipe`.
 
-    `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for more work when it answers.
+    `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
+    settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
+    more work when it answers.
     """
-    settings = ZooSettings.chosen(
-        backbone=backbone,
-        recipe=recipe,
-        epochs=epochs,
-        seed=seed,
-        tasks_per_episode=tasks_per_episode,
-        replay=replay,
-        weigh=weigh,
-        grow=grow,
-        flip_tta=flip_tta,
-        side=side,
-        grey=grey,
-    )
-    return Zoo.create(folder, settings, own_names(backbone, weigh, grow))
+    return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))
 
 
 def _sources(data: Data, test: Data | None, columns: Columns) -> tuple[Source, Source | None]:
