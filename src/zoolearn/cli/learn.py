@@ -24,6 +24,9 @@ from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.splitting import Holdout
+
+MOST_NAMED = 10  # things that were not used
 
 IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
 not exist yet becomes a zoo with default settings.
@@ -42,6 +45,12 @@ class LearnOptions:
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="what to learn from")]
     test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
     holdout: Annotated[float, tyro.conf.arg(help="share of each class that is held out")] = 0.2
+    last: Annotated[
+        float | None, optional("SHARE", "hold out the last rows, as they come in time", "rows at random")
+    ] = None
+    group: Annotated[
+        str | None, optional("COLUMN", "hold out whole groups: rows with equal values in this column", "single rows")
+    ] = None
     skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
         False
     )
@@ -73,7 +82,9 @@ def main(arguments: Sequence[str]) -> None:
         torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
     wanted = () if zoo is None else zoo.settings.columns
-    data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore, wanted), options.labels)
+    data, test = pair_of(
+        options.data, options.test, Columns(options.label, options.ignore, wanted, group=options.group), options.labels
+    )
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or Zoo.create(Path(temporary) / "zoo", ZooSettings.chosen())
@@ -97,7 +108,7 @@ def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) ->
         options.name,
         data,
         test=test,
-        holdout=options.holdout,
+        holdout=Holdout(options.holdout, options.last, options.group),
         skip_broken=options.skip_broken,
         augment=options.augment,
         epochs=options.epochs,
@@ -159,10 +170,14 @@ def _understood(reading: Reading, console: Console) -> None:
         table.add_row(f"... {len(reading.counts) - 20} more", "", "")
     table.add_row("[dim]all[/]", f"{trained:,}", f"{entry.test.count:,}")
     console.print(table)
-    for row in reading.broken:
-        console.print(Text(f"left out: {row.name}: {row.reason}"))
     if reading.broken:
-        console.print(f"{len(reading.broken)} rows left out because they cannot be read")
+        console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.told}"))
+    for thing in reading.left_out[:MOST_NAMED]:
+        console.print(Text(f"not used: {thing.name}: {thing.reason}"))
+    if len(reading.left_out) > MOST_NAMED:
+        console.print(f"not used: {len(reading.left_out) - MOST_NAMED:,} more")
+    for note in reading.notes:
+        console.print(Text(f"note: {note}"))
 
 
 def _brought(learned: Learned, console: Console) -> None:

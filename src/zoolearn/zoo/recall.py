@@ -59,9 +59,12 @@ def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
 
 
 def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
-    """A task with its kept training rows (its held-out ones stand in where none are kept)."""
-    test = stored_examples(folder, entry.test)
-    train = stored_examples(folder, entry.train) if entry.train else test
+    """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
+    if entry.train is None:
+        raise DataError(
+            f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
+        )
+    test, train = stored_examples(folder, entry.test), stored_examples(folder, entry.train)
     try:
         return Task(entry.name, train, test, entry.classes, entry.augment)
     except DataError as error:

@@ -27,9 +27,10 @@ from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.owned import Plan, check_epochs
-from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
+from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_examples, stored_task
 from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
+from zoolearn.zoo.splitting import Holdout
 
 Data = Path | str | Source
 
@@ -112,7 +113,7 @@ class Zoo:
         return changed
 
     def task(self, name: str) -> Task:
-        """A task with its kept training rows and its held-out rows, memory-mapped."""
+        """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
     def learn(self, task: Task, *, epochs: int | None = None) -> Learned:
@@ -133,12 +134,15 @@ class Zoo:
         data: Data,
         *,
         test: Data | None = None,
-        holdout: float = 0.2,
+        holdout: float | Holdout = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
     ) -> Learned:
-        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it."""
+        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it.
+
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups.
+        """
         learned: Learned = run_to_end(
             self.iter_learn_from(  # type: ignore[arg-type]
                 name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment, epochs=epochs
@@ -152,7 +156,7 @@ class Zoo:
         data: Data,
         *,
         test: Data | None = None,
-        holdout: float = 0.2,
+        holdout: float | Holdout = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
@@ -165,7 +169,7 @@ class Zoo:
                 before,
                 name,
                 *_sources(data, test, Columns(wanted=before.settings.columns)),
-                holdout=holdout,
+                holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
                 skip_broken=skip_broken,
                 augment=augment,
             )
@@ -341,7 +345,8 @@ class Zoo:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
         voters = self.index.voters(task)
         nets = [(self.net(member.number), member.share[task]) for member in voters]
-        return export(nets, self.task(task), Path(path), to, self.recipe)
+        entry = self.index.task(task)
+        return export(nets, entry, self.folder.tensor(entry.test.x), Path(path), to, self.recipe)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
@@ -360,7 +365,8 @@ class Zoo:
         problems = []
         checks: list[Callable[[], object]] = [partial(self.net, member.number) for member in self.members]
         checks += [partial(member_votes, self.folder, self.index, member) for member in self.members]
-        checks += [partial(self.task, name) for name in self.tasks]
+        checks += [partial(self.task, name) for name, entry in self.tasks.items() if entry.train is not None]
+        checks += [partial(stored_examples, self.folder, entry.test) for entry in self.tasks.values()]
         for check in checks:
             try:
                 check()
