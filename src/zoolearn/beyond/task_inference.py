@@ -111,10 +111,11 @@ EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy,
 
 @dataclass(frozen=True)
 class Look:
-    """The chance of every task, one row an input, and whether it is enough to name the likeliest."""
+    """The chance of every task, one row an input, whether it is enough to name the likeliest, and what is like no task."""
 
     chances: Tensor
     certain: Tensor
+    strange: Tensor
 
 
 @dataclass
@@ -159,7 +160,7 @@ class WhichTask:
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
         chances = torch.softmax(self.sharpness * relative, dim=1).float()
         known = best[:, 0] >= self.least
-        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
+        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
         """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""
