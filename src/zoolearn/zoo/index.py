@@ -96,6 +96,7 @@ class MemberEntry:
     fitted: tuple[Name, ...] = ()
     supersedes: tuple[Name, ...] = ()
     layers: bool = False
+    epochs: Number | None = None  # that were asked for; None: as many as its rows needed
 
     @property
     def heads(self) -> tuple[str, ...]:
