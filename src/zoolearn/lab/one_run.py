@@ -35,7 +35,7 @@ def single_run(results: Results, width: int | None = None) -> str:
         "forgetting": percent([summary["forgetting"]]),
         "backward transfer": percent([summary["backward_transfer"]]),
         "stored samples": f"{results.stored_samples:,}",
-        "weights": human(results.weights),
+        "params": human(results.num_parameters),
         "seconds": seconds(sum(results.seconds.values())),
     }
     return "\n".join(

@@ -144,7 +144,7 @@ def accuracies(section: Section) -> Table:
 def run_table(section: Section) -> Table:
     """Every run: accuracy, forgetting, cost."""
     header = (
-        "method", "seed", "average accuracy", "forgetting", "learning accuracy", "training", "ms per answer", "weights", "samples kept",
+        "method", "seed", "average accuracy", "forgetting", "learning accuracy", "training", "ms per answer", "params", "samples kept",
     )  # fmt: skip
     rows = []
     for name, group in section.named:
@@ -152,6 +152,6 @@ def run_table(section: Section) -> Table:
             told = run.summary()
             measures = [percent([told[key]]) for key in ("average_accuracy", "forgetting", "forward_transfer")]
             ms = MISSING if run.ms_per_sample is None else f"{run.ms_per_sample:.2g}"
-            costs = [spent(run.seconds["train"]), ms, human(run.weights), f"{run.stored_samples:,}"]
+            costs = [spent(run.seconds["train"]), ms, human(run.num_parameters), f"{run.stored_samples:,}"]
             rows.append((name, str(run.settings.get("seed", "?")), *measures, *costs))
     return Table(header, tuple(rows), labels=2)
