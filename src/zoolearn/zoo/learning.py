@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
 
+from msgspec.structs import replace as changed
 from torch import Tensor
 
 from zoolearn.data.task import Task
@@ -16,17 +17,7 @@ from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
-from zoolearn.zoo.recall import (
-    NetOf,
-    counted,
-    has_train_votes,
-    learner_of,
-    measured,
-    said,
-    stored_examples,
-    stored_task,
-    train_votes,
-)
+from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured, stored_examples, stored_task
 from zoolearn.zoo.settings import Names
 
 CHECKPOINTS = 20  # of a training, at most
@@ -56,7 +47,7 @@ def iter_learn(
     yield from learner.iter_learn(stored_task(folder, task))
     seconds = perf_counter() - started
     assert learner.latest is not None
-    task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
+    task = changed(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
     number = max((member.number for member in index.members), default=0) + 1
     entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds)
@@ -123,17 +114,16 @@ def written(
             )
     file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)
-    return replace(entry, file=file, votes=digest, bytes=size)
+    return changed(entry, file=file, votes=digest, bytes=size)
 
 
 def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
     """How well some tasks are answered, from the members' stored votes: no net is asked."""
-    measures = {}
+    measures, votes = {}, StoredVotes(folder, index)
     for name in tasks:
-        votes = counted(lambda member: said(folder, index, member, name), index.voters(name, at), name)  # noqa: B023
-        weighed = train_votes(folder, index, name, at)
-        loss = weighed.loss if weighed.weight else None
-        measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y), loss)
+        on_labels = votes.train(name, at)
+        loss = on_labels.loss if on_labels.weight else None
+        measures[name] = measured(votes.test(name, at).mean, folder.tensor(index.tasks[name].test.y), loss)
     return measures
 
 
