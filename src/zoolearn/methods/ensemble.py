@@ -43,6 +43,7 @@ class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows: ClassVar[bool] = True
+    standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
     members: MutableSequence[Member] = field(init=False, default_factory=list)
@@ -98,9 +99,9 @@ class Ensemble(Learner):
                     self.test_votes |= votes_of(part)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of all members."""
-        return sum(member.net.weights for member in self.members)
+        return sum(member.net.num_parameters for member in self.members)
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
 `_train` (a generator that trains), `answer`, `state` and `load_state` (what is saved, and how it comes back),
-`stored_samples` and `weights`; everything else is here.
+`stored_samples` and `num_parameters`; everything else is here.
 """
 
 from abc import ABC, abstractmethod
@@ -54,6 +54,7 @@ class Learner(ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
     grows: ClassVar[bool] = False  # True: each episode's snapshot adds to the earlier ones; False: it replaces them
+    standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
@@ -159,7 +160,7 @@ class Learner(ABC):
 
     @property
     @abstractmethod
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Trained numbers that the learner keeps."""
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
@@ -194,10 +195,11 @@ class Learner(ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
+            standardize=self.standardizes and len(tasks[0].shape) == 1,
             seed=seed,
         )
         for task in tasks:
-            net.add_head(task.name, len(task.classes))
+            net.add_head(task.name, len(task.classes), task.train.x)
         return net
 
     def settings(self) -> dict[str, Json]:

@@ -70,7 +70,7 @@ class ModelZoo(Ensemble):
         member = yield from self.grow(self, [task, *(self.kept[name] for name in drawn)], self.episode_seed())
         self.members.append(member)
         if self.replay:
-            self.kept[task.name] = task.keep(self.replay, derive(self.seed, "replay"))
+            self.kept[task.name] = task.subsample(self.replay, derive(self.seed, "replay"))
         for name in (task.name, *drawn):
             self._count(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
@@ -120,7 +120,7 @@ class ModelZoo(Ensemble):
         for name, part in [item for snapshot in snapshots for item in snapshot.parts.items()]:
             self.train_votes |= votes_of(part) if name.startswith("train/") else {}
         if self.replay:
-            self.kept = {task.name: task.keep(self.replay, derive(self.seed, "replay")) for task in tasks}
+            self.kept = {task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks}
 
     @property
     def stored_samples(self) -> int:

@@ -91,6 +91,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     loss: float
     seconds: Annotated[float, Meta(ge=0)]
     fitted: tuple[Name, ...] = ()
+    epochs: Number | None = None  # that were asked for; None: as many as its rows needed
 
     @property
     def heads(self) -> tuple[str, ...]:

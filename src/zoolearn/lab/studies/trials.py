@@ -75,7 +75,7 @@ class Trial:
         if self.only:
             options = {**whole.options, **_only_options(self.only)}
             whole = Benchmark(whole.name, tuple(whole[place] for place in self.only), options)
-        return whole if self.samples_per_class is None else whole.sample(self.samples_per_class, self._samples_seed)
+        return whole if self.samples_per_class is None else whole.per_class(self.samples_per_class, self._samples_seed)
 
     @property
     def _samples_seed(self) -> int:
