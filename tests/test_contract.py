@@ -16,6 +16,7 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.learner import accuracy
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
+from zoolearn.runs.state import save
 from zoolearn.runs.store import load
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.recipe import Recipe
@@ -175,8 +176,8 @@ def test_a_step_that_loss_scaling_skips_leaves_nothing_behind_that_is_not_finite
     learner = learner_of(SUBJECTS[name], replace(LEARNING, epochs=1, lr=0.001, precision="float16"))
     for task in TOYS[:2]:
         learner.learn(task)
-        for part in learner.save().parts.values():
-            assert all(bool(tensor.isfinite().all()) for tensor in part.tensors.values())
+        for tensors in save(learner).files.values():
+            assert all(bool(tensor.isfinite().all()) for tensor in tensors.values())
 
 
 def test_settings_are_plain_data_that_give_the_learner_back(name):

@@ -1,7 +1,6 @@
-"""The methods by name, and the ways in which a zoo can grow a member: one line each."""
+"""The methods by name: one line each."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from zoolearn.methods.learner import Learner
 from zoolearn.names import Named
@@ -32,7 +31,3 @@ METHODS: Mapping[str, type[Learner]] = Named(
         "fromp": "methods.fromp.Fromp",
     }
 )
-
-GROW: Mapping[str, Any] = Named(
-    {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
-)  # functions, and classes of values that are functions

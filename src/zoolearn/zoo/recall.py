@@ -87,7 +87,7 @@ def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberE
     """The sum of what some members said about one task."""
     votes = Votes("stored")
     for member in members:
-        votes.add(votes_of(member), member.share[task])
+        votes = votes.add(votes_of(member), member.share[task])
     return votes
 
 
