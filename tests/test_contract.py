@@ -14,6 +14,7 @@ from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.learner import accuracy
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.state import save
@@ -182,7 +183,7 @@ def test_a_step_that_loss_scaling_skips_leaves_nothing_behind_that_is_not_finite
 
 def test_settings_are_plain_data_that_give_the_learner_back(name):
     settings = learner_of(SUBJECTS[name], LEARNING, seed=3).settings()
-    again = kind(name).from_settings(settings)
+    again = learner_from(kind(name), settings)
     assert again.settings() == settings
     assert (again.seed, again.recipe, settings["backbone"]) == (3, LEARNING, "mlp-100")
 
@@ -199,17 +200,17 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
     assert "backbone" in choices
     for setting, words in choices.items():
         with pytest.raises(SettingsError, match=f"unknown {setting} 'Nonesuch'") as refusal:
-            kind(name).from_settings({**settings, setting: "Nonesuch"})
+            learner_from(kind(name), {**settings, setting: "Nonesuch"})
         assert all(word in str(refusal.value) for word in words)
 
 
 def test_a_setting_that_is_none_is_refused_and_not_dropped(name):
     settings = learner_of(SUBJECTS[name]).settings()
-    kind(name).from_settings({**settings, "benchmark": {}})  # as a run records it
+    learner_from(kind(name), {**settings, "benchmark": {}})  # as a run records it
     with pytest.raises(SettingsError, match=r"'sed'; did you mean 'seed'\?"):
-        kind(name).from_settings({**settings, "sed": 1})
+        learner_from(kind(name), {**settings, "sed": 1})
     with pytest.raises(SettingsError, match=r"setting of Recipe 'epoch'; did you mean 'epochs'\?"):
-        kind(name).from_settings({**settings, "recipe": {"epoch": 1}})
+        learner_from(kind(name), {**settings, "recipe": {"epoch": 1}})
 
 
 def test_every_setting_says_what_it_is_for(name):
@@ -221,8 +222,8 @@ def test_what_is_kept_is_counted(name):
     learner = learned(name)
     assert isinstance(learner.stored_samples, int)
     assert 0 <= learner.stored_samples <= sum(len(task.train) for task in TOYS)
-    assert isinstance(learner.weights, int)
-    assert learner.weights > 0
+    assert isinstance(learner.num_parameters, int)
+    assert learner.num_parameters > 0
     assert learner.episode == 3
 
 
@@ -237,7 +238,7 @@ def test_a_run_fills_the_lower_triangle_with_test_accuracies(name):
     assert [set(episode.tasks) <= set(results.tasks) for episode in results.episodes] == [True] * 3
     summary = results.summary()
     assert summary["average_accuracy"] == pytest.approx(sum(results.accuracy[-1]) / 3)
-    assert summary["weights"] == learner.weights
+    assert summary["num_parameters"] == learner.num_parameters
     assert summary["ms_per_sample"] > 0
 
 
@@ -267,7 +268,7 @@ def test_a_saved_learner_predicts_without_any_data(name, tmp_path):
     assert equal(answers(again), answers(learner))
     assert again.classes == learner.classes
     assert again.settings() == learner.settings()
-    assert again.weights == learner.weights
+    assert again.num_parameters == learner.num_parameters
     assert contents(tmp_path / "run") == before
 
 

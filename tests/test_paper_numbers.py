@@ -8,7 +8,7 @@ from zoolearn.lab.paper.rows import Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
 from zoolearn.lab.tune.space import PAPER, part_of_space
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.training.recipe import Recipe
 
 # Ramesh and Chaudhari (2022), Table 1: average accuracy at the end of all episodes, in percent.
@@ -390,9 +390,9 @@ STATED = """
     frcl-2020 frcl permuted-mnist          epochs=4 batch_size=128 lr=0.001 optimizer=adam points=200 jitter=0.001
     frcl-2020 frcl permuted-mnist          select=random tasks=10
     fromp-2020 fromp split-mnist           epochs=15 batch_size=128 lr=0.0001 optimizer=adam backbone=mlp
-    fromp-2020 fromp split-mnist           memory_size=40 tau=10 delta=0.001 largest_gradient=0.1 jitter=0.000001
+    fromp-2020 fromp split-mnist           memory_size=40 tau=10 delta=0.001 max_grad_norm=0.1 jitter=0.000001
     fromp-2020 fromp permuted-mnist        epochs=10 batch_size=128 lr=0.001 optimizer=adam backbone=mlp-100 tasks=10
-    fromp-2020 fromp permuted-mnist        memory_size=200 tau=0.5 delta=0.00001 largest_gradient=0.01 jitter=0.00001
+    fromp-2020 fromp permuted-mnist        memory_size=200 tau=0.5 delta=0.00001 max_grad_norm=0.01 jitter=0.00001
     fromp-2020 fromp permuted-mnist        shared_head=True
 """
 
@@ -401,7 +401,7 @@ STATED = """
 def test_a_preset_has_the_settings_that_its_authors_state(line):
     *key, stated = line.replace("GEM", PROTOCOL).split(maxsplit=3)
     preset = find_preset(*key)
-    learner = METHODS[preset.method].from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings()
+    learner = learner_from(METHODS[preset.method], {**preset.learner, "recipe": dict(preset.recipe)}).settings()
     found = {**learner, **learner["recipe"], **preset.tasks}
     for setting in stated.split():
         name, _, value = setting.partition("=")

@@ -12,6 +12,7 @@ from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, per_task, 
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import EpisodeRecord, Results
 
 
@@ -22,7 +23,7 @@ def run(
     matrix=((0.75,), (0.5, 1.0)),
     tasks=("0-1", "2-3"),
     stored_samples=200,
-    weights=238_890,
+    num_parameters=238_890,
     train=6.0,
     **settings,
 ):
@@ -34,7 +35,7 @@ def run(
         accuracy=[list(row) for row in matrix],
         episodes=[EpisodeRecord([], None, None, {"train": train, "evaluate": 0.5}) for _ in matrix],
         stored_samples=stored_samples,
-        weights=weights,
+        num_parameters=num_parameters,
     )
 
 
@@ -53,7 +54,7 @@ def test_one_run_is_one_row_without_deviation():
         "forward transfer",
         "backward transfer",
         "stored samples",
-        "weights",
+        "params",
         "seconds",
     )
     assert table.rows == (("model-zoo", "split-mnist", "1", "75.00", "25.00", "87.50", "-25.00", "200", "239k", "13"),)
@@ -87,10 +88,10 @@ def test_all_of_many_seeds_count():
 def test_costs_are_means_over_seeds():
     costs = enumerate([(1.0, 1000, 2000), (2.0, 2000, 4000), (3.0, 3000, 6000), (10.0, 6000, 8000)])
     table = report(
-        [run(seed=seed, train=train, stored_samples=kept, weights=size) for seed, (train, kept, size) in costs]
+        [run(seed=seed, train=train, stored_samples=kept, num_parameters=size) for seed, (train, kept, size) in costs]
     )
     assert column(table, "stored samples") == ["3,000"]
-    assert column(table, "weights") == ["5k"]
+    assert column(table, "params") == ["5k"]
     assert column(table, "seconds") == ["9.0"]  # of two episodes that are evaluated for half a second each
 
 
@@ -241,10 +242,10 @@ def test_text_says_once_what_all_rows_share_and_fits_a_common_terminal():
             [
                 "benchmark split-mnist, seeds 1",
                 "             average               forward  backward   stored",
-                "method      accuracy  forgetting  transfer  transfer  samples  weights  seconds",
-                "───────────────────────────────────────────────────────────────────────────────",
-                "model-zoo      75.00       25.00     87.50    -25.00      200     239k       13",
-                "multi-head     75.00       25.00     87.50    -25.00      200     239k       13",
+                "method      accuracy  forgetting  transfer  transfer  samples  params  seconds",
+                "──────────────────────────────────────────────────────────────────────────────",
+                "model-zoo      75.00       25.00     87.50    -25.00      200    239k       13",
+                "multi-head     75.00       25.00     87.50    -25.00      200    239k       13",
                 LEARNING,
             ]
         )
@@ -295,10 +296,10 @@ def test_every_special_character_of_latex_is_escaped():
 
 def test_a_whole_report_in_markdown():
     assert RENDERERS["markdown"](report([run(seed=0), run(seed=1), run("isolated", matrix=[[0.5], [0.5, 0.5]])])) == (
-        "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | weights | seconds |\n"
-        "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|--------:|--------:|\n"
-        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |    239k |      13 |\n"
-        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |    239k |      13 |\n"
+        "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | params | seconds |\n"
+        "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|-------:|--------:|\n"
+        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
+        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |   239k |      13 |\n"
         f"\n{LEARNING}"
     )
 
@@ -313,7 +314,7 @@ def test_a_single_run_shows_each_task_just_learned_and_at_the_end():
             "0-1     75.00   50.00  -25.00",
             "2-3    100.00  100.00   +0.00",
             "mean    87.50   75.00  -12.50",
-            "forward transfer (learning accuracy) 87.50, forgetting 25.00, backward transfer -25.00, stored samples 200, weights 239k, seconds 13",
+            "forward transfer (learning accuracy) 87.50, forgetting 25.00, backward transfer -25.00, stored samples 200, params 239k, seconds 13",
         ]
     )
 
@@ -371,7 +372,7 @@ def test_the_number_of_samples_is_no_seed():
 
 def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_of_their_preset():
     preset = find_preset("tag-2022", "fine-tune", "split-cifar100")
-    settings = {**FineTune.from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
+    settings = {**learner_from(FineTune, {**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
     usual = finished_run("fine-tune", 0, "split-cifar100")
     published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=settings)
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
@@ -382,7 +383,7 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
 def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     preset = find_preset("beyond", "model-zoo", "split-cifar100")
     longer = {epochs: {**dict(preset.recipe), "epochs": epochs} for epochs in (1, 10)}
-    made = [ModelZoo.from_settings({**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
+    made = [learner_from(ModelZoo, {**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
     runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings={**own, "benchmark": {}}) for own in made]
     usual = finished_run("model-zoo", 0, "split-cifar100")
     both = ["beyond, epochs=1", "beyond, epochs=10"]

@@ -34,7 +34,7 @@ def two_of_three():
         accuracy=[[0.75], [0.5, 1.0]],
         episodes=[record("0-1"), record("2-3", "0-1", weights={"0-1": 1.25})],
         stored_samples=200,
-        weights=238_890,
+        num_parameters=238_890,
         ms_per_sample=0.125,
     )
 
@@ -71,7 +71,7 @@ def any_results(draw):
         accuracy=[draw(st.lists(answers, min_size=k + 1, max_size=k + 1)) for k in range(met)],
         episodes=draw(st.lists(episode, min_size=met, max_size=met)),
         stored_samples=draw(st.integers(0, 2**60)),
-        weights=draw(st.integers(0, 2**60)),
+        num_parameters=draw(st.integers(0, 2**60)),
         ms_per_sample=draw(st.none() | numbers),
     )
 
@@ -113,7 +113,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "forward_transfer": 0.875,
             "backward_transfer": -0.25,
             "stored_samples": 200,
-            "weights": 238_890,
+            "num_parameters": 238_890,
             "ms_per_sample": 0.125,
         },
         "environment": {"torch": "2.6"},
@@ -227,7 +227,7 @@ def test_a_missing_entry_is_named(tmp_path, entry):
         ({"episodes": [{}, {}]}, r"lacks the entry 'tasks'"),
         ({"summary": {"stored_samples": 1.5}}, r"'stored_samples' is 1.5, not of type int"),
         ({"summary": {"stored_samples": True}}, r"'stored_samples' is True, not of type int"),
-        ({"summary": {"stored_samples": -1, "weights": 0, "ms_per_sample": None}}, r"stored samples is -1"),
+        ({"summary": {"stored_samples": -1, "num_parameters": 0, "ms_per_sample": None}}, r"stored samples is -1"),
         ({"finished": True}, r"'finished' is True, but 2 of 3 tasks were met"),
     ],
 )

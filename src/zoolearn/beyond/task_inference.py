@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.linear_head import feature_rows
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.training.predict import feature_rows
+from zoolearn.nets.net import Columns
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
@@ -45,14 +46,20 @@ def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 
 
 def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, what its heads say read in some way and averaged by the weights of votes; every member looks once."""
+    """For each task, what its heads say read in some way and averaged by the weights of votes.
+
+    Every member looks once; at features of a table, which each task has its own scale for, once for each task.
+    """
     totals = [torch.zeros(()) for _ in tasks]
     weights = [0.0 for _ in tasks]
     for member in zoo.members:
-        features = feature_rows(member.net, x, zoo.recipe).to(zoo.recipe.torch_device)
+        net, device = member.net, zoo.recipe.torch_device
+        features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
             if task.name in member.votes:
                 weight = member.votes[task.name].weight
+                if net.standardize:
+                    features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
                 weights[place] += weight
     return [total / weight for total, weight in zip(totals, weights, strict=True)]
@@ -61,10 +68,12 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
 def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """How near an input is to a class of the task: the distance to the mean features of its stored rows.
 
-    Features are the newest member's, in units of their scatter within classes.
+    Features are the newest member's, in units of their scatter within classes. Inputs from tables are brought to the
+    scale of each task in turn, and so look strange to the others.
     """
     net = zoo.members[-1].net
-    features = {task.name: feature_rows(net, task.train.x, zoo.recipe).double() for task in stored}
+    scales = {task.name: _scale(task) for task in stored}
+    features = {task.name: feature_rows(net, scales[task.name](task.train.x), zoo.recipe).double() for task in stored}
     means = {
         task.name: torch.stack(
             [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
@@ -78,11 +87,23 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
-        here = feature_rows(net, x, zoo.recipe).double() @ unit
-        nearest = [torch.cdist(here, mean @ unit).min(dim=1).values.square() for mean in means.values()]
+        shared = None if net.standardize else feature_rows(net, x, zoo.recipe).double() @ unit
+        nearest = []
+        for task, mean in means.items():
+            here = feature_rows(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
+            nearest.append(torch.cdist(here, mean @ unit).min(dim=1).values.square())
         return -torch.stack(nearest, dim=1) / 2
 
     return evidence
+
+
+def _scale(task: Task) -> Callable[[Tensor], Tensor]:
+    """Brings features to the scale of a task's, also where a member has no head for it; pictures stay as they are."""
+    if len(task.shape) == 3:
+        return lambda x: x
+    columns = Columns(task.shape[0])
+    columns.fit(task.train.x)
+    return columns
 
 
 EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}
@@ -90,10 +111,11 @@ EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy,
 
 @dataclass(frozen=True)
 class Look:
-    """The chance of every task, one row an input, and whether it is enough to name the likeliest."""
+    """The chance of every task, one row an input, whether it is enough to name the likeliest, and what is like no task."""
 
     chances: Tensor
     certain: Tensor
+    strange: Tensor
 
 
 @dataclass
@@ -119,7 +141,7 @@ class WhichTask:
     least: float = field(init=False)  # evidence below which an input is like no task
 
     def __post_init__(self) -> None:
-        stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
+        stored = [task.subsample(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
         if len(stored) < len(self.zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
         self.tasks = tuple(task.name for task in stored)
@@ -138,7 +160,7 @@ class WhichTask:
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
         chances = torch.softmax(self.sharpness * relative, dim=1).float()
         known = best[:, 0] >= self.least
-        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
+        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
         """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""

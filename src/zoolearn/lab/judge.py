@@ -14,6 +14,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import Results
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
@@ -53,7 +54,7 @@ def iter_judge(
         "unknown task": unknown,
         "zoo": {
             "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
-            "weights": zoo.weights,
+            "num_parameters": zoo.num_parameters,
             "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
         },
         "voting": by_rule(heard),
@@ -69,7 +70,7 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     if header["method"] != "model-zoo":
         raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
     tasks = list(recorded_benchmark(header, data, folder.path))
-    zoo = ModelZoo.from_settings(header["settings"])
+    zoo = learner_from(ModelZoo, header["settings"])
     restore(zoo, folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):
         raise SettingsError(f"{folder.path} stores no rows or is not finished; stored rows of every task are needed")
@@ -84,7 +85,7 @@ def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Pr
 
     return {
         "accuracy": sum(ask(task) for task in tasks) / len(tasks),
-        "weights": net.weights,
+        "num_parameters": net.num_parameters,
         "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
         "epochs": recipe.epochs,
     }

@@ -1,6 +1,6 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -14,6 +14,7 @@ from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import average, joined, probabilities, votes
 from zoolearn.training.recipe import Recipe
 
@@ -41,10 +42,17 @@ class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows: ClassVar[bool] = True
+    standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
-    members: list[Member] = saved(default_factory=list, repr=True)
+    members: MutableSequence[Member] = saved(default_factory=list, repr=True)
     test_votes: dict[str, "Votes"] = saved(default_factory=dict)
+
+    def fit_member(
+        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
+    ) -> Generator[Progress, None, float]:
+        """Trains the net of a member; gives its final loss."""
+        return self.fit(net, tasks, seed, balanced=balanced)
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
@@ -71,9 +79,9 @@ class Ensemble(Learner):
         return votes
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of all members."""
-        return sum(member.net.weights for member in self.members)
+        return sum(member.net.num_parameters for member in self.members)
 
 
 @dataclass(frozen=True, eq=False)

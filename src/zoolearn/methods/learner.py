@@ -1,12 +1,12 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
 The fields that its constructor takes are its settings; each other one says whether it is saved or derived (`state.py`).
-A method is a dataclass with `_train` (a generator that trains), `answer`, `stored_samples` and `weights`; everything else
-is here.
+A method is a dataclass with `_train` (a generator that trains), `answer`, `stored_samples` and `num_parameters`; everything
+else is here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Self
 
@@ -39,6 +39,7 @@ class Episode:
 class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
+    standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
@@ -114,7 +115,7 @@ class Learner(Stateful, ABC):
 
     @property
     @abstractmethod
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Trained numbers that the learner keeps."""
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
@@ -171,20 +172,16 @@ class Learner(Stateful, ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
+            standardize=self.standardizes and len(tasks[0].shape) == 1,
             seed=seed,
         )
         for task in tasks:
-            net.add_head(task.name, len(task.classes))
+            net.add_head(task.name, len(task.classes), task.train.x)
         return net
 
     def settings(self) -> dict[str, Json]:
         """The learner's settings as plain data; functions by their names."""
         return _plain_settings(self)
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None) -> Self:
-        """The learner that `settings` describes; `names` adds the caller's own functions to our tables."""
-        return cls(**_read_settings(cls, settings, names or {}))
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
@@ -245,40 +242,3 @@ def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
     if is_dataclass(value) and not isinstance(value, type):
         return {"name": registered_name(type(value), table), **_plain_settings(value)}
     return registered_name(value, table)
-
-
-def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    _check_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
-    read: dict[str, Any] = {}
-    for setting in fields(cls):
-        if setting.init and setting.name in settings:
-            value = settings[setting.name]
-            if setting.name == "recipe":
-                _check_unknown(Recipe, value)
-                value = Recipe(**value)
-            elif "choices" in setting.metadata:
-                value = _read_choice(setting.name, value, setting.metadata["choices"], names)
-            read[setting.name] = value
-    return read
-
-
-def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Mapping[str, Callable[..., Any]]) -> Any:
-    """What `plain_choice` made a record of."""
-    own = {**value} if isinstance(value, Mapping) else {"name": value}
-    name = str(own.pop("name", None))
-    if name not in names and name not in table:
-        raise SettingsError(
-            unknown_name(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}"
-        )
-    found = names[name] if name in names else table[name]
-    if not (is_dataclass(found) and isinstance(found, type)):
-        return found
-    _check_unknown(found, own)
-    return found(**own)
-
-
-def _check_unknown(cls: type, names: Iterable[str]) -> None:
-    known = [setting.name for setting in fields(cls) if setting.init]
-    for name in names:
-        if name not in known:
-            raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))

@@ -38,7 +38,7 @@ class McSgd(SingleNet):
     a small memory of all tasks, the new one included, the second over some of the new task's data. `net`, which answers,
     is w; the next task is learned on from q ("hat") or from w ("bar").
 
-    `weights` counts the net and, where it is kept, q; `stored_samples` is the memory.
+    `num_parameters` counts the net and, where it is kept, q; `stored_samples` is the memory.
 
     Where we differ: the gradient is exact by default, s * grad L at each point; with `exact_gradient=False` it is the
     authors', without the factor s and divided by the batch size once more. Each memory batch is a fresh draw, of at most
@@ -121,7 +121,7 @@ class McSgd(SingleNet):
             for name, weight in bar.named_parameters():
                 weight.lerp_(ends[1][name], self.line_start)
         if self.line_lr and len(memory):
-            some = task.keep(min(1.0, self.line_samples / len(task.train)), seed)
+            some = task.subsample(min(1.0, self.line_samples / len(task.train)), seed)
             loss = self._line_loss(bar, ends, memory, seed)
             heads = [*self.classes, task.name]
             yield from self.fit(bar, [some], seed, recipe=self._line_recipe(), loss=loss, heads=heads)
@@ -162,9 +162,9 @@ class McSgd(SingleNet):
         return len(self.memory)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net and of the newest task's solution."""
-        return super().weights + (self.hat.weights if self.hat is not None else 0)
+        return super().num_parameters + (self.hat.num_parameters if self.hat is not None else 0)
 
 
 class _Scored(nn.Module):

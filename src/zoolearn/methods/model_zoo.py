@@ -1,6 +1,6 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ GROW: Named[Any] = Named(
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
-    loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
     votes = {task.name: Vote(zoo.share(task), task.classes) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
@@ -58,7 +58,7 @@ class ModelZoo(Ensemble):
     weigh: Weigh = field(default=boosted, metadata={"help": "weights of past tasks from losses", "choices": WEIGH})
     grow: Grow = field(default=from_scratch, metadata={"help": "how members begin", "choices": GROW, "later": True})
 
-    kept: dict[str, Task] = derived(default_factory=dict)  # the share of each past task's data
+    kept: MutableMapping[str, Task] = derived(default_factory=dict)  # the share of each past task's data
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class ModelZoo(Ensemble):
         member = yield from self.grow(self, [task, *(self.kept[name] for name in drawn)], self.episode_seed())
         self.members.append(member)
         if self.replay:
-            self.kept[task.name] = task.keep(self.replay, derive(self.seed, "replay"))
+            self.kept[task.name] = task.subsample(self.replay, derive(self.seed, "replay"))
         for name in (task.name, *drawn):
             self._count(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
@@ -116,7 +116,9 @@ class ModelZoo(Ensemble):
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
         """Keeps its share of the tasks met."""
-        self.kept = {task.name: task.keep(self.replay, derive(self.seed, "replay")) for task in tasks if self.replay}
+        self.kept = {
+            task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks if self.replay
+        }
 
     @property
     def stored_samples(self) -> int:

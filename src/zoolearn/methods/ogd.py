@@ -125,9 +125,9 @@ class Ogd(SingleNet):
         return self.directions(net, task.name, flat, Examples(some.x.to(device), some.y.to(device)))[: self.basis_size]
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and the numbers of the basis: as many for each direction as there are shared weights."""
-        return super().weights + (self.basis.numel() if self.basis is not None else 0)
+        return super().num_parameters + (self.basis.numel() if self.basis is not None else 0)
 
 
 def stripped(vector: Tensor, basis: Tensor) -> Tensor:

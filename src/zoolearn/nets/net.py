@@ -1,7 +1,8 @@
 """A network: a backbone that turns raw inputs into features, and one linear head per task.
 
-Scaling of pixels is part of the net, so that serving cannot disagree with training; and so is whether it answers for a
-picture and its mirror image together (test-time flips).
+Scaling of inputs is part of the net, so that serving cannot disagree with training: of pixels alike for all tasks, of
+features, where asked for, by the columns of each task. And so is whether it answers for a picture and its mirror image
+together (test-time flips).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,8 @@ from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
+ROWS_BYTES = 1 << 24  # of features that are looked at together
+
 
 def flip_is_safe(shape: Shape) -> bool:
     """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
@@ -24,6 +27,38 @@ def flip_is_safe(shape: Shape) -> bool:
     (True, False, False)
     """
     return len(shape) == 3 and shape[0] == 3
+
+
+class Columns(nn.Module):
+    """The mean and the deviation of each column of one task's features, and the features without them.
+
+    >>> columns = Columns(2)
+    >>> columns.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+    >>> columns(torch.tensor([[5.0, 6.0]])).tolist()
+    [[3.0, 1.0]]
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(count))
+        self.register_buffer("deviation", torch.ones(count))
+
+    def fit(self, rows: Tensor) -> None:
+        """Takes them from rows, which may be larger than memory; a column of one value has deviation 1."""
+        blocks = torch.split(rows, max(1, ROWS_BYTES // (8 * rows.shape[1])))
+        mean = torch.stack([block.double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
+        squares = torch.stack([(block.double() - mean).square().sum(dim=0) for block in blocks]).sum(dim=0)
+        deviation = (squares / len(rows)).sqrt()
+        resolution = torch.finfo(torch.float32).eps * mean.abs()  # below it, a column of float32 holds one value
+        self.mean.copy_(mean)
+        self.deviation.copy_(deviation.where(deviation > resolution, 1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each column at mean 0 and deviation 1, as far as the rows are like those that were fitted."""
+        return (x - self.mean) / self.deviation
 
 
 class Net(nn.Module):
@@ -45,12 +80,13 @@ class Net(nn.Module):
         pixel_mean: float = 0.5,
         pixel_std: float = 0.25,
         flip_tta: bool = False,
+        standardize: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
         self.frozen = False
         self.device = torch.device("cpu")
-        self.backbone = backbone
+        self.backbone_fn = backbone
         self.shape = tuple(shape)
         self.dropout = dropout
         self.pixel_mean = pixel_mean
@@ -58,28 +94,30 @@ class Net(nn.Module):
         self.flip_tta = flip_tta
         self.seed = seed
         with global_seed(derive(seed, "body"), torch.device("cpu")):
-            self.body = backbone(self.shape, dropout)
+            self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
         self.heads = nn.ModuleList()
-        self.places: dict[str, int] = {}
+        self.standardize = standardize
+        self.columns = nn.ModuleList()  # of the tasks' features, where they are standardised: one for each head
+        self.head_index: dict[str, int] = {}
         self._layout = (
             torch.channels_last
-            if any(isinstance(module, nn.Conv2d) for module in self.body.modules())
+            if any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
             else torch.contiguous_format
         )
         self.scaling = (pixel_mean, pixel_std, self._layout)  # nets that have this in common share their scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
-        self.body.to(memory_format=self._layout)  # type: ignore[call-overload]
+        self.backbone.to(memory_format=self._layout)  # type: ignore[call-overload]
 
     def _count_features(self) -> int:
-        training = self.body.training
+        training = self.backbone.training
         with torch.no_grad():
-            out = self.body.eval()(torch.zeros(1, *self.shape))
-        self.body.train(training)
+            out = self.backbone.eval()(torch.zeros(1, *self.shape))
+        self.backbone.train(training)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 1:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise SettingsError(
-                f"backbone {backbone_name(self.backbone)!r} gave {got} for a batch of one {self.shape}; "
+                f"backbone {backbone_name(self.backbone_fn)!r} gave {got} for a batch of one {self.shape}; "
                 "a backbone maps (count, *shape) to (count, features)"
             )
         return int(out.shape[1])
@@ -87,7 +125,7 @@ class Net(nn.Module):
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks that have a head, in the order they were added."""
-        return tuple(self.places)
+        return tuple(self.head_index)
 
     @property
     def flips(self) -> bool:
@@ -107,43 +145,59 @@ class Net(nn.Module):
         """Whether the backbone has convolutions, whose features are many times larger than their inputs."""
         return self._layout == torch.channels_last
 
-    def add_head(self, task: str, classes: int) -> None:
-        """Adds an untrained head for a task, its biases zero."""
+    def add_head(self, task: str, classes: int, rows: Tensor | None = None) -> None:
+        """Adds an untrained head for a task, its biases zero; `rows` tell the scale of its features, if that counts."""
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
-        self.places[task] = len(self.heads)
+        self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
+        if self.standardize:
+            columns = Columns(self.shape[0])
+            if rows is not None:
+                columns.fit(rows)
+            self.columns.append(columns.to(self.device))
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
-        self.places[task] = self.places[owner]
+        self.head_index[task] = self.head_index[owner]
 
     def head(self, task: str) -> nn.Linear:
         """The head of a task."""
-        if task not in self.places:
-            raise UnknownTask(unknown_name("task", task, self.places))
-        return cast(nn.Linear, self.heads[self.places[task]])
+        if task not in self.head_index:
+            raise UnknownTask(unknown_name("task", task, self.head_index))
+        return cast(nn.Linear, self.heads[self.head_index[task]])
 
     def embed(self, x: Tensor) -> Tensor:
         """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
-        inputs = self.scaled(x)
-        features = cast(Tensor, self.body(inputs))
+        inputs = self.normalize(x)
+        features = cast(Tensor, self.backbone(inputs))
         if self.training or not self.flips:
             return features
-        return (features + cast(Tensor, self.body(inputs.flip(-1)))) / 2
+        return (features + cast(Tensor, self.backbone(inputs.flip(-1)))) / 2
 
-    def scaled(self, x: Tensor) -> Tensor:
-        """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""
+    def normalize(self, x: Tensor) -> Tensor:
+        """Raw inputs as the backbone takes them: pixels become floats, features (and what is scaled already) stay."""
         if x.dtype != torch.uint8:
             return x
         scale = 1.0 / (255.0 * self.pixel_std)
         layout = self._layout if x.ndim == 4 else torch.preserve_format
         return x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
 
+    def standardized(self, x: Tensor, task: str) -> Tensor:
+        """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""
+        return cast(Tensor, self.columns[self.head_index[task]](x.to(self.device))) if self.standardize else x
+
+    def _standardized_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
+        if not self.standardize:
+            return x
+        columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
+        mean, deviation = (torch.stack([getattr(part, name) for part in columns]) for name in ("mean", "deviation"))
+        return (x - mean[rows]) / deviation[rows]
+
     def forward(self, x: Tensor, task: str) -> Tensor:
         """The logits of one task's classes."""
-        return cast(Tensor, self.head(task)(self.embed(x)))
+        return cast(Tensor, self.head(task)(self.embed(self.standardized(x, task))))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
@@ -155,7 +209,7 @@ class Net(nn.Module):
         heads = [self.head(task) for task in tasks]
         weight = torch.cat([head.weight for head in heads])
         bias = torch.cat([head.bias for head in heads])
-        logits = F.linear(self.embed(x), weight, bias)
+        logits = F.linear(self.embed(self._standardized_mixed(x, tasks, rows)), weight, bias)
         return logits + closed[rows], first[rows]
 
     def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
@@ -170,8 +224,8 @@ class Net(nn.Module):
 
     def trainable(self, tasks: Sequence[str]) -> list[nn.Parameter]:
         """The parameters that training on these tasks may move: the backbone's and those tasks' heads'."""
-        heads = [self.heads[place] for place in dict.fromkeys(self.places[task] for task in tasks)]
-        parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
+        heads = [self.heads[place] for place in dict.fromkeys(self.head_index[task] for task in tasks)]
+        parameters = [*self.backbone.parameters(), *(parameter for head in heads for parameter in head.parameters())]
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -193,21 +247,22 @@ class Net(nn.Module):
         return self
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """How many trained numbers the net holds, heads included, batch-norm statistics not."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def spec(self) -> dict[str, Any]:
         """All that is needed, beside the tensors, to build this net again."""
         return {
-            "backbone": backbone_name(self.backbone),
+            "backbone": backbone_name(self.backbone_fn),
             "shape": list(self.shape),
             "dropout": self.dropout,
             "pixel_mean": self.pixel_mean,
             "pixel_std": self.pixel_std,
             "flip_tta": self.flip_tta,
+            "standardize": self.standardize,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
-            "places": dict(self.places),
+            "head_index": dict(self.head_index),
         }
 
     @classmethod
@@ -225,7 +280,9 @@ class Net(nn.Module):
             pixel_mean=spec["pixel_mean"],
             pixel_std=spec["pixel_std"],
             flip_tta=spec["flip_tta"],
+            standardize=spec["standardize"],
         )
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
-        net.places = dict(spec["places"])
+        net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
+        net.head_index = dict(spec["head_index"])
         return net

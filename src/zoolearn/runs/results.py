@@ -67,7 +67,7 @@ class Results:
     accuracy: list[list[float | None]] = field(default_factory=list)
     episodes: list[EpisodeRecord] = field(default_factory=list)
     stored_samples: int = 0
-    weights: int = 0
+    num_parameters: int = 0
     ms_per_sample: float | None = None
     train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
     sittings: list[dict[str, Json]] = field(
@@ -107,7 +107,7 @@ class Results:
             "forward_transfer": forward_transfer(self.accuracy),
             "backward_transfer": backward_transfer(self.accuracy),
             "stored_samples": self.stored_samples,
-            "weights": self.weights,
+            "num_parameters": self.num_parameters,
             "ms_per_sample": self.ms_per_sample,
         }
 
@@ -164,7 +164,7 @@ class Results:
                         f"episode {number} mentions task {name!r}, which is not among the run's {len(self.tasks)}"
                     )
         _check_unless_finite("number of stored samples", self.stored_samples, lowest=0)
-        _check_unless_finite("number of weights", self.weights, lowest=0)
+        _check_unless_finite("number of parameters", self.num_parameters, lowest=0)
         if self.ms_per_sample is not None:
             _check_unless_finite("time per sample", self.ms_per_sample, lowest=0)
 
@@ -219,7 +219,7 @@ def _from_json(content: Mapping[str, Json]) -> Results:
         accuracy=_all(_entry(content, "accuracy", list), "accuracy", list),
         episodes=[_episode(entry) for entry in _all(_entry(content, "episodes", list), "episodes", dict)],
         stored_samples=_entry(summary, "stored_samples", int),
-        weights=_entry(summary, "weights", int),
+        num_parameters=_entry(summary, "num_parameters", int),
         ms_per_sample=_entry(summary, "ms_per_sample", float, int, type(None)),
         train_samples=_all(content.get("train_samples") or [], "train_samples", int),
         sittings=_all(content.get("sittings") or [], "sittings", dict),

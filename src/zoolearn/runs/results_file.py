@@ -24,7 +24,7 @@ class ResultsFile:
     def __init__(self, results: Results, folder: Path) -> None:
         self.results, self.folder = results, folder
         self.rows = self.count = len(results.accuracy)  # in the file, and with a record of their own
-        self.costs: dict[str, Json] = {"stored_samples": 0, "weights": 0, "ms_per_sample": None}
+        self.costs: dict[str, Json] = {"stored_samples": 0, "num_parameters": 0, "ms_per_sample": None}
         self.cost, self.written = 0.0, perf_counter()
 
     def update(self) -> None:

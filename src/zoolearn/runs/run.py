@@ -194,7 +194,7 @@ def _add(results: Results, learner: Learner, record: EpisodeRecord, changed: dic
     results.accuracy.append([changed.get(name, known.get(name)) for name in results.tasks[: len(before) + 1]])
     results.episodes.append(record)
     results.stored_samples = learner.stored_samples
-    results.weights = learner.weights
+    results.num_parameters = learner.num_parameters
 
 
 def _to_json(results: Results, changed: dict[str, float]) -> dict[str, Json]:

@@ -4,7 +4,7 @@ What can be saved is None, numbers, text, tensors, nets, and lists, tuples, dict
 the path that differs; nothing that is read can run code.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -18,6 +18,7 @@ from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import Json, load_state
 from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import Net
+from zoolearn.training.fit import Carried
 
 TENSOR = "tensor"  # what stands in the plain data where a tensor of the same path belongs
 
@@ -65,7 +66,7 @@ def restore(learner: Learner, snapshots: Sequence[State], tasks: Sequence[Task] 
     learner.rebuild(tasks)
 
 
-class Changes:
+class Changes(Carried):
     """The saved fields that a training changes, in place too: carried through its checkpoints."""
 
     def __init__(self, learner: Learner) -> None:
@@ -146,7 +147,7 @@ def _check_declared(cls: type) -> None:
 
 def _check_kind(kind: Any, path: str) -> None:
     origin, inner = get_origin(kind), [part for part in get_args(kind) if part not in (NoneType, Ellipsis)]
-    is_row = origin is list or (origin is tuple and get_args(kind)[-1] is Ellipsis)
+    is_row = origin in (list, MutableSequence) or (origin is tuple and get_args(kind)[-1] is Ellipsis)
     if (is_row or origin in (Union, UnionType)) and len(inner) == 1:
         _check_kind(inner[0], path)
     elif origin in (dict, Mapping) and inner[0] is str:
@@ -212,9 +213,11 @@ def decode(kind: Any, data: Json, path: str, tensors: dict[str, Tensor], build: 
     if origin in (dict, Mapping):
         _require(isinstance(data, dict), path, "a table", data)
         return {key: decode(inner[1], part, f"{path}[{key!r}]", tensors, build) for key, part in data.items()}
-    if origin in (list, tuple):
+    if origin in (list, MutableSequence, tuple):
         _require(isinstance(data, list), path, "a list", data)
-        return origin(decode(inner[0], part, f"{path}[{n}]", tensors, build) for n, part in enumerate(data))
+        return (tuple if origin is tuple else list)(
+            decode(inner[0], part, f"{path}[{n}]", tensors, build) for n, part in enumerate(data)
+        )
     if kind is torch.dtype:
         found = getattr(torch, data, None) if isinstance(data, str) else None
         _require(isinstance(found, torch.dtype), path, "a type of tensors", data)

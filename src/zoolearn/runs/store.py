@@ -17,7 +17,7 @@ from typing import Any
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensors
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.results import Results
 from zoolearn.runs.state import State, restore
 
@@ -175,7 +175,7 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     if name not in METHODS and name not in own:
         raise StoreError(f"{path}: {unknown_name('method', name, METHODS)}; pass your own as names={{{name!r}: ...}}")
     method: Any = own[name] if name in own else METHODS[name]
-    learner: Learner = method.from_settings(header["settings"], names)
+    learner: Learner = learner_from(method, header["settings"], names)
     records = folder.episodes()
     if not records:
         raise StoreError(f"{path} has not finished its first episode; continue the run first")

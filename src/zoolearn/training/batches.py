@@ -16,17 +16,17 @@ CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task.
+    """Rows to train on; row i belongs to tasks[task_index[i]], its label counts within that task.
 
-    `places` are the rows' numbers through all tasks that are trained on, where that is known. In a training, `step` counts
+    `row_index` are the rows' numbers through all tasks that are trained on, where that is known. In a training, `step` counts
     its batches from 0 and `epoch` its passes: what differs from step to step can be drawn from a seed and these.
     """
 
     x: Tensor
     y: Tensor
-    rows: Tensor
+    task_index: Tensor
     tasks: tuple[str, ...]
-    places: Tensor | None = None
+    row_index: Tensor | None = None
     step: int = 0
     epoch: int = 0
 
@@ -44,6 +44,15 @@ def balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
     rounds = -(-new // others)
     past = torch.cat([torch.randperm(others, generator=rng) for _ in range(rounds)])[:new] + new
     return torch.stack([torch.randperm(new, generator=rng), past], dim=1).reshape(-1)
+
+
+def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
+    """The rows of an epoch over tasks of these sizes, the new one first.
+
+    >>> rows_per_epoch([100, 7, 8], balanced=False), rows_per_epoch([100, 7, 8], balanced=True)
+    (115, 200)
+    """
+    return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
 
 
 def steps_per_epoch(rows: int, batch_size: int) -> int:

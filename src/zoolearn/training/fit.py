@@ -5,11 +5,12 @@ a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between 
 """
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, ParamSpec, cast
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +40,7 @@ class Progress:
     loss: float
 
 
+Slots = ParamSpec("Slots")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 MakeOptimizer = Callable[
@@ -53,7 +55,7 @@ def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """
     if len(batch.tasks) == 1:
         return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, label_smoothing=smoothing)
-    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.rows)
+    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
     missed = F.cross_entropy(logits, batch.y + first)
     return missed if not smoothing else (1 - smoothing) * missed + smoothing * _spread(logits)
 
@@ -65,8 +67,8 @@ def _spread(logits: Tensor) -> Tensor:
     return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
 
 
-class Carried(Protocol):
-    """What the slots change from step to step beside the net; checkpoints hold it."""
+class Carried:
+    """What the slots change from step to step beside the net, which checkpoints hold: here nothing."""
 
     def begin(self) -> None:
         """A training begins."""
@@ -88,7 +90,7 @@ class Checkpoints:
     folder: Path
     every: int
     final: bool = False
-    carried: Carried | None = None
+    carried: Carried = field(default_factory=Carried)
 
     def due(self, epoch: int, epochs: int) -> bool:
         """Whether a training is saved after so many of its epochs."""
@@ -97,33 +99,6 @@ class Checkpoints:
     def path(self, seed: int) -> Path:
         """The file of the training that started from this seed."""
         return self.folder / f"{seed:016x}.safetensors"
-
-
-def fit(
-    net: Net,
-    tasks: Sequence[Task],
-    recipe: Recipe,
-    *,
-    seed: int,
-    loss: Loss | None = None,
-    adjust: Adjust | None = None,
-    optimizer: MakeOptimizer = Sgd,
-    balanced: bool = False,
-    heads: Sequence[str] | None = None,
-    checkpoints: Checkpoints | None = None,
-) -> float:
-    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch. `iter_fit` explains the rest.
-
-    >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.backbones import mlp
-    >>> task = benchmark("split-digits")[0]
-    >>> net = Net(mlp, task.shape)
-    >>> net.add_head(task.name, len(task.classes))
-    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
-    True
-    """
-    slots: dict[str, Any] = {"loss": loss, "adjust": adjust, "optimizer": optimizer, "balanced": balanced}
-    return float(run_to_end(iter_fit(net, tasks, recipe, seed=seed, heads=heads, checkpoints=checkpoints, **slots)))
 
 
 def run_to_end(work: Generator[Progress, None, Any]) -> Any:
@@ -148,12 +123,20 @@ def iter_fit(
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Generator[Progress, None, float]:
-    """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
+    """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
-    Without a `loss` it is the cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters
-    that may move and the recipe, what takes the steps. `heads` names the tasks whose heads may move, by default the tasks
-    that are trained on. With `checkpoints`, the training is saved at the end of every few epochs and taken up there if it
-    was cut short.
+    With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
+    cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
+    recipe, what takes the steps. `heads` names the tasks whose heads may move, by default those that are trained on. With
+    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+
+    >>> from zoolearn.data.benchmarks import benchmark
+    >>> from zoolearn.nets.backbones import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
     """
     device = recipe.torch_device
     net.to(device)
@@ -175,7 +158,7 @@ def iter_fit(
         for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
-            with random_state:
+            with random_state.in_force():
                 latest = [
                     training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
                     for number, batch in enumerate(chunk)
@@ -188,6 +171,17 @@ def iter_fit(
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
+
+
+def _run_at_once(work: Callable[Slots, Generator[Progress, None, float]]) -> Callable[Slots, float]:
+    @wraps(work)
+    def run(*arguments: Slots.args, **slots: Slots.kwargs) -> float:
+        return float(run_to_end(work(*arguments, **slots)))
+
+    return run
+
+
+fit = _run_at_once(iter_fit)  # with the same arguments
 
 
 @dataclass(eq=False)
@@ -240,17 +234,15 @@ class _Training:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
-        if checkpoints.carried is not None:
-            carried: dict[str, Tensor] = {}
-            info["carried"] = checkpoints.carried.save(carried)
-            tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
+        carried: dict[str, Tensor] = {}
+        info["carried"] = checkpoints.carried.save(carried)
+        tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
         save_tensors(checkpoints.path(self.seed), tensors, info)
 
     def resume(self, checkpoints: Checkpoints) -> int:
         """Takes up a saved training; returns the epochs that are done (0 if there is none)."""
         path = checkpoints.path(self.seed)
-        if checkpoints.carried is not None:
-            checkpoints.carried.begin()
+        checkpoints.carried.begin()
         if not path.exists():
             return 0
         try:
@@ -260,9 +252,8 @@ class _Training:
         load_state(self.net, _below("net.", tensors), str(path))
         for name, tensor in self.optimizer.tensors().items():
             tensor.copy_(tensors[f"optimizer.{name}"])
-        if checkpoints.carried is not None:
-            carried = {name: tensor.to(self.device) for name, tensor in _below("carried.", tensors).items()}
-            checkpoints.carried.load(info["carried"], carried)
+        carried = {name: tensor.to(self.device) for name, tensor in _below("carried.", tensors).items()}
+        checkpoints.carried.load(info["carried"], carried)
         self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
         return int(info["epochs"])
@@ -277,31 +268,21 @@ class _RandomState:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.mine: tuple[Tensor, Tensor | None] | None = None
+        self.gpus = [device] if device.type == "cuda" else []
+        self.states: list[Tensor] = []
 
     def start(self, seed: int) -> None:
-        outside = self._get()
-        seed_generators(seed, self.device)
-        self.mine = self._get()
-        self._set(outside)
+        self.states = []
+        with self.in_force():
+            seed_generators(seed, self.device)
 
-    def __enter__(self) -> None:
-        self.outside = self._get()
-        if self.mine is not None:
-            self._set(self.mine)
-
-    def __exit__(self, *_: object) -> None:
-        self.mine = self._get()
-        self._set(self.outside)
-
-    def _get(self) -> tuple[Tensor, Tensor | None]:
-        gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        return torch.get_rng_state(), gpu
-
-    def _set(self, state: tuple[Tensor, Tensor | None]) -> None:
-        torch.set_rng_state(state[0])
-        if state[1] is not None:
-            torch.cuda.set_rng_state(state[1], self.device)
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        with torch.random.fork_rng(self.gpus):
+            for state, gpu in zip(self.states, [None, *self.gpus], strict=False):
+                torch.set_rng_state(state) if gpu is None else torch.cuda.set_rng_state(state, gpu)
+            yield
+            self.states = [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.gpus)]
 
 
 def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:

@@ -14,6 +14,6 @@ class Regularised(SingleNet):
     spring: QuadraticPenalty | None = saved(default=None)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and an anchor and an importance for each that tasks share."""
-        return super().weights + (self.spring.numbers if self.spring is not None else 0)
+        return super().num_parameters + (self.spring.numbers if self.spring is not None else 0)

@@ -39,7 +39,7 @@ class TaskNet(SingleNet):
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """A converted net with untrained parts for all of its tasks."""
         net = self.converted(super().rebuild_net(spec, seed))
-        for task in net.places:
+        for task in net.head_index:
             begin_task(net, task)
             end_task(net)
         return net

@@ -71,7 +71,7 @@ def _tell(net: nn.Module, arguments: tuple[Any, ...]) -> None:
     net = cast(Net, net)
     net.head(task)  # names a task that is not known
     for part in _all(net):
-        part.task = net.places[task]
+        part.task = net.head_index[task]
 
 
 class TaskNorm(PerTask):
