@@ -11,7 +11,7 @@ from torch import nn
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import fit_head
+from zoolearn.beyond.linear_head import feature_rows, fit_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
@@ -19,13 +19,14 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import fit, run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import probabilities
 from zoolearn.zoo.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
@@ -278,13 +279,13 @@ def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
     settings = zoo_of((), grow=grow).settings()
     assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
-    assert ModelZoo.from_settings(settings).grow == grow
-    assert ModelZoo.from_settings({"grow": "warm-start"}).grow == WarmStart()
+    assert learner_from(ModelZoo, settings).grow == grow
+    assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
     with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
-        ModelZoo.from_settings({"grow": {"name": "warm-start", "held_ou": 0.2}})
+        learner_from(ModelZoo, {"grow": {"name": "warm-start", "held_ou": 0.2}})
     with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):
-        ModelZoo.from_settings({"grow": "warm-starts"})
+        learner_from(ModelZoo, {"grow": "warm-starts"})
     run(zoo_of((), grow=grow), TOYS[:2], tmp_path)
     assert load(tmp_path).grow == grow
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
+from zoolearn.beyond.linear_head import FittedHead, feature_rows, fit_head, set_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
@@ -24,7 +24,7 @@ from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -94,7 +94,7 @@ class WarmStart:
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share(tasks[0]) > zoo.replay
-        loss = yield from zoo.fit(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
+        loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         votes |= {task.name: self._fitted_vote(zoo, net, task) for task in others}

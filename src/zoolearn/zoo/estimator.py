@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
@@ -233,7 +234,7 @@ class Rows:
 class WeightedZoo(ModelZoo):
     """Model Zoo whose rows may count more or less in the loss of a training."""
 
-    row_weights: dict[str, torch.Tensor] = field(init=False, default_factory=dict)  # of tasks whose rows are not alike
+    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks whose rows are not alike
 
     def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
         """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
@@ -249,12 +250,12 @@ class WeightedZoo(ModelZoo):
         """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
-    def fit(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
+    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss. Its members are the paper's, which have no loss of their own."""
         if any(task.name in self.row_weights for task in tasks):
             weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
             slots["loss"] = partial(_weighted, weights=weights)
-        return super().fit(net, tasks, seed, **slots)
+        return super().fit_member(net, tasks, seed, **slots)
 
     def without_rows(self) -> Self:
         """A copy that answers as this one does, without any row or what is known of single rows."""

@@ -135,10 +135,15 @@ def _cell(table: Table, row: int, place: int, links: Sequence[str]) -> str:
     """What a row is about, its settings smaller; or a value, its deviation smaller and the best one bold."""
     words = table.rows[row][place]
     split = re.fullmatch(r"(.+?) ([(\[].+|± .+)", words)
-    shown = f"{html.escape(split[1])} <small>{html.escape(split[2])}</small>" if split else html.escape(words)
+    shown = _breakable(split[1]) + f" <small>{_breakable(split[2])}</small>" if split else _breakable(words)
     if links and place == 0:
         shown = f'<a href="#{links[row]}">{shown}</a>'
     return f"<td{_kind(table, place)}>{f'<b>{shown}</b>' if (row, place) in table.best else shown}</td>"
+
+
+def _breakable(words: str) -> str:
+    """Words that may go on in the next line after a `=` or `_`, where there is little room."""
+    return html.escape(words).replace("=", "=<wbr>").replace("_", "_<wbr>")
 
 
 def _figure(figure: Figure, key: str, commands: Sequence[str] = ()) -> str:
