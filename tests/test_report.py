@@ -6,12 +6,14 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.provenance import run_command
-from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, per_task, report, single_run
+from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import EpisodeRecord, Results
 
 
@@ -297,8 +299,8 @@ def test_a_whole_report_in_markdown():
     assert RENDERERS["markdown"](report([run(seed=0), run(seed=1), run("isolated", matrix=[[0.5], [0.5, 0.5]])])) == (
         "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | params | seconds |\n"
         "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|-------:|--------:|\n"
-        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
-        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |   239k |      13 |\n"
+        "| model-zoo | split-mnist | 2     | **75.00 ± 0.00** | 25.00 ± 0.00 | **87.50 ± 0.00** |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
+        "| isolated  | split-mnist | 1     |            50.00 |     **0.00** |            50.00 |          **0.00** |            200 |   239k |      13 |\n"
         f"\n{LEARNING}"
     )
 
@@ -371,7 +373,7 @@ def test_the_number_of_samples_is_no_seed():
 
 def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_of_their_preset():
     preset = find_preset("tag-2022", "fine-tune", "split-cifar100")
-    settings = {**FineTune.from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
+    settings = {**learner_from(FineTune, {**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
     usual = finished_run("fine-tune", 0, "split-cifar100")
     published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=settings)
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
@@ -382,7 +384,7 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
 def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     preset = find_preset("beyond", "model-zoo", "split-cifar100")
     longer = {epochs: {**dict(preset.recipe), "epochs": epochs} for epochs in (1, 10)}
-    made = [ModelZoo.from_settings({**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
+    made = [learner_from(ModelZoo, {**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
     runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings={**own, "benchmark": {}}) for own in made]
     usual = finished_run("model-zoo", 0, "split-cifar100")
     both = ["beyond, epochs=1", "beyond, epochs=10"]

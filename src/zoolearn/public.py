@@ -15,10 +15,11 @@ from zoolearn.errors import (
     UnknownTask,
     ZooError,
 )
+from zoolearn.lab.frames import frame
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
-from zoolearn.methods.learner import Episode, Learner, State, StateFile, accuracy
+from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.parts.weighing import boosted, released, uniform
@@ -55,8 +56,6 @@ __all__ = [
     "Recipe",
     "Results",
     "SettingsError",
-    "State",
-    "StateFile",
     "StoreError",
     "Task",
     "UnknownTask",
@@ -73,6 +72,7 @@ __all__ = [
     "fit",
     "forgetting",
     "forward_transfer",
+    "frame",
     "from_scratch",
     "load",
     "mlp",
