@@ -211,7 +211,7 @@ class Zoo:
         while True:
             generation = self.generation
             try:
-                found = recognised(self._which(), inputs, sure, self._answer_and_classes)
+                found = recognised(self.which_task()[1], inputs, sure, self._answer_and_classes)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -222,11 +222,16 @@ class Zoo:
     def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
         return self.predict_proba(x, task), self.index.task(task).classes
 
-    def _which(self) -> WhichTask:
+    def which_task(self) -> tuple[int, WhichTask]:
+        """What tells tasks apart by stored rows of every task, fitted once for each state, and the generation that it is of."""
         if self._which_task is None or self._which_task[0] != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             self._which_task = self.generation, WhichTask(learner)
-        return self._which_task[1]
+        return self._which_task
+
+    def take_up(self, which_task: tuple[int, WhichTask]) -> None:
+        """Uses what another `Zoo` of this folder has fitted."""
+        self._which_task = which_task
 
     def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
         """What each member that knows a task says, by the member's number."""

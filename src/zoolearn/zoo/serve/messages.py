@@ -28,6 +28,14 @@ class Health(Message):
     training: bool
 
 
+class Ready(Message):
+    """Whether every answer comes at once; else how many of the nets are at hand."""
+
+    ready: bool
+    nets: int
+    members: int
+
+
 class Measured(Message):
     """How well a task was answered on its held-out rows after an episode."""
 
@@ -79,9 +87,8 @@ class Task(Message):
             confidence=now.confidence,
             notes=doubts(accuracy, majority, now.confidence),
             history=[
-                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for episode in index.episodes
-                if (measure := episode.measures.get(entry.name)) is not None
+                Measured(episode=number, accuracy=measure.accuracy, confidence=measure.confidence)
+                for number, measure in index.history[entry.name]
             ],
         )
 
@@ -120,7 +127,10 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned."""
+    """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+
+    `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
+    """
 
     zoo: str
     generation: int
@@ -128,6 +138,8 @@ class Tasks(Message):
     shape: list[int] | None
     dtype: Literal["uint8", "float32"] | None
     learns: bool
+    total: int
+    first: int
     tasks: list[Task]
 
 
@@ -162,6 +174,8 @@ class Members(Message):
     """All members, oldest first."""
 
     generation: int
+    total: int
+    first: int
     members: list[Member]
 
 
