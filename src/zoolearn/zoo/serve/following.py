@@ -15,13 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.index_files import HEAD
-from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.recognising import Fitted, Recognised
 from zoolearn.zoo.serve.rows import Rows
 from zoolearn.zoo.testing import held_out_majority
 
@@ -104,7 +103,7 @@ class Following:
         self.zoo = Zoo(folder)
         self.majorities: dict[str, tuple[str, float]] = {}  # by the digest of labels
         self.prepared, self.ready = 0, False  # how many members have their nets at hand; whether all once had
-        self.fitted: tuple[int, WhichTask] | None = None  # what tells tasks apart, and the generation it is of
+        self.fitted: Fitted | None = None
         self.fitting: asyncio.Future[None] | None = None
         self.problem: str | None = None  # why the folder's newest state is not known
 
@@ -140,7 +139,7 @@ class Following:
 
     def recognise(self, sure: str, rows: Rows) -> Recognitions:
         """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
-        if self.fitted is None or self.fitted[0] != self.zoo.generation:
+        if self.fitted is None or self.fitted.generation != self.zoo.generation:
             raise Outdated
         self.zoo.take_up(self.fitted)
         found = self.zoo.recognise(_tensor(rows), float(sure))
@@ -149,7 +148,7 @@ class Following:
     async def fit(self) -> None:
         """Fits what tells tasks apart, once for each state, on a thread of its own: answers go on, and nobody waits for its end."""
         loop = asyncio.get_running_loop()
-        while self.fitted is None or self.fitted[0] != self.zoo.generation:
+        while self.fitted is None or self.fitted.generation != self.zoo.generation:
             if self.fitting is None:
                 self.fitting = loop.create_future()
                 Thread(target=self._fit, args=(loop,), daemon=True).start()
@@ -157,7 +156,7 @@ class Following:
             await loop.run_in_executor(self.thread, self._refresh)  # what was fitted may be of a newer state
 
     def _fit(self, loop: asyncio.AbstractEventLoop) -> None:
-        outcome: tuple[int, WhichTask] | Exception
+        outcome: Fitted | Exception
         try:
             outcome = Zoo(self.zoo.path, self.zoo.names).which_task()
         except Exception as error:  # it is each asker's to handle
@@ -165,7 +164,7 @@ class Following:
         with suppress(RuntimeError):  # the server has stopped meanwhile
             loop.call_soon_threadsafe(self._end_fit, outcome)
 
-    def _end_fit(self, outcome: "tuple[int, WhichTask] | Exception") -> None:
+    def _end_fit(self, outcome: Fitted | Exception) -> None:
         fitting, self.fitting = self.fitting, None
         assert fitting is not None
         if isinstance(outcome, Exception):

@@ -46,6 +46,7 @@ class Listing:
             episodes=len(index.episodes),
             shape=None if shape is None else list(shape),
             dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
+            columns=list(index.settings.columns),
             learns=self.learns,
             total=len(names),
             first=start,

@@ -129,6 +129,7 @@ class Scores(Right):
 class Tasks(Message):
     """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
 
+    `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
     `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
     """
 
@@ -137,6 +138,7 @@ class Tasks(Message):
     episodes: int
     shape: list[int] | None
     dtype: Literal["uint8", "float32"] | None
+    columns: list[str]
     learns: bool
     total: int
     first: int
@@ -272,13 +274,13 @@ IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "im
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 FILE = {"schema": {"type": "string", "format": "binary"}}
 QUESTION = {
-    "description": "Rows of the zoo's shape (`GET /tasks` tells it), or image files of any size.",
+    "description": "Rows of the zoo's shape (`GET /tasks` tells it), objects by its `columns`, or image files of any size.",
     "required": True,
     "content": {
         "application/json": {
             "schema": {
                 "type": "object",
-                "properties": {"rows": {"type": "array", "items": {"type": "array"}, "minItems": 1}},
+                "properties": {"rows": {"type": "array", "items": {"type": ["array", "object"]}, "minItems": 1}},
                 "required": ["rows"],
                 "additionalProperties": False,
             },
