@@ -324,7 +324,7 @@ class Zoo:
 
     def undo(self) -> str:
         """Goes back to before the last episode; gives the name of the task that is no longer known."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             name, earlier = undone(self.folder, index)
             self._commit(earlier)
         return name
@@ -336,7 +336,7 @@ class Zoo:
 
     def forgetting(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
         """`forget`, step by step, while members are retrained."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             cost = cost_of(index, task, drop=drop)
             rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
@@ -359,7 +359,7 @@ class Zoo:
         if len(chosen) > 1:
             raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
         ((kind, value),) = chosen.items()
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             open_index = pruning.all_speaking(self.folder, index)
             cost = self._milliseconds(open_index) if open_index.tasks else 0.0
             pruned, report = pruning.pruned(self.folder, open_index, kind, value, cost)
@@ -368,12 +368,12 @@ class Zoo:
 
     def unprune(self) -> None:
         """Lets every silenced member speak again."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             self._commit(pruning.all_speaking(self.folder, index).after("unpruned", now()))
 
     def commit_pruning(self) -> int:
         """Deletes what was pruned, for good; gives the number of members that are gone."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             smaller = pruning.committed(index)
             gone = len(index.members) - len(smaller.members)
             self._commit(smaller.after("committed pruning", now(), detail=f"{gone} member(s) deleted"))

@@ -14,7 +14,6 @@ from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.zoo.intake import check_name
-from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.recognising import check_unrecognisable
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
@@ -25,11 +24,13 @@ from zoolearn.zoo.serve.messages import (
     Accepted,
     Health,
     Members,
+    Page,
     Predictions,
     Ready,
     Recognitions,
     Scores,
     Task,
+    TaskPage,
     Tasks,
     option,
     refusals,
@@ -42,10 +43,6 @@ from zoolearn.zoo.serve.service import Service
 from zoolearn.zoo.serve.training import Training
 
 log = logging.getLogger("zoolearn.zoo.serve")
-PAGE = 100
-Words = Annotated[str, Query(max_length=LONGEST_NAME)]
-First = Annotated[int | None, Query(ge=0, le=1 << 53)]
-Count = Annotated[int, Query(ge=1, le=1000)]
 SURE = 0.5  # chance of a task from which on it is named
 
 
@@ -142,9 +139,9 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/tasks", response_model=Tasks, responses=refusals())
-    async def tasks(search: Words = "", first: First = None, count: Count = PAGE) -> Response:
+    async def tasks(asked: Annotated[TaskPage, Query()]) -> Response:
         """What the zoo knows, and what a row is: the tasks whose names hold some words, the newest ones if not said which."""
-        return Response(service.listing.tasks(search, first, count), media_type="application/json")
+        return Response(service.listing.tasks(asked.search, asked.first, asked.count), media_type="application/json")
 
     @app.get("/tasks/{name}", responses=refusals(404))
     async def task(name: str) -> Task:
@@ -161,9 +158,9 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         return Scores(task=name, **found.to_json())
 
     @app.get("/members", response_model=Members, responses=refusals())
-    async def members(first: First = None, count: Count = PAGE) -> Response:
+    async def members(asked: Annotated[Page, Query()]) -> Response:
         """The nets, and who knows what; the newest ones if not said which."""
-        return Response(service.listing.members(first, count), media_type="application/json")
+        return Response(service.listing.members(asked.first, asked.count), media_type="application/json")
 
 
 def _add_learning(app: FastAPI, service: Service, training: Training) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.scores import Share, doubts
 
 
@@ -26,6 +27,19 @@ class Health(Message):
     status: Literal["ok", "stale"]
     generation: int
     training: bool
+
+
+class Page(Message):
+    """Which part of a list is wanted: so many from the first one, or without it the newest."""
+
+    first: int | None = Field(None, ge=0, le=1 << 53)
+    count: int = Field(100, ge=1, le=1000)
+
+
+class TaskPage(Page):
+    """Of the tasks whose names hold these words, whatever their case."""
+
+    search: str = Field("", max_length=LONGEST_NAME)
 
 
 class Ready(Message):
