@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from evidence_toys import TASKS, finished_run, saved_runs
 from tabs import watched_tab
 from zoolearn.cli import main
-from zoolearn.errors import DataError, StoreError
+from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.lab.evidence import average_over_episodes, figures, section_figures
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.pages import page
@@ -201,9 +202,9 @@ class TestPage:
         assert html.count("zoo run model-zoo split-digits --epochs 1 --seeds 2") == 1
 
     def test_every_point_and_cell_says_its_value(self):
-        lines = chart_html(named("average-accuracy").frames[""], "a")
+        lines = chart_html(named("average-accuracy").frames[""], "a", "Lines")
         assert lines.count("<title>model-zoo\nepisode 1: 60.1 ± 0.14</title>") == 2  # for desks and for phones
-        cells = chart_html(named("episode-map").frames["model-zoo, seed 0"], "b")
+        cells = chart_html(named("episode-map").frames["model-zoo, seed 0"], "b", "Cells")
         assert cells.count("<title>") == 2 * (1 + 2 + 3 + 4)
         assert "trained on\nweight in the draw 0.333</title>" in cells
 
@@ -223,6 +224,24 @@ class TestPage:
         html = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert re.findall("<h3>(.*?)</h3>", html)[-2:] == ["Gains", "Risk"]
         assert "fine-tune" not in html  # a part of a study
+
+    def test_without_matplotlib_the_error_names_the_extra(self, monkeypatch):
+        for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_svg"):
+            monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
+            page("runs", some_runs(), [])
+
+    def test_studies_open_on_what_they_found(self):
+        points = Series("at the end", ["1 %", "5 %", "0 %"], [70.0, 75.25, None], [None, 0.5, None], "points")
+        gains = Map(["a"], ["1", "2", "3"], [[2.0, -1.0, -3.0]], "", "", "", centred=True, marks=[[True, False, True]], mark_label="beyond two errors")  # fmt: skip
+        found = [
+            Figure("r", "How much?", "", {"": Plot([Panel("", [points])], "%")}),
+            Figure("g", "Gains", "", {"": gains}),
+        ]
+        assert (
+            "How much: 5 % (75.25 ± 0.50) before 1 % (70.00), at the end. Gains: of 3, 1 above zero and 1 below, beyond two errors.</p>"
+            in page("", [], found)
+        )
 
     def test_an_empty_folder_is_an_error(self, tmp_path, capsys):
         with pytest.raises(SystemExit):
