@@ -162,6 +162,25 @@ class TestRoutes:
             assert "rows of 6 finite numbers" in said.detail
             assert client.rows("blobs", [[1e300] * 6]).status == 422
 
+    def test_rows_of_a_table_go_by_the_names_of_its_columns(self, tmp_path):
+        lines = [f"{row},{row % 7},{'odd' if row % 2 else 'even'}" for row in range(40)]
+        (tmp_path / "t.csv").write_text("\n".join(["age,size,label", *lines]))
+        zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+        zoo.learn_from("parity", tmp_path / "t.csv")
+        with serving(tmp_path / "zoo") as client:
+            assert client.get("/tasks").json["columns"] == ["age", "size"]
+            by_place = client.rows("parity", [[3, 5], [4, 1]]).json["predictions"]
+            by_name = client.rows("parity", [{"size": 5, "age": 3}, {"age": 4, "size": 1}])
+            assert by_name.json["predictions"] == by_place
+            for row, problem in (
+                ({"age": 3}, "row 1 lacks the column 'size'; this zoo takes age, size"),
+                ({"age": 3, "sise": 5}, "row 1: unknown column 'sise'; did you mean 'size'"),
+                ({"age": 3, "size": "big"}, "something else than numbers"),
+            ):
+                refused = client.rows("parity", [row])
+                assert refused.status == 422
+                assert problem in refused.detail
+
     def test_an_empty_zoo_is_served_too(self, tmp_path):
         zoolearn.new(tmp_path / "zoo")
         with serving(tmp_path / "zoo") as client:

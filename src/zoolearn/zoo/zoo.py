@@ -28,7 +28,7 @@ from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_examples, stored_task
-from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
+from zoolearn.zoo.recognising import SURE, Quality, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
@@ -63,6 +63,7 @@ class Zoo:
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
         self._which_task: tuple[int, WhichTask] | None = None  # and the generation it is of
+        self._recognition = Quality(0.0, 0.0)
         self.folder.tidy(self.index)
 
     @classmethod
@@ -201,17 +202,21 @@ class Zoo:
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]
 
-    def recognise(self, x: Array, sure: float = 0.5) -> list[Recognised]:
+    def recognise(self, x: Array, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task nobody has told, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
+        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
         """
         check_unrecognisable(self.index, sure)
         inputs = self._inputs(x)
         while True:
             generation = self.generation
             try:
-                found = recognised(self._which(), inputs, sure, self._answer_and_classes)
+                which = self._which()
+                if sure:
+                    self._recognition.check()
+                found = recognised(which, inputs, sure, self._answer_and_classes)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -226,6 +231,8 @@ class Zoo:
         if self._which_task is None or self._which_task[0] != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             self._which_task = self.generation, WhichTask(learner)
+            held = {name: self.folder.tensor(entry.test.x) for name, entry in self.tasks.items()}
+            self._recognition = quality(self._which_task[1], held)
         return self._which_task[1]
 
     def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:

@@ -142,6 +142,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
             episodes=len(index.episodes),
             shape=None if shape is None else list(shape),
             dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
+            columns=list(index.settings.columns),
             learns=service.training is not None,
             tasks=[Task.of(index, entry, service.following.majority(entry)) for entry in index.tasks.values()],
         )

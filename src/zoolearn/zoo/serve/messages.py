@@ -120,13 +120,17 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned."""
+    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+
+    `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
+    """
 
     zoo: str
     generation: int
     episodes: int
     shape: list[int] | None
     dtype: Literal["uint8", "float32"] | None
+    columns: list[str]
     learns: bool
     tasks: list[Task]
 
@@ -258,13 +262,13 @@ IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "im
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 FILE = {"schema": {"type": "string", "format": "binary"}}
 QUESTION = {
-    "description": "Rows of the zoo's shape (`GET /tasks` tells it), or image files of any size.",
+    "description": "Rows of the zoo's shape (`GET /tasks` tells it), objects by its `columns`, or image files of any size.",
     "required": True,
     "content": {
         "application/json": {
             "schema": {
                 "type": "object",
-                "properties": {"rows": {"type": "array", "items": {"type": "array"}, "minItems": 1}},
+                "properties": {"rows": {"type": "array", "items": {"type": ["array", "object"]}, "minItems": 1}},
                 "required": ["rows"],
                 "additionalProperties": False,
             },

@@ -72,7 +72,7 @@ class Service:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         limits = self.limits
         if kind == "application/json":
-            return from_json(await request.body(), shape, limits.rows)
+            return from_json(await request.body(), shape, limits.rows, self.index.settings.columns)
         if kind == "application/octet-stream":
             return from_raw(await request.body(), shape, limits.rows)
         if kind == "multipart/form-data":
