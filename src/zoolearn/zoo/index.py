@@ -179,6 +179,15 @@ class Index:
             measures |= episode.since
         return measures
 
+    @cached_property
+    def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
+        """How each task was answered after every episode that changed it."""
+        history: dict[str, list[tuple[int, Measure]]] = {name: [] for name in self.tasks}
+        for episode in self.episodes:
+            for name, measure in episode.measures.items():
+                history[name].append((episode.number, measure))
+        return history
+
     def measured(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""
         if not self.episodes:
@@ -211,6 +220,15 @@ class Index:
             for name in member.share:
                 speakers.setdefault(name, []).append(member)
         return speakers
+
+    @cached_property
+    def _first_voters(self) -> Mapping[str, int]:
+        """The number of the newest member that supersedes those before it, for each task that has one."""
+        return {name: member.number for member in self.members for name in member.supersedes if member.votes_on(name)}
+
+    def counts(self, member: MemberEntry, task: str) -> bool:
+        """Whether a member's vote on a task counts now."""
+        return member.votes_on(task) and member.number >= self._first_voters.get(task, 0)
 
     def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""

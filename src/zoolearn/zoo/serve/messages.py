@@ -1,11 +1,11 @@
 """What the server says, as its OpenAPI declares it."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.scores import Share, doubts
 
 
@@ -27,6 +27,27 @@ class Health(Message):
     status: Literal["ok", "stale"]
     generation: int
     training: bool
+
+
+class Page(Message):
+    """Which part of a list is wanted: so many from the first one, or without it the newest."""
+
+    first: int | None = Field(None, ge=0, le=1 << 53)
+    count: int = Field(100, ge=1, le=1000)
+
+
+class TaskPage(Page):
+    """Of the tasks whose names hold these words, whatever their case."""
+
+    search: str = Field("", max_length=LONGEST_NAME)
+
+
+class Ready(Message):
+    """Whether every answer comes at once; else how many of the nets are at hand."""
+
+    ready: bool
+    nets: int
+    members: int
 
 
 class Measured(Message):
@@ -80,9 +101,8 @@ class Task(Message):
             confidence=now.confidence,
             notes=doubts(accuracy, majority, now.confidence),
             history=[
-                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for episode in index.episodes
-                if (measure := episode.measures.get(entry.name)) is not None
+                Measured(episode=number, accuracy=measure.accuracy, confidence=measure.confidence)
+                for number, measure in index.history[entry.name]
             ],
         )
 
@@ -121,9 +141,10 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+    """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
 
     `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
+    `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
     """
 
     zoo: str
@@ -133,6 +154,8 @@ class Tasks(Message):
     dtype: Literal["uint8", "float32"] | None
     columns: list[str]
     learns: bool
+    total: int
+    first: int
     tasks: list[Task]
 
 
@@ -149,14 +172,14 @@ class Member(Message):
     seconds: float
 
     @classmethod
-    def of(cls, entry: MemberEntry, voters: Mapping[str, set[int]]) -> "Member":
-        """As the index says; `voters` are the numbers of those whose votes on a task count."""
+    def of(cls, index: Index, entry: MemberEntry) -> "Member":
+        """As the index says."""
         return cls(
             number=entry.number,
             episode=entry.episode,
             trained_on=list(entry.tasks),
             fitted=list(entry.fitted),
-            votes_on={name: share for name, share in entry.share.items() if entry.number in voters[name]},
+            votes_on={name: share for name, share in entry.share.items() if index.counts(entry, name)},
             bytes=entry.bytes,
             loss=entry.loss,
             seconds=entry.seconds,
@@ -167,13 +190,9 @@ class Members(Message):
     """All members, oldest first."""
 
     generation: int
+    total: int
+    first: int
     members: list[Member]
-
-    @classmethod
-    def of(cls, index: Index) -> "Members":
-        """As the index says."""
-        voters = {name: {member.number for member in index.voters(name)} for name in index.tasks}
-        return cls(generation=index.generation, members=[Member.of(entry, voters) for entry in index.members])
 
 
 class Vote(Message):

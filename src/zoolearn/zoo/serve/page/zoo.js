@@ -133,7 +133,7 @@ function showAnswer(prediction) {
 
 // ---- the picture
 
-const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "pruned", none: "not seen" };
+const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "not asked", none: "not seen" };
 
 function mark(task, member) {
   const fitted = member.fitted.includes(task.name);
