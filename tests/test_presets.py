@@ -4,10 +4,11 @@ from inspect import signature
 import pytest
 
 from zoolearn.cli import main
+from zoolearn.cli.flags import learner_from, settings_form
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
-from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.methods.registry import METHODS
 from zoolearn.training.recipe import Recipe
 
 
@@ -15,9 +16,10 @@ from zoolearn.training.recipe import Recipe
 def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
     assert preset.benchmark in {*BENCHMARKS, EVERY}
     method = METHODS[preset.method]
-    assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
     assert preset.tasks.keys() <= set(signature(benchmark).parameters)
-    learner = learner_from(method, {**preset.learner, "recipe": dict(preset.recipe)})
+    forms = settings_form(method, preset.learner), settings_form(Recipe, preset.recipe)
+    assert preset.learner.keys() <= {setting.name for setting in fields(forms[0])}
+    learner = learner_from(method, *(form() for form in forms))
     assert learner.settings()["recipe"] == {**learner_recipe(), **preset.recipe}
 
 
@@ -58,7 +60,7 @@ def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeyp
 
 def test_presets_of_an_idea_are_for_every_benchmark():
     for name in BENCHMARKS:
-        assert find_preset("beyond", "model-zoo", name).learner == {"grow": "warm-start"}
+        assert find_preset("warm-start", "model-zoo", name).learner == {"grow": "warm-start"}
         assert find_preset("paper", "model-zoo", name).learner == {}
     with pytest.raises(SettingsError, match="isolated on split-mnist: unknown preset 'beyond'"):
         find_preset("beyond", "isolated", "split-mnist")

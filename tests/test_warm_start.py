@@ -656,7 +656,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
 def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
     main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--vote-sharpness", "3"])
     settings = zoolearn.open(tmp_path / "zoo").settings
-    assert (settings.grow["name"], settings.grow["vote_sharpness"]) == ("warm-start", 3.0)
+    assert settings.grow == {"name": "warm-start", **asdict(WarmStart(vote_sharpness=3.0, **IDEAS))}
     assert settings.recipe["flip_tta"] is True
     main(["new", str(tmp_path / "plain"), "--preset", "paper"])
     plain = zoolearn.open(tmp_path / "plain").settings

@@ -62,7 +62,8 @@ class NewOptions:
 def _form(preset: Mapping[str, Json]) -> type:
     """The flags: those above, and settings of a zoo and its recipe, beginning with a preset's."""
     own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), "recipe"}
-    zoo = settings_form(ModelZoo, {name: preset[name] for name in own & preset.keys()}, only=own)
+    asked = {setting.name for setting in fields(settings_form(ModelZoo, only=own))}  # of its functions, too
+    zoo = settings_form(ModelZoo, {name: preset[name] for name in asked & preset.keys()}, only=own)
     recipe = settings_form(Recipe, {name: preset[name] for name in RECIPE if name in preset}, only=RECIPE)
     forms: list[tuple[str, Any, Any]] = [
         (name, form, field(default_factory=form)) for name, form in (("zoo", zoo), ("recipe", recipe))
