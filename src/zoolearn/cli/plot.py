@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from zoolearn.cli.flags import parse
+from zoolearn.cli.folders import check_no_zoo
 from zoolearn.lab.pages.sources import gathered
 from zoolearn.lab.plots import Format, save_figures
 
@@ -32,6 +33,7 @@ class PlotOptions:
 def main(arguments: Sequence[str]) -> None:
     """Writes a file for each figure, and its data beside it."""
     options = parse(PlotOptions, arguments, "zoo plot", "Every figure of runs and studies as a file for print.")
+    check_no_zoo(options.runs, "zoo plot")
     _, figures = gathered(options.runs or (Path("runs"),))
     for path in save_figures(figures, options.to, options.format):
         print(path)

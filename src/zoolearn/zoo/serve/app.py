@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.zoo.describing import describe_member, describe_task, describe_zoo
 from zoolearn.zoo.intake import check_name
 from zoolearn.zoo.recognising import check_unrecognisable
 from zoolearn.zoo.serve.guard import SLASH, Guard
@@ -135,23 +136,15 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def tasks() -> Tasks:
         """What the zoo knows, and what a row is."""
         index = service.index
-        shape = index.settings.shape
-        return Tasks(
-            zoo=service.name,
-            generation=index.generation,
-            episodes=len(index.episodes),
-            shape=None if shape is None else list(shape),
-            dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
-            learns=service.training is not None,
-            tasks=[Task.of(index, entry, service.following.majority(entry)) for entry in index.tasks.values()],
-        )
+        told = [describe_task(index, entry, service.following.majority(entry)) for entry in index.tasks.values()]
+        return Tasks(**describe_zoo(service.name, index, told), learns=service.training is not None)
 
     @app.get("/tasks/{name}", responses=refusals(404))
     async def task(name: str) -> Task:
         """One task."""
         index = service.index
         entry = index.task(_meant(name))
-        return Task.of(index, entry, service.following.majority(entry))
+        return Task(**describe_task(index, entry, service.following.majority(entry)))
 
     @app.get("/tasks/{name}/scores", responses=refusals(404, 503))
     async def scores(name: str) -> Scores:
@@ -164,7 +157,9 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def members() -> Members:
         """The nets, and who knows what."""
         index = service.index
-        return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
+        return Members(
+            generation=index.generation, members=[Member(**describe_member(entry)) for entry in index.members]
+        )
 
 
 def _add_learning(app: FastAPI, service: Service, training: Training) -> None:

@@ -4,9 +4,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
-from zoolearn.zoo.scores import Share, doubts
-
 
 class Message(BaseModel):
     """Said by the server: nothing beside what is declared."""
@@ -58,33 +55,6 @@ class Task(Message):
     notes: list[str]
     history: list[Measured]
 
-    @classmethod
-    def of(cls, index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> "Task":
-        """As the index says."""
-        now = index.measures[entry.name]
-        accuracy = Share.of(now.accuracy, entry.test.count)
-        most_frequent, rate = majority or (None, None)
-        return cls(
-            name=entry.name,
-            episode=entry.episode,
-            classes=list(entry.classes),
-            rows_kept=entry.train.count if entry.train else 0,
-            rows_held_out=entry.test.count,
-            members=[member.number for member in index.voters(entry.name)],
-            accuracy=now.accuracy,
-            low=accuracy.low,
-            high=accuracy.high,
-            majority=rate,
-            most_frequent=most_frequent,
-            confidence=now.confidence,
-            notes=doubts(accuracy, majority, now.confidence),
-            history=[
-                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for episode in index.episodes
-                if (measure := episode.measures.get(entry.name)) is not None
-            ],
-        )
-
 
 class Right(Message):
     """How many of some rows were answered rightly, and the 95 % interval of that accuracy."""
@@ -120,13 +90,17 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned."""
+    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+
+    `columns` are the names of the features, in their order, where the zoo was taught with a table.
+    """
 
     zoo: str
     generation: int
     episodes: int
     shape: list[int] | None
     dtype: Literal["uint8", "float32"] | None
+    columns: list[str]
     learns: bool
     tasks: list[Task]
 
@@ -142,20 +116,6 @@ class Member(Message):
     bytes: int
     loss: float
     seconds: float
-
-    @classmethod
-    def of(cls, entry: MemberEntry) -> "Member":
-        """As the index says."""
-        return cls(
-            number=entry.number,
-            episode=entry.episode,
-            trained_on=list(entry.tasks),
-            fitted=list(entry.fitted),
-            votes_on={name: share for name, share in entry.share.items() if entry.votes_on(name)},
-            bytes=entry.bytes,
-            loss=entry.loss,
-            seconds=entry.seconds,
-        )
 
 
 class Members(Message):
