@@ -9,6 +9,7 @@ from zoolearn.errors import DataError
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Pictures
 
+NOT_OURS = (".", "__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information")  # left by systems, not by people
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 
@@ -43,7 +44,7 @@ def images_below(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror}") from error
     for entry in entries:
-        if entry.name.startswith("."):
+        if entry.name.startswith(NOT_OURS):
             continue
         if entry.is_dir(follow_symlinks=False):
             yield from images_below(Path(entry.path))
@@ -64,4 +65,4 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def _is_class(entry: Path) -> bool:
-    return not entry.name.startswith(".") and entry.is_dir() and not entry.is_symlink()
+    return not entry.name.startswith(NOT_OURS) and entry.is_dir() and not entry.is_symlink()

@@ -19,6 +19,7 @@ from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, pict
 
 PICTURES_AT_ONCE = 256
 CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
+LARGEST = 1e18  # of a feature: squares of larger ones are beyond 32 bits
 LOOKED_AT = 2000  # pictures whose size is asked before all are read
 
 
@@ -86,18 +87,21 @@ class Pictures(Source):
     def look(self) -> Look:
         """Sizes and colours of a spread of the images; those that cannot be read are found later."""
         stride = max(1, len(self) // LOOKED_AT)
-        sizes = [size for row in range(0, len(self), stride) if (size := self._size(row)) is not None]
+        looked = [self._size(row) for row in range(0, len(self), stride)]
+        sizes = [size for size in looked if isinstance(size, Size)]
         if not sizes:
-            raise DataError(f"{self.where}: none of the {len(self)} images can be read; {self.name(0)} is the first")
+            raise DataError(
+                f"{self.where}: none of the {len(self)} images can be read; the first is {self.name(0)}: {looked[0]}"
+            )
         height, width = (int(median(side)) for side in ([s.height for s in sizes], [s.width for s in sizes]))
         uniform = len({(size.height, size.width) for size in sizes}) == 1
         return Look("images", 1 if all(size.is_grey for size in sizes) else 3, height, width, uniform)
 
-    def _size(self, row: int) -> Size | None:
+    def _size(self, row: int) -> Size | Undecodable:
         try:
             return picture_size(self.opened(row))
-        except Undecodable:
-            return None
+        except Undecodable as error:
+            return error
 
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
         """Decoded by as many threads as there are processors."""
@@ -187,9 +191,9 @@ class Numbers(Source):
     def _features(self, rows: list[int], chosen: NDArray[Any]) -> Block:
         with np.errstate(over="ignore"):
             x = chosen.astype(np.float32)
-        finite: NDArray[np.bool_] = np.asarray(np.isfinite(x).all(axis=1))
-        broken = (Broken(self.name(row), "holds a value that is not finite") for row in np.asarray(rows)[~finite])
-        return Block([row for row, fine in zip(rows, finite, strict=True) if fine], x[finite], tuple(broken))
+        fine: NDArray[np.bool_] = np.asarray((np.abs(x) <= LARGEST).all(axis=1))  # False for NaN too
+        broken = [Broken(self.name(rows[place]), _oddity(chosen[place])) for place in np.flatnonzero(~fine)]
+        return Block([row for row, good in zip(rows, fine, strict=True) if good], x[fine], tuple(broken))
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
         if chosen.ndim == 3:
@@ -199,3 +203,10 @@ class Numbers(Source):
         if chosen.shape[1:] == shape:
             return np.ascontiguousarray(chosen)
         return np.stack([fitted(image, shape) for image in chosen])
+
+
+def _oddity(row: NDArray[Any]) -> str:
+    """What is wrong with a row of features."""
+    if np.isnan(row.astype(np.float64)).any():
+        return "holds a value that is missing or not a number"
+    return f"holds a value that is infinite or beyond {LARGEST:g}; bring its column to another unit"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolearn.errors import DataError, MissingData, unknown_name
+from zoolearn.errors import DataError, MissingData, likeliest, unknown_name
 from zoolearn.zoo.inputs.arrays import texts
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
@@ -61,8 +61,15 @@ class Columns:
         missing = [name for name in self.wanted if name not in names]
         more = [name for name in names if name not in self.wanted]
         known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
+        if missing and missing[0] in (self.label, *self.ignore):
+            said = "named as the label" if missing[0] == self.label else "to be left out"
+            raise DataError(
+                f"{where}: column {missing[0]!r} is {said}, but it is a feature of this zoo, which takes the columns {known}"
+            )
         if missing:
-            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}")
+            close = likeliest(missing[0], more)
+            guess = "" if close is None else f"; it has {close!r}: is that meant, name it {missing[0]!r}"
+            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}{guess}")
         if more and labelled:
             raise DataError(
                 f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
@@ -138,8 +145,9 @@ def _features(path: Path, table: Mapping[str, NDArray[Any]]) -> NDArray[np.float
     if not table:
         raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
     features = np.empty((len(next(iter(table.values()))), len(table)), np.float32)
-    for place, (name, values) in enumerate(table.items()):
-        features[:, place] = _numbers(path, name, values)
+    with np.errstate(over="ignore"):  # what is too large is told as such, row by row
+        for place, (name, values) in enumerate(table.items()):
+            features[:, place] = _numbers(path, name, values)
     return features
 
 

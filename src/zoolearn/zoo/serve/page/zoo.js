@@ -213,7 +213,7 @@ function showTraining(state) {
     reading: () => [`Reading the images of ${state.task}: ${state.done} of ${state.total}`, true],
     training: () => [`Learning ${state.task}: epoch ${state.epoch} of ${state.epochs}, loss ${state.loss.toFixed(3)}`, true],
     learned: () => [`Learned ${state.task} in ${state.seconds} s. ` + Object.entries(state.accuracy)
-      .map(([name, { before, after }]) => `${name}: ${before === null ? "" : `${percent(before)} → `}${percent(after)}`).join("; "), false],
+      .map(([name, share]) => `${name}: ${share.before === null ? "" : `${percent(share.before)} → `}${percent(share.after)} (${range(share)})`).join("; "), false],
     failed: () => [`${state.task} was not learned: ${state.detail}`, false],
     idle: () => ["", false],
   };
