@@ -31,7 +31,7 @@ class Said:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.backbone)
+        return json.loads(self.body)
 
     @property
     def detail(self) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoolearn.errors import SettingsError
-from zoolearn.zoo.folder import INDEX
+from zoolearn.zoo.index_files import HEAD
 
 
 def is_zoo(folder: Path) -> bool:
     """Whether somebody's own zoo lives there."""
-    return (folder / INDEX).is_file()
+    return (folder / HEAD).is_file()
 
 
 def check_no_zoo(folders: Sequence[Path], command: str, also: str = "") -> None:

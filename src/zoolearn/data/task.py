@@ -208,7 +208,7 @@ class Benchmark:
 
     name: str
     tasks: tuple[Task, ...]
-    options: Mapping[str, int] = field(default_factory=dict)  # how it was cut down from the whole, for the record
+    options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
 
     def __post_init__(self) -> None:
         if not self.tasks:

@@ -1,6 +1,6 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -43,9 +43,10 @@ class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows: ClassVar[bool] = True
+    standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
-    members: list[Member] = field(init=False, default_factory=list)
+    members: MutableSequence[Member] = field(init=False, default_factory=list)
     test_votes: dict[str, "Votes"] = field(init=False, default_factory=dict, repr=False)
 
     def fit(

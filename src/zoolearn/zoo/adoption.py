@@ -29,7 +29,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     assert isinstance(learner, ModelZoo)
     tasks = recorded_benchmark(header, data, source.path)
     records = source.episodes()
-    settings = _settings(learner)
+    settings = replace(ZooSettings.of(learner), shape=learner.shape)
     index = Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}")
     with zoo.beginning():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
@@ -44,23 +44,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             made = entry_of(member, episode, names, seed, float(record["seconds"]["train"]))
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
-            measures = measure(zoo, index, made.heads)
-            done = EpisodeEntry(episode, task.name, names, dict(record["weights"] or {}), now(), measures)
-            index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
+            done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
+            index = replace(index, episodes=(*index.episodes, done))
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)
-
-
-def _settings(learner: ModelZoo) -> ZooSettings:
-    return replace(
-        ZooSettings.chosen(
-            backbone=learner.backbone,
-            recipe=learner.recipe,
-            seed=learner.seed,
-            tasks_per_episode=learner.tasks_per_episode,
-            replay=learner.replay,
-            weigh=learner.weigh,
-            grow=learner.grow,
-        ),
-        shape=learner.shape,
-    )

@@ -46,7 +46,8 @@ def _from_frame(table: Mapping[str, Any], settings: ZooSettings) -> Tensor:
     shape = settings.shape or ()
     is_picture = len(shape) == 3
     columns = Columns(wanted=settings.columns, features=None if is_picture else shape[0], pictures=is_picture)
-    source = table_source(Path("the frame"), table, columns, labelled=False)
+    rows = range(len(next(iter(table.values()), ())))
+    source = table_source(Path("the frame"), table, rows, columns, labelled=False)
     return _together(list(source.blocks(range(len(source)), shape)))
 
 

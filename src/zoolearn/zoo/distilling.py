@@ -25,10 +25,10 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")
     learner = learner_of(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
-    recipe = learner.recipe if epochs is None else replace(learner.recipe, epochs=epochs)
+    learner.epochs = epochs or learner.epochs
     tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
     started = perf_counter()
-    net, loss = yield from distilling(learner, tasks, recipe)
+    net, loss = yield from distilling(learner, tasks, learner.recipe_for(tasks))
     votes = {task.name: Vote(1.0, task.classes) for task in tasks}
     member = Member(net, votes, loss, len(index.episodes) - 1)
     entry = entry_of(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)
@@ -36,8 +36,10 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     with target.beginning():
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
-        small = replace(made, tasks=index.tasks, episodes=tuple(replace(e, measures={}) for e in index.episodes))
+        small = replace(
+            made, tasks=index.tasks, episodes=tuple(replace(e, measures={}, since={}) for e in index.episodes)
+        )
         small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
-        small = replace(small, measures=measure(target, small, list(index.tasks)))
+        small = small.measured(measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)

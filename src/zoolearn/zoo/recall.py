@@ -1,6 +1,7 @@
 """From files back to what they were: nets, votes, tasks, and the learner that a zoo's settings describe."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -10,11 +11,12 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.lazy import LazyDict, LazyList
+from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.settings import Names, known_backbone
 
 NetOf = Callable[[MemberEntry], Net]
@@ -31,6 +33,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
+        "standardize": settings.kind == "features",
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
     }
@@ -52,15 +55,23 @@ def said(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Ten
     return member_votes(folder, index, member)[f"test.{member.heads.index(task)}"]
 
 
+def said_on_labels(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
+    """What a member said about the labels of the kept rows of a task that it was trained on."""
+    return member_votes(folder, index, member)[f"train.{member.tasks.index(task)}"]
+
+
 def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
     """Stored rows, memory-mapped."""
     return Examples(folder.tensor(rows.x), folder.tensor(rows.y))
 
 
 def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
-    """A task with its kept training rows (its held-out ones stand in where none are kept)."""
-    test = stored_examples(folder, entry.test)
-    train = stored_examples(folder, entry.train) if entry.train else test
+    """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
+    if entry.train is None:
+        raise DataError(
+            f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
+        )
+    test, train = stored_examples(folder, entry.test), stored_examples(folder, entry.train)
     try:
         return Task(entry.name, train, test, entry.classes, entry.augment)
     except DataError as error:
@@ -91,40 +102,66 @@ def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberE
     return votes
 
 
-def _on_labels(votes: dict[str, Tensor], member: MemberEntry, task: str) -> Tensor:
-    return votes[f"train.{member.tasks.index(task)}"]
-
-
-def measured(probabilities: Tensor, labels: Tensor) -> Measure:
+def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
     """Accuracy and confidence of answers on rows whose labels are known."""
     confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
-    return Measure(accuracy(probabilities, labels), confidence)
+    return Measure(accuracy(probabilities, labels), confidence, loss)
 
 
-def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
-    """The learner of a zoo, as it was after its last episode."""
-    learner = index.settings.learner(names)
-    learner.members = [ensemble_member(index, entry, net_of(entry)) for entry in index.members]
+class StoredVotes(Votes):
+    """Votes whose loss is known; what was said is read only if one is added to it."""
+
+    def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
+        super().__init__("stored")
+        self.__dict__["loss"] = loss  # as `Votes` keeps it until the next vote
+        self.read: Callable[[], Votes] | None = read
+
+    def add(self, probabilities: Tensor, weight: float) -> None:
+        """Counts one member's vote beside those that are stored."""
+        if self.read is not None:
+            stored, self.read = self.read(), None
+            self.total, self.weight = stored.total, stored.weight
+        super().add(probabilities, weight)
+
+
+def learner_of(
+    folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
+) -> OwnedZoo:
+    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
+
+    `epochs` are those of the next episode, if somebody says.
+    """
+    learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
-    votes = {member.number: member_votes(folder, index, member) for member in index.members}
-    for name, task in index.tasks.items():
-        learner.classes[name] = task.classes
-        if task.train is not None:
-            learner.kept[name] = stored_task(folder, task)
-            if learner.tasks_per_episode > 1:
-                trained = [member for member in index.voters(name) if name in member.tasks]
-                sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
-                if trained:
-                    learner.train_votes[name] = sums
+    learner.members = members_of(index, index.members, net_of)
+    learner.classes = {name: task.classes for name, task in index.tasks.items()}
+    kept = [name for name, task in index.tasks.items() if task.train is not None]
+    learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
+    learner.train_votes = {
+        name: StoredVotes(loss, partial(train_votes, folder, index, name))
+        for name in kept
+        if (loss := index.measures[name].loss) is not None
+    }
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
     return learner
 
 
-def ensemble_member(index: Index, entry: MemberEntry, net: Net) -> Member:
-    """A member as a learner has it: with the votes that count now."""
+def train_votes(folder: ZooFolder, index: Index, task: str, at: int | None = None) -> Votes:
+    """The sum of what members said about the labels of a task's kept rows, those that are not silent."""
+    members = [member for member in index.voters(task, at) if has_train_votes(index, member, task)]
+    return counted(lambda member: said_on_labels(folder, index, member, task), members, task)
+
+
+def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:
+    """Members as a learner has them."""
+    return LazyList(partial(_ensemble_member, index, entry, net_of) for entry in entries)
+
+
+def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
+    """With the votes that count now."""
     votes = {
         task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.votes_on(task)
     }
-    return Member(net, votes, entry.loss, entry.episode - 1)
+    return Member(net_of(entry), votes, entry.loss, entry.episode - 1)

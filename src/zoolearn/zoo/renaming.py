@@ -43,11 +43,10 @@ def renamed(index: Index, task: str, to: str) -> Index:
                 episode,
                 task=None if episode.task is None else name(episode.task),
                 tasks=names(episode.tasks),
-                weights=keys(episode.weights),
                 measures=keys(episode.measures),
+                since=keys(episode.since),
             )
             for episode in index.episodes
         ),
-        measures=keys(index.measures),
         log=tuple(replace(line, task=None if line.task is None else name(line.task)) for line in index.log),
     ).after("renamed", now(), to)

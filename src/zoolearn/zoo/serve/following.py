@@ -17,8 +17,8 @@ from torch import Tensor
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.folder import INDEX
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.index_files import HEAD
 from zoolearn.zoo.recognising import Recognised
 from zoolearn.zoo.serve.rows import Rows
 from zoolearn.zoo.testing import held_out_majority
@@ -93,7 +93,7 @@ class Following:
 
     def __init__(self, folder: Path, thread: Executor, told: Callable[[str], None] = lambda line: None) -> None:
         self.thread, self.told = thread, told
-        self.file = folder / INDEX
+        self.file = folder / HEAD
         self.seen = self._mark()
         self.zoo = Zoo(folder)
         self.majorities: dict[str, tuple[str, float]] = {}  # by the digest of labels
