@@ -42,7 +42,6 @@ def many(tmp_path_factory) -> Path:
                     replace(episode, number=place, task=name, tasks=(name,), measures={name: measure})
                     for place, name in enumerate(names, 1)
                 ),
-                measures=dict.fromkeys(names, measure),
                 log=(),
             ).after("made", "2026-01-01T00:00:00+00:00")
         )

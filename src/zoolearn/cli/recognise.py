@@ -70,7 +70,7 @@ def _line(answer: tuple[str, Recognised]) -> None:
     if found.task is None:
         likely = sorted(found.chances, key=found.chances.__getitem__, reverse=True)[:2]
         guesses = ", ".join(f"{task} {found.chances[task]:.1%}" for task in likely)
-        why = "like nothing stored" if found.strange else f"not sure: {guesses}"
+        why = "not sure: like nothing stored" if found.strange else f"not sure: {guesses}"
         print(f"{'-':>6}  {why:<42}  {printable(name)}")
     else:
         task = f"{found.task} {found.chance:.1%}"
