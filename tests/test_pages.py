@@ -305,7 +305,7 @@ class TestInABrowser:
         tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         figure = tab.locator("figure", has_text="What each episode trained on")
         figure.locator(".frame:not([hidden]) .wide path:has(title)").nth(3).hover()
-        assert "weight in the draw" in tab.locator("#tip").text_content()
+        assert "weight in the draw" in tab.locator(".tip").text_content()
         with tab.expect_download() as download:
             figure.get_by_text("Data (CSV)").click()
         download.value.save_as(tmp_path / "data.csv")
@@ -315,7 +315,7 @@ class TestInABrowser:
         assert risk.locator("output").text_content() == "4"
         assert [frame.is_visible() for frame in risk.locator(".frame").all()] == [False] * 4 + [True]
         before = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        tab.click("#theme")
+        tab.click(".theme")
         assert sum(_rgb(tab.evaluate("getComputedStyle(document.body).backgroundColor"))) < sum(_rgb(before))
         assert complaints == []
         tab.close()

@@ -43,7 +43,7 @@ def page(title: str, results: Sequence[Results], studies: Sequence[Figure], comm
             f"<style>{_own('page.css')}</style>",
             "</head>",
             "<body>",
-            f'<header><h1>{html.escape(title)}</h1><button id="theme" type="button">Light or dark</button></header>',
+            f'<header><h1>{html.escape(title)}</h1><button class="theme" type="button">Light or dark</button></header>',
             "" if alone else _overview(parts, [name for name, _ in groups], keys),
             *(_section(part, key, alone) for part, key in zip(parts, keys, strict=False)),
             *(_studies(name, figures, key) for (name, figures), key in zip(groups, keys[len(parts) :], strict=True)),
