@@ -127,6 +127,13 @@ class TestFigures:
             "split-digits, samples per class 5",
         ]
 
+    def test_a_figure_without_a_point_is_left_out(self):
+        orders = [TASKS, TASKS[::-1]]
+        runs = [replace(finished_run("er", seed), tasks=orders[seed]) for seed in (0, 1)]
+        assert [figure.name for figure in figures(runs)] == [  # each task arrives at another time
+            f"split-digits-{kind}" for kind in ("average-accuracy", "cost", "episode-map")
+        ]
+
     def test_ragged_data_is_refused(self):
         with pytest.raises(DataError, match="2 points but 1 in y"):
             Series("short", [1, 2], [1.0])
@@ -230,6 +237,11 @@ class TestPage:
             monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
             page("runs", some_runs(), [])
+
+    def test_a_run_that_has_not_begun_has_a_page_without_figures(self):
+        html = page("Runs", [finished_run(episodes=0)], [])
+        assert "No run has met all tasks yet." in html
+        assert "<figure" not in html
 
     def test_studies_open_on_what_they_found(self):
         points = Series("at the end", ["1 %", "5 %", "0 %"], [70.0, 75.25, None], [None, 0.5, None], "points")
