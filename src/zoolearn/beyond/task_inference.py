@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Columns
-from zoolearn.training.predict import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told

@@ -99,7 +99,7 @@ class StoredVotes:
         """The sum of some members' votes on the held-out rows of a task."""
         votes = Votes("stored")
         for member in voters:
-            votes.add(self.said(member, task), member.share[task])
+            votes = votes.add(self.said(member, task), member.share[task])
         return votes
 
     def train(self, task: str, at: int | None = None) -> Votes:
@@ -107,7 +107,7 @@ class StoredVotes:
         votes = Votes("stored")
         for member in self.index.voters(task, at):
             if has_train_votes(self.index, member, task):
-                votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
+                votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
     def _of(self, member: MemberEntry) -> dict[str, Tensor]:
@@ -119,17 +119,15 @@ class StoredVotes:
 class KnownVotes(Votes):
     """Votes whose loss is known; what was said is read only if one is added to it."""
 
+    read: Callable[[], Votes]
+
     def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
         super().__init__("stored")
-        self.__dict__["loss"] = loss  # as `Votes` keeps it until the next vote
-        self.read: Callable[[], Votes] | None = read
+        self.__dict__.update(loss=loss, read=read)  # the loss as `Votes` keeps it
 
-    def add(self, probabilities: Tensor, weight: float) -> None:
-        """Counts one member's vote beside those that are stored."""
-        if self.read is not None:
-            stored, self.read = self.read(), None
-            self.total, self.weight = stored.total, stored.weight
-        super().add(probabilities, weight)
+    def add(self, said: Tensor, weight: float, members: int = 0) -> Votes:
+        """With one member's vote beside those that are stored."""
+        return self.read().add(said, weight, members)
 
 
 def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
