@@ -121,7 +121,6 @@ def _questions(folder: Path, tasks: int) -> dict[str, tuple[float, str]]:
         "zoo show": (_often(lambda: _said("show", str(folder))), FLAT),
         "read the index": (_often(lambda: ZooFolder(folder).read()), LINEAR),
         "zoo show --all": (_seconds(lambda: _said("show", str(folder), "--all")), LINEAR),
-        "tell tasks apart: fit": (_seconds(lambda: zoolearn.open(folder).which_task()), LINEAR),
         "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
     }
 
