@@ -139,7 +139,7 @@ def in_a_fresh_interpreter(program, folder):
 
 
 OPTIONAL = (
-    "sklearn", "PIL", "rich", "tyro", "matplotlib", "plotly", "ray", "fastapi", "scipy", "pandas", "requests", "torchvision",
+    "sklearn", "PIL", "rich", "tyro", "matplotlib", "polars", "ray", "fastapi", "scipy", "pandas", "requests", "torchvision",
 )  # fmt: skip
 
 

@@ -6,9 +6,10 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.provenance import run_command
-from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, per_task, report, single_run
+from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
@@ -298,8 +299,8 @@ def test_a_whole_report_in_markdown():
     assert RENDERERS["markdown"](report([run(seed=0), run(seed=1), run("isolated", matrix=[[0.5], [0.5, 0.5]])])) == (
         "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | params | seconds |\n"
         "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|-------:|--------:|\n"
-        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
-        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |   239k |      13 |\n"
+        "| model-zoo | split-mnist | 2     | **75.00 ± 0.00** | 25.00 ± 0.00 | **87.50 ± 0.00** |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
+        "| isolated  | split-mnist | 1     |            50.00 |     **0.00** |            50.00 |          **0.00** |            200 |   239k |      13 |\n"
         f"\n{LEARNING}"
     )
 

@@ -155,7 +155,11 @@ class WhichTask:
 
     def look(self, x: Tensor, sure: float = 0.0) -> Look:
         """What the evidence tells of inputs."""
-        evidence = self.evidence(x).double().nan_to_num(nan=-math.inf)
+        return self.judge(self.evidence(x), sure)
+
+    def judge(self, evidence: Tensor, sure: float = 0.0) -> Look:
+        """What evidence for some tasks tells."""
+        evidence = evidence.double().nan_to_num(nan=-math.inf)
         best = evidence.max(dim=1, keepdim=True).values
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
         chances = torch.softmax(self.sharpness * relative, dim=1).float()

@@ -15,7 +15,7 @@ from zoolearn.cli.form import RunOptions, orders_of, read_form
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.data.task import Benchmark
-from zoolearn.lab.report import single_run
+from zoolearn.lab.one_run import single_run
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.jobs import Local
