@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from toys import row_set
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
-from zoolearn.lab.studies import ablations, competition, together, transfer
+from zoolearn.lab.studies import ablations, competition, together, transfer, tricks
 from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
 from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
@@ -133,6 +134,40 @@ class TestTogether:
         chart = figure.frames[""]
         assert chart.values == [[50.0, 60.0], [None, 90.0]]
         assert chart.shades == [[-5.0, 5.0], [None, 0.0]]
+
+
+class TestTricks:
+    def test_each_idea_is_tried_alone_and_left_out_of_the_whole(self):
+        own = tricks.variants()
+        assert len(own) == 2 + 2 * len(tricks.TRICKS)
+        for name, settings in tricks.TRICKS.items():
+            for variant, base in ((f"only {name}", tricks.BARE), (f"without {name}", tricks.WHOLE)):
+                differing = {setting for setting in own[base] if own[base][setting] != own[variant][setting]}
+                assert differing == set(settings)
+
+    def test_no_test_row_is_read(self):
+        trial, whole = tricks.trials(SETUP)[0], benchmark("split-digits")
+        shown = trial.tasks(whole)
+        for task, before in zip(shown, whole[:2], strict=True):
+            assert not row_set(task.test.x) & row_set(before.test.x)
+            assert not row_set(task.test.x) & row_set(task.train.x)
+            assert row_set(task.test.x) | row_set(task.train.x) <= row_set(before.train.x)
+        assert trial.settings()["benchmark"] == shown.options
+
+    def test_gains_are_differences_of_runs_of_one_seed(self):
+        outcome = told(SETUP, tricks.trials(SETUP), lambda trial, task: _toy_accuracy(trial))
+        (figure,) = tricks.figures(SETUP, outcome)
+        alone, left_out = figure.frames[""].panels
+        place = list(tricks.TRICKS).index("one softmax")
+        assert alone.series[0].y[place] == pytest.approx(10.0)
+        assert alone.series[0].spread[place] == pytest.approx(0.0)
+        assert left_out.series[0].y[place] == pytest.approx(10.0)
+        assert alone.series[0].y[0] == pytest.approx(0.0)
+
+
+def _toy_accuracy(trial: Trial) -> float:
+    """Ten points for one softmax; seeds differ by five."""
+    return 0.5 + 0.1 * trial.learner["grow"]["open_softmax"] + 0.05 * trial.seed
 
 
 class TestAblations:

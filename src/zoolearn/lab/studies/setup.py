@@ -37,6 +37,7 @@ class Setup:
         first_tasks: int | None = None,
         only: tuple[int, ...] = (),
         keep: bool = True,
+        validation: int | None = None,
         **learner: Json,
     ) -> Trial:
         """A run with the settings of the study and a few of its own."""
@@ -51,6 +52,7 @@ class Setup:
             first_tasks=None if only else first_tasks or self.first_tasks,
             only=only,
             keep=keep,
+            validation=validation,
         )
 
     @property

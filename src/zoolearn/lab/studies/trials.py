@@ -43,6 +43,7 @@ class Trial:
     after_tasks: int | None = None
     only: tuple[int, ...] = ()  # places of tasks
     keep: bool = True
+    validation: int | None = None  # percent of the training rows, that judge in place of the test rows
 
     @property
     def name(self) -> str:
@@ -59,6 +60,7 @@ class Trial:
         words += [f"first{self.first_tasks}"] if self.first_tasks else []
         words += [f"after{self.after_tasks}"] if self.after_tasks else []
         words += [f"tasks{'+'.join(map(str, self.only))}"] if self.only else []
+        words += [f"validation{self.validation}"] if self.validation else []
         return short_name("-".join([*words, f"s{self.seed}"]))
 
     def new_learner(self) -> Learner:
@@ -75,7 +77,12 @@ class Trial:
         if self.only:
             options = {**whole.options, **_only_options(self.only)}
             whole = Benchmark(whole.name, tuple(whole[place] for place in self.only), options)
-        return whole if self.samples_per_class is None else whole.per_class(self.samples_per_class, self._samples_seed)
+        return cut_down(
+            whole,
+            samples_per_class=self.samples_per_class,
+            samples_seed=self._samples_seed,
+            validation=self.validation,
+        )
 
     @property
     def _samples_seed(self) -> int:
@@ -89,6 +96,7 @@ class Trial:
             tasks=self.length,
             first_tasks=self.first_tasks,
             after_tasks=self.after_tasks,
+            validation=self.validation,
             **_only_options(self.only),
         )
         return {**self.new_learner().settings(), "benchmark": options}
