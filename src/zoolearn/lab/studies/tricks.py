@@ -4,7 +4,7 @@ Settings are chosen by this: no test row is read, so that a benchmark can judge 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from statistics import fmean
 
 from zoolearn.beyond.warm_start import WarmStart
@@ -32,7 +32,7 @@ WHOLE, BARE = "all of them", "none of them"
 def variants() -> dict[str, dict[str, Json]]:
     """The settings of every warm start that is compared, by what it is called."""
     whole = {name: value for trick in TRICKS.values() for name, value in trick.items()}
-    off: dict[str, Json] = {own.name: type(own.default)() for own in fields(WarmStart)}
+    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()}  # False and 0
     found = {BARE: off, WHOLE: {**off, **whole}}
     for name, trick in TRICKS.items():
         found[f"only {name}"] = {**off, **trick}
