@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict, replace
 from itertools import pairwise
+from statistics import fmean
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from toys import TINY, benchmark, blobs, contents, embedded, learner_of, picture
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import feature_rows, fit_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
+from zoolearn.beyond.voting import alone, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
@@ -368,6 +370,12 @@ def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
         newest = probabilities(zoo.members[-1].net, task.test.x, task.name, TINY)
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), newest)
         assert zoo.evaluate([task])[task.name] == zoolearn.accuracy(newest, task.test.y)
+
+
+def test_who_is_superseded_counts_for_nothing_when_members_are_judged():
+    zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True))
+    found = alone(list(hear(zoo, TASKS)), flips=False)
+    assert found.zoo == found.newest == pytest.approx(fmean(zoo.evaluate(TASKS).values()))
 
 
 def test_members_that_have_seen_a_part_supersede_nobody():

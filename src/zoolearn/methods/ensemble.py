@@ -64,9 +64,9 @@ class Ensemble(Learner):
 
     def voters(self, task: str) -> list[Member]:
         """The members whose votes on a task count."""
-        return [member for member in self.members[self._first_voter(task) :] if task in member.votes]
+        return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
 
-    def _first_voter(self, task: str) -> int:
+    def first_voter(self, task: str) -> int:
         """The place of the newest member that supersedes those before it."""
         votes = enumerate(member.votes.get(task) for member in self.members)
         return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
@@ -80,7 +80,7 @@ class Ensemble(Learner):
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, votes = digest(task.test.x), self.test_votes.get(task.name)
-        first = self._first_voter(task.name)
+        first = self.first_voter(task.name)
         if votes is None or votes.rows != rows or votes.members <= first:
             votes = Votes(rows, members=first)
         for number, member in enumerate(self.members[votes.members :], votes.members + 1):
