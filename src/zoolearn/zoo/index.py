@@ -176,6 +176,15 @@ class Index:
             measures |= episode.since
         return measures
 
+    @cached_property
+    def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
+        """How each task was answered after every episode that changed it."""
+        history: dict[str, list[tuple[int, Measure]]] = {name: [] for name in self.tasks}
+        for episode in self.episodes:
+            for name, measure in episode.measures.items():
+                history[name].append((episode.number, measure))
+        return history
+
     def measured(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""
         if not self.episodes:

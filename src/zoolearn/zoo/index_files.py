@@ -102,6 +102,11 @@ class IndexFiles:
         self.log.take_up()
         self.known = self._head(), index
 
+    @property
+    def bytes(self) -> int:
+        """How much the journals take."""
+        return sum(journal.mark.bytes for journal in (self.episodes, self.log) if journal.mark is not None)
+
     def settle(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""
         self.episodes.settle()

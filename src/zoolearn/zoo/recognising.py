@@ -67,6 +67,15 @@ class Quality:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What tells the tasks of a zoo apart, how well, and the generation that it is of."""
+
+    generation: int
+    which: WhichTask
+    quality: Quality
+
+
 def quality(which: WhichTask, held: Mapping[str, Tensor]) -> Quality:
     """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
     right, strangers = [], []

@@ -110,7 +110,9 @@ def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
     drawn = "".join(
         _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
     )
-    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{drawn}</section>'
+    found = " ".join(filter(None, (figure.headline() for figure in figures)))
+    said = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
+    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{said}{drawn}</section>'
 
 
 def _fold(summary: str, content: str, is_open: bool = False) -> str:
@@ -150,7 +152,7 @@ def _figure(figure: Figure, key: str, commands: Sequence[str] = ()) -> str:
     names = list(figure.frames)
     chosen = names.index(figure.first) if figure.first in names else 0
     frames = "".join(
-        f'<div class="frame"{"" if place == chosen else " hidden"}>{chart_html(chart, f"{key}-{place}-")}</div>'
+        f'<div class="frame"{"" if place == chosen else " hidden"}>{chart_html(chart, f"{key}-{place}-", figure.title)}</div>'
         for place, chart in enumerate(figure.frames.values())
     )
     made = _fold("How it was made", f"<pre>{html.escape(chr(10).join(commands))}</pre>") if commands else ""

@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
-from zoolearn.zoo.scores import Share, doubts
+from zoolearn.zoo.reader import LONGEST_NAME
 
 
 class Message(BaseModel):
@@ -26,6 +25,27 @@ class Health(Message):
     status: Literal["ok", "stale"]
     generation: int
     training: bool
+
+
+class Page(Message):
+    """Which part of a list is wanted: so many from the first one, or without it the newest."""
+
+    first: int | None = Field(None, ge=0, le=1 << 53)
+    count: int = Field(100, ge=1, le=1000)
+
+
+class TaskPage(Page):
+    """Of the tasks whose names hold these words, whatever their case."""
+
+    search: str = Field("", max_length=LONGEST_NAME)
+
+
+class Ready(Message):
+    """Whether every answer comes at once; else how many of the nets are at hand."""
+
+    ready: bool
+    nets: int
+    members: int
 
 
 class Measured(Message):
@@ -57,33 +77,6 @@ class Task(Message):
     confidence: float
     notes: list[str]
     history: list[Measured]
-
-    @classmethod
-    def of(cls, index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> "Task":
-        """As the index says."""
-        now = index.measures[entry.name]
-        accuracy = Share.of(now.accuracy, entry.test.count)
-        most_frequent, rate = majority or (None, None)
-        return cls(
-            name=entry.name,
-            episode=entry.episode,
-            classes=list(entry.classes),
-            rows_kept=entry.train.count if entry.train else 0,
-            rows_held_out=entry.test.count,
-            members=[member.number for member in index.voters(entry.name)],
-            accuracy=now.accuracy,
-            low=accuracy.low,
-            high=accuracy.high,
-            majority=rate,
-            most_frequent=most_frequent,
-            confidence=now.confidence,
-            notes=doubts(accuracy, majority, now.confidence),
-            history=[
-                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for episode in index.episodes
-                if (measure := episode.measures.get(entry.name)) is not None
-            ],
-        )
 
 
 class Right(Message):
@@ -120,9 +113,10 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+    """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
 
     `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
+    `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
     """
 
     zoo: str
@@ -132,6 +126,8 @@ class Tasks(Message):
     dtype: Literal["uint8", "float32"] | None
     columns: list[str]
     learns: bool
+    total: int
+    first: int
     tasks: list[Task]
 
 
@@ -147,25 +143,13 @@ class Member(Message):
     loss: float
     seconds: float
 
-    @classmethod
-    def of(cls, entry: MemberEntry) -> "Member":
-        """As the index says."""
-        return cls(
-            number=entry.number,
-            episode=entry.episode,
-            trained_on=list(entry.tasks),
-            fitted=list(entry.fitted),
-            votes_on={name: share for name, share in entry.share.items() if entry.votes_on(name)},
-            bytes=entry.bytes,
-            loss=entry.loss,
-            seconds=entry.seconds,
-        )
-
 
 class Members(Message):
     """All members, oldest first."""
 
     generation: int
+    total: int
+    first: int
     members: list[Member]
 
 
