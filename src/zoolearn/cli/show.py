@@ -141,20 +141,15 @@ def sparkline(values: Sequence[float]) -> str:
 def _picture(zoo: Zoo, console: Console) -> Table:
     members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, zoo.tasks)))) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
-    table = Table(
-        title=f"who knows what (a column is a member, oldest first{which})",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-        show_header=False,
+    console.print(
+        f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
+        "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
     )
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(max_width=24, overflow="fold")
     table.add_column(no_wrap=True)
     for name, task in zoo.tasks.items():
         table.add_row(Text(name), Text("".join(_mark(member, task) for member in members)))
-    table.caption = "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
-    table.caption_justify = "left"
     return table
 
 
@@ -195,7 +190,8 @@ def _settings(zoo: Zoo) -> str:
     more = _growing(settings.grow) + (", flip tta" if recipe["flip_tta"] else "")
     shape = "x".join(map(str, settings.shape)) if settings.shape else "settled by the first data"
     return (
-        f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'open'}, epochs {recipe['epochs'] or 'open'}, "
+        f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'chosen by the first data'}, "
+        f"epochs {recipe['epochs'] or 'chosen for each episode'}, "
         f"batch size {recipe['batch_size']}, lr {recipe['lr']:g}, up to {settings.tasks_per_episode} tasks per episode, "
         f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}; "
         f"generation {zoo.generation} (changes so far)"
