@@ -8,7 +8,7 @@ from zoolearn.lab.paper.rows import Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
 from zoolearn.lab.tune.space import PAPER, part_of_space
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.training.recipe import Recipe
 
 # Ramesh and Chaudhari (2022), Table 1: average accuracy at the end of all episodes, in percent.
@@ -401,7 +401,7 @@ STATED = """
 def test_a_preset_has_the_settings_that_its_authors_state(line):
     *key, stated = line.replace("GEM", PROTOCOL).split(maxsplit=3)
     preset = find_preset(*key)
-    learner = METHODS[preset.method].from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings()
+    learner = learner_from(METHODS[preset.method], {**preset.learner, "recipe": dict(preset.recipe)}).settings()
     found = {**learner, **learner["recipe"], **preset.tasks}
     for setting in stated.split():
         name, _, value = setting.partition("=")

@@ -7,7 +7,7 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.training.recipe import Recipe
 
 
@@ -17,7 +17,7 @@ def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
     method = METHODS[preset.method]
     assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
     assert preset.tasks.keys() <= set(signature(benchmark).parameters)
-    learner = method.from_settings({**preset.learner, "recipe": dict(preset.recipe)})
+    learner = learner_from(method, {**preset.learner, "recipe": dict(preset.recipe)})
     assert learner.settings()["recipe"] == {**learner_recipe(), **preset.recipe}
 
 

@@ -13,6 +13,7 @@ from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import EpisodeRecord, Results
 
 
@@ -372,7 +373,7 @@ def test_the_number_of_samples_is_no_seed():
 
 def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_of_their_preset():
     preset = find_preset("tag-2022", "fine-tune", "split-cifar100")
-    settings = {**FineTune.from_settings({**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
+    settings = {**learner_from(FineTune, {**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
     usual = finished_run("fine-tune", 0, "split-cifar100")
     published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=settings)
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
@@ -383,7 +384,7 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
 def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     preset = find_preset("beyond", "model-zoo", "split-cifar100")
     longer = {epochs: {**dict(preset.recipe), "epochs": epochs} for epochs in (1, 10)}
-    made = [ModelZoo.from_settings({**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
+    made = [learner_from(ModelZoo, {**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
     runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings={**own, "benchmark": {}}) for own in made]
     usual = finished_run("model-zoo", 0, "split-cifar100")
     both = ["beyond, epochs=1", "beyond, epochs=10"]

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> None:
     }
     folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
     tuning = Tuning(folder, setup, order, rungs(tasks) if base.learner.answers_at_once else [tasks])
-    search = Search(space, form.run.search, form.learner.seed, form.run.trials, tuning.known)
+    search = Search(space, form.run.search, form.learner.seed, form.run.trials)
     _carry_out(tuning, search, form.run.trials, place)
     _announce(tuning, name, judged_on, form)
 

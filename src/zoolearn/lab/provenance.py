@@ -10,7 +10,8 @@ from typing import Any
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.files import Json
 from zoolearn.lab.presets import PRESETS
-from zoolearn.methods.registry import GROW, METHODS
+from zoolearn.methods.model_zoo import GROW
+from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
 

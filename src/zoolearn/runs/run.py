@@ -20,6 +20,7 @@ from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.results import EpisodeRecord, Results
 from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress
 
@@ -82,6 +83,7 @@ def progress(
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
     if checkpoint_every is not None and checkpoint_every < 1:
         raise SettingsError(f"checkpoint_every is {checkpoint_every}; it counts epochs, so 1 or more")
+    saved_types(type(learner))
     with ExitStack() as stack:
         folder = None
         if out is not None:
@@ -120,7 +122,7 @@ def _episodes(
         _resume(learner, benchmark, folder, results)
     _sit_down(results, folder, exact=exact)
     if folder is not None and checkpoint_every is not None:
-        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
+        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every, carried=Changes(learner))
     if results.accuracy:
         yield results
     with ExitStack() as stack:
@@ -137,7 +139,7 @@ def _episodes(
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
                 folder.commit(
-                    number, _to_json(results, changed), learner.save(), grows=learner.grows, under_way=under_way
+                    number, _to_json(results, changed), save(learner), grows=learner.grows, under_way=under_way
                 )
                 file.update()
             if ahead is not None:
@@ -212,7 +214,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
     if not records:
         return
     met = benchmark.tasks[: len(records)]
-    learner.restore(folder.snapshots(records, grows=learner.grows), met, {learner_backbone(learner): learner.backbone})
+    restore(learner, folder.snapshots(records, grows=learner.grows), met)
     for record in records:
         episode = EpisodeRecord(record["tasks"], record["weights"], record["loss"], record["seconds"])
         _add(results, learner, episode, record["accuracy"])
@@ -249,11 +251,6 @@ def _check_nameless(settings: Mapping[str, Json]) -> None:
     for setting, name in settings.items():
         if name in ("<lambda>", "partial"):
             raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
-
-
-def learner_backbone(learner: Learner) -> str:
-    """The name under which a learner's files record its backbone."""
-    return str(learner.settings()["backbone"])
 
 
 def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:

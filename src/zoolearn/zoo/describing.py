@@ -26,9 +26,8 @@ def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | 
         "confidence": now.confidence,
         "notes": doubts(accuracy, majority, now.confidence),
         "history": [
-            {"episode": episode.number, "accuracy": measure.accuracy, "confidence": measure.confidence}
-            for episode in index.episodes
-            if (measure := episode.measures.get(entry.name)) is not None
+            {"episode": number, "accuracy": measure.accuracy, "confidence": measure.confidence}
+            for number, measure in index.history[entry.name]
         ],
     }
 

@@ -10,7 +10,7 @@ import torch
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.studies.trials import Trial
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import fit
@@ -66,7 +66,7 @@ def _remembered(trial: Trial, size: Size) -> float:
     """Rows of the memory beside a batch, on the average over tasks."""
     if trial.method not in ("er", "a-gem", "mega-ii", "gem"):
         return 0.0
-    learner = METHODS[trial.method].from_settings(dict(trial.learner)).settings()
+    learner = learner_from(METHODS[trial.method], dict(trial.learner)).settings()
     per = {"class": size.classes, "task": 1}.get(str(learner.get("memory_per", "all")), 0)
     kept = [past * per * int(learner["memory_size"]) or int(learner["memory_size"]) for past in range(1, size.tasks)]
     most = float("inf") if trial.method == "gem" else int(learner["memory_batch"])  # GEM asks its whole memory

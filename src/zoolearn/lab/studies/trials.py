@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError, StoreError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.lab.provenance import short_name
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
@@ -67,7 +67,7 @@ class Trial:
             raise SettingsError(unknown_name("method", self.method, METHODS))
         method = METHODS[self.method]
         recipe = asdict(Recipe(**self.recipe))
-        return method.from_settings({**self.learner, "recipe": recipe, "seed": self.seed})
+        return learner_from(method, {**self.learner, "recipe": recipe, "seed": self.seed})
 
     def tasks(self, whole: Benchmark) -> Benchmark:
         """The tasks of the whole benchmark that the learner is shown."""
