@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace as changed
 
 import zoolearn
 from archives import files, zipped
@@ -33,13 +34,13 @@ def many(tmp_path_factory) -> Path:
         zoo.folder.commit(
             replace(
                 index,
-                tasks={name: replace(task, name=name, episode=place) for place, name in enumerate(names, 1)},
+                tasks={name: changed(task, name=name, episode=place) for place, name in enumerate(names, 1)},
                 members=tuple(
-                    replace(member, number=place, episode=place, tasks=(name,), share={name: 1.0})
+                    changed(member, number=place, episode=place, tasks=(name,), share={name: 1.0})
                     for place, name in enumerate(names, 1)
                 ),
                 episodes=tuple(
-                    replace(episode, number=place, task=name, tasks=(name,), measures={name: measure})
+                    changed(episode, number=place, task=name, tasks=(name,), measures={name: measure})
                     for place, name in enumerate(names, 1)
                 ),
                 log=(),
@@ -178,6 +179,7 @@ def test_the_documentation_shows_every_route(browser, folder) -> None:
             "/recognise",
             "/members",
             "/healthz",
+            "/readyz",
             "/metrics",
             "/training",
         } == set(routes)

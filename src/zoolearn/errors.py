@@ -53,9 +53,6 @@ class Diverged(ZooError):
     """Training produced a loss that is not a finite number."""
 
 
-MOST_LISTED = 30  # names in one message
-
-
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: a guess, then the choices.
 
@@ -67,7 +64,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
         return f"unknown {kind} {name!r}; there is none"
     close = likeliest(name, names)
     guess = f"; did you mean {close!r}?" if close else ""
-    listed = sorted({*names[:MOST_LISTED], *([close] if close else [])})
+    listed = sorted({*names[:30], close or names[0]})
     more = f", and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     return f"unknown {kind} {name!r}{guess} (one of: {', '.join(listed)}{more})"
 

@@ -145,20 +145,15 @@ def sparkline(values: Sequence[float]) -> str:
 def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
     members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, names)))) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
-    table = Table(
-        title=f"who knows what (a column is a member, oldest first{which})",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-        show_header=False,
+    console.print(
+        f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
+        "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
     )
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(max_width=24, overflow="fold")
     table.add_column(no_wrap=True)
     for name in names:
         table.add_row(Text(name), Text("".join(_mark(member, zoo.tasks[name]) for member in members)))
-    table.caption = "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
-    table.caption_justify = "left"
     return table
 
 

@@ -174,5 +174,5 @@ def check_counts(source: Source, labels: Sequence[str], classes: Sequence[str]) 
     for name in classes:
         if counts[name] < 2:
             raise DataError(
-                f"{source.where}: class {name!r} has {counts[name]} example(s); it needs at least 2, one to test on"
+                f"{source.where}: class {name!r} has {counts[name] or 'no'} example{'' if counts[name] == 1 else 's'}; it needs at least 2, one to test on"
             )

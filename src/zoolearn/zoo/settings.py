@@ -26,6 +26,7 @@ from zoolearn.zoo.reader import Reader
 LARGEST_SIDE = 4096
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
+OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where nobody says
 
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
@@ -162,10 +163,10 @@ class ZooSettings:
             )
 
     def phrases(self) -> list[str]:
-        """The settings in words: what is open is left out, and what of the recipe is as ever.
+        """The settings in words; of the recipe, what is not as ever.
 
         >>> ZooSettings(backbone="mlp", shape=(1, 8, 8)).phrases()[:4]
-        ['backbone mlp', 'batch size 16', 'lr 0.01', 'seed 0']
+        ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
         """
         usual = asdict(Recipe())
         told: dict[str, Json] = {}
@@ -175,7 +176,8 @@ class ZooSettings:
                 told |= {name: each for name, each in value.items() if name in ALWAYS_TOLD or each != usual[name]}
             elif not setting.metadata.get("settled"):
                 told[setting.name] = value
-        return [_phrase(name, value) for name, value in told.items() if value is not None]
+        words = {name: OPEN.get(name) if value is None else value for name, value in told.items()}
+        return [_phrase(name, value) for name, value in words.items() if value is not None]
 
     @property
     def is_settled(self) -> bool:
