@@ -17,9 +17,9 @@ function shownTasks() {
 }
 
 function showTasks() {
-  const many = zoo.tasks.length > MOST_TASKS;
+  const many = known > MOST_TASKS;
   byId("find").hidden = !many;
-  byId("all").textContent = showsAll ? `show the newest ${MOST_TASKS}` : `show all ${zoo.tasks.length.toLocaleString("en")}`;
+  byId("all").textContent = showsAll ? `show the newest ${MOST_TASKS}` : `show all ${known.toLocaleString("en")}`;
   const shown = shownTasks();
   showTable(shown);
   showDetail();
