@@ -127,7 +127,7 @@ def test_a_run_brings_one_method_and_no_engine_of_jobs(tmp_path):
     brought = in_a_fresh_interpreter(program, tmp_path).split()
     assert not [name for name in brought if name.startswith(("zoolearn.runs.jobs", "zoolearn.beyond"))]
     methods = [name.removeprefix("zoolearn.methods.") for name in brought if name.startswith("zoolearn.methods.")]
-    assert set(methods) <= {"learner", "registry", "parts", "parts.names"}
+    assert set(methods) <= {"learner", "registry", "settings"}
 
 
 def in_a_fresh_interpreter(program, folder):
@@ -194,7 +194,7 @@ def test_every_module_of_the_core_can_be_imported_first(module):
         elif isinstance(node, ast.ImportFrom):
             tops.add(str(node.module).split(".")[0])
     foreign = tops - set(sys.stdlib_module_names) - {"zoolearn"}
-    assert foreign <= {"torch", "numpy", "safetensors"}
+    assert foreign <= {"torch", "numpy", "safetensors", "msgspec"}
     assert all(find_spec(top) for top in foreign)
 
 

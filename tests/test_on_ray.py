@@ -19,9 +19,10 @@ from zoolearn.cli import main
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.runs.run import run
-from zoolearn.runs.spec import RunSpec, execute
+from zoolearn.runs.spec import RunSpec
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -142,10 +143,11 @@ def stream() -> Benchmark:
 
 def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[Progress]:
     """Carries out a run in a folder; in its eighth epoch, `kill` is told the process that it is in."""
-    order = RunSpec(learner_of(METHODS["model-zoo"], LONG), "toys", out=out, checkpoint_every=1)
+    learner = learner_of(METHODS["model-zoo"], LONG)
+    spec, plan = RunSpec.of_record("model-zoo", "toys", learner.settings()), Plan(out=out, checkpoint_every=1)
     killed = out.with_name("killed")
     steps = []
-    with closing(map_jobs([Job("run", told_by, (order, Shared(stream), killed))], place)) as events:
+    with closing(map_jobs([Job("run", told_by, (spec, plan, Shared(stream), killed))], place)) as events:
         for event in events:
             assert not isinstance(event, Failed), event
             if isinstance(event, Report) and isinstance(event.content[1], Progress):
@@ -157,9 +159,9 @@ def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[
     return steps
 
 
-def told_by(order: RunSpec, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
+def told_by(spec: RunSpec, plan: Plan, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
     """A run that says which process it is in, and in its eighth epoch waits to be killed."""
-    for event in execute(order, whole):
+    for event in execute(spec, plan, whole):
         yield os.getpid(), event
         while isinstance(event, Progress) and event.epoch == 8 and not killed.exists():
             time.sleep(0.1)

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.steps import follow
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns, pair_of
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
         augment=options.augment,
     )
     try:
-        learned = follow(work, console, lambda reading: _understood(reading, console))
+        learned = follow(work, console, also=lambda reading: _understood(reading, console))
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)

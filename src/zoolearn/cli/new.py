@@ -1,22 +1,22 @@
 """`zoo new FOLDER`: an empty zoo, its settings chosen once."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Literal
 
 import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import chosen, optional, parse, settings_form
-from zoolearn.cli.steps import follow
+from zoolearn.cli.bars import follow
+from zoolearn.cli.flags import optional, parse, settings_form
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.files import Json
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.weighing import WEIGH
 from zoolearn.nets.backbones import BACKBONES
+from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
@@ -68,19 +68,18 @@ class NewOptions:
     data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
 
 
-def _form(preset: Mapping[str, Json]) -> type:
-    """The flags: those above, and how members grow, beginning with a preset's."""
-    more = settings_form(ModelZoo, {name: value for name, value in preset.items() if name == "grow"}, only=["grow"])
-    flips = field(default=bool(preset.get("flip_tta", False)))
-    own = [("flip_tta", get_type_hints(NewOptions, include_extras=True)["flip_tta"], flips)]
-    return make_dataclass("New", [*own, ("growing", more, field(default_factory=more))], bases=(NewOptions,))
-
-
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    options = parse(_form({}), arguments, "zoo new", IDEA)
+    growing = settings_form(ModelZoo, only=["grow"])
+    form = make_dataclass("New", [("growing", growing, field(default_factory=growing))], bases=(NewOptions,))
+    options = parse(form, arguments, "zoo new", IDEA)
     if options.preset is not None:
-        options = parse(_form(settings_of(options.preset, "model-zoo")), arguments, "zoo new", IDEA)
+        preset = settings_of(options.preset, "model-zoo")
+        given, grow = (
+            {own.name: preset[own.name] for own in fields(kind) if own.name in preset} for kind in (NewOptions, growing)
+        )
+        begun = form(folder=options.folder, growing=growing(**grow), **given)
+        options = parse(form, arguments, "zoo new", IDEA, begun)
     console = output.console()
     if options.adopt is not None:
         others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
@@ -110,7 +109,7 @@ def main(arguments: Sequence[str]) -> None:
         tasks_per_episode=options.tasks_per_episode,
         replay=options.replay,
         weigh=WEIGH[options.weigh],
-        grow=chosen(ModelZoo, options.growing)["grow"],
+        grow=ModelZoo.from_settings(nest(ModelZoo, vars(options.growing))).grow,
         side=options.side,
         grey=True if options.grey else False if options.no_grey else None,
     )

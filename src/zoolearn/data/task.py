@@ -208,7 +208,9 @@ class Benchmark:
 
     name: str
     tasks: tuple[Task, ...]
-    options: Mapping[str, int] = field(default_factory=dict)  # how it was cut down from the whole, for the record
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # how it was cut down from the whole, as `benchmark` takes it
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -238,16 +240,17 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if not isinstance(place, slice):
             return self.tasks[place]
-        first, last, stride = place.indices(len(self.tasks))
-        cuts = [name for name in self.options if name in ("first_tasks", "after_tasks") or name.startswith("from")]
-        if (first, stride) == (0, 1) and cuts in ([], ["first_tasks"]):
-            options = {"first_tasks": last}
-        elif (last, stride) == (len(self.tasks), 1) and {*cuts} <= {"first_tasks", "after_tasks"}:
-            options = {"after_tasks": first + self.options.get("after_tasks", 0)}
+        places = self.options.get("only") or range(first := self.options.get("after_tasks", 0), first + len(self))
+        chosen = list(places)[place]
+        options = {name: value for name, value in self.options.items() if name != "only"}
+        if chosen == list(range(len(chosen))):
+            options |= {"first_tasks": len(chosen)}
+        elif "only" not in self.options and chosen == list(places)[-len(chosen) :]:
+            options |= {"after_tasks": chosen[0]}
         else:
-            again = len(cuts) or ""  # a cut of what was cut already
-            options = {f"from{again}": first, f"to{again}": last, f"stride{again}": stride}
-        return Benchmark(self.name, self.tasks[place], {**self.options, **options})
+            options = {name: value for name, value in options.items() if name not in ("first_tasks", "after_tasks")}
+            options |= {"only": chosen}
+        return Benchmark(self.name, self.tasks[place], options)
 
     def sample(self, per_class: int, seed: int = 0) -> "Benchmark":
         """Every task with `per_class` random training examples of each class."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
-from zoolearn.lab.provenance import run_command
 from zoolearn.lab.report import Group, grouped, labels
 from zoolearn.runs.metrics import running_average
 from zoolearn.runs.results import Results
@@ -219,7 +218,7 @@ def _figure(
         caption=caption,
         frames={"": chart} if chart is not None else frames or {},
         choice=choice,
-        commands=list(dict.fromkeys(run_command(group.runs) for _, group in named)),
+        commands=list(dict.fromkeys(run.made_by for _, group in named for run in group.runs)),
         section=benchmark,
         first=first,
     )

@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
-from zoolearn.files import Json
-from zoolearn.lab.provenance import defaults, preset_of
+from zoolearn.lab.presets import preset_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import DATA_SEEDS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
-SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
+SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
@@ -109,7 +109,8 @@ def labels(groups: Sequence[Group]) -> list[str]:
 def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[str]) -> list[str]:
     """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
     presets = [
-        preset_of(group.first) if len(shown) > LONGEST_LABEL else "" for group, shown in zip(groups, told, strict=True)
+        preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""
+        for group, shown in zip(groups, told, strict=True)
     ]
     names = [(group.first.benchmark, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
     short = []
@@ -124,8 +125,9 @@ def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
     furthest: dict[tuple[str, str], Results] = {}
     for place, run in enumerate(results):
-        flat = _flatten(run.settings)
-        seed = json.dumps([flat.get(name) for name in SEEDS]) if "seed" in flat else f"unknown {place}"
+        spec = run.spec
+        known = [spec.seed, *(spec.options.get(name) for name in DATA_SEEDS)]
+        seed = json.dumps(known) if "seed" in run.settings else f"unknown {place}"
         kept = furthest.get((_identity(run), seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
             furthest[_identity(run), seed] = run
@@ -141,8 +143,7 @@ def _groups(results: Iterable[Results]) -> list[Group]:
 
 def _identity(run: Results) -> str:
     """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
-    settings = {name: value for name, value in _told(run).items() if name not in SEEDS}
-    return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
+    return json.dumps([run.spec.family, sorted(run.tasks)])
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -205,15 +206,10 @@ def _differing_settings(groups: Sequence[Group], within_method: bool = False) ->
         for group, mine in zip(groups, flat, strict=True)
     ]
     if within_method:
-        usual = [_flatten(defaults(group.first.method)) for group in groups]
-        shown = [
-            [path for path in paths if mine[path] not in (default.get(path), "{}")]
-            for paths, mine, default in zip(shown, flat, usual, strict=True)
-        ]
-    names = _short_names({path for paths in shown for path in paths})
+        changed = [{**group.first.spec.changes, **group.first.spec.options, "order": "shuffled"} for group in groups]
+        shown = [[path for path in paths if path in other] for paths, other in zip(shown, changed, strict=True)]
     return [
-        ", ".join(f"{names[path]}={_short(mine[path])}" for path in paths)
-        for mine, paths in zip(flat, shown, strict=True)
+        ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
     ]
 
 
@@ -232,25 +228,10 @@ def _differs(
 
 def _told(run: Results) -> dict[str, str]:
     """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
-    flat = _flatten(run.settings)
-    if flat.pop("benchmark.order_seed", None) is not None:
-        flat["benchmark.order"] = "shuffled"
-    return flat
-
-
-def _flatten(settings: dict[str, Json], above: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            flat.update(_flatten(value, f"{above}{name}."))
-        else:
-            flat[above + name] = value if isinstance(value, str) else json.dumps(value)
-    return flat
-
-
-def _short_names(paths: set[str]) -> dict[str, str]:
-    last = [path.rpartition(".")[2] for path in paths]
-    return {path: name if last.count(name) == 1 else path for path, name in zip(paths, last, strict=True)}
+    said = {**run.spec.settings, **run.spec.options}
+    if said.pop("order_seed", None) is not None:
+        said["order"] = "shuffled"
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
 
 
 def _short(value: str) -> str:

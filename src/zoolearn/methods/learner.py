@@ -7,30 +7,48 @@ The fields that its constructor takes are its settings; the others are its knowl
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
 from zoolearn.files import Json
-from zoolearn.names import registered_name
+from zoolearn.methods.settings import plain_settings, read_settings
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Checkpoints, Progress, run_to_end
 from zoolearn.training.recipe import Recipe, check_types
 
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """How long an episode took, to train and to evaluate."""
+
+    train: NotNegative = 0.0
+    evaluate: NotNegative = 0.0
+
 
 @dataclass(frozen=True)
 class Episode:
-    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss."""
+    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss.
+
+    `weights` is None where nothing was drawn, `loss` where nothing was trained. A run adds what the episode took: seconds,
+    rows that nets in training were shown, and rows that nets were asked about while learning, tests aside.
+    """
 
     tasks: tuple[str, ...]
-    weights: Mapping[str, float] | None = None
+    weights: Mapping[str, NotNegative] | None = None
     loss: float | None = None
+    seconds: Seconds = Seconds()
+    rows_trained: int | None = None
+    rows_asked: int | None = None
 
 
 @dataclass(frozen=True)
@@ -202,12 +220,12 @@ class Learner(ABC):
 
     def settings(self) -> dict[str, Json]:
         """The learner's settings as plain data; functions by their names."""
-        return _plain_settings(self)
+        return plain_settings(self)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None) -> Self:
         """The learner that `settings` describes; `names` adds the caller's own functions to our tables."""
-        return cls(**_read_settings(cls, settings, names or {}))
+        return cls(**read_settings(cls, settings, names or {}))
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
@@ -245,63 +263,3 @@ def check_share(name: str, value: float) -> None:
     """Refuses a share of the data outside 0 to 1."""
     if not 0 <= value <= 1:
         raise SettingsError(f"{name} is {value}; it is a share, from 0 (nothing) to 1 (all)")
-
-
-def _plain_settings(settings: Any) -> dict[str, Json]:
-    """Every setting; of those that came later, only what is not the default, so that older records still compare."""
-    plain = {}
-    for setting in fields(settings):
-        if setting.init:
-            value = getattr(settings, setting.name)
-            if setting.metadata.get("later") and value == setting.default:
-                continue
-            if "choices" in setting.metadata:
-                value = plain_choice(value, setting.metadata["choices"])
-            elif is_dataclass(value):
-                value = _plain_settings(value)
-            plain[setting.name] = value
-    return plain
-
-
-def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
-    """A function by its name; one that has settings of its own, with them."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"name": registered_name(type(value), table), **_plain_settings(value)}
-    return registered_name(value, table)
-
-
-def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    _check_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
-    read: dict[str, Any] = {}
-    for setting in fields(cls):
-        if setting.init and setting.name in settings:
-            value = settings[setting.name]
-            if setting.name == "recipe":
-                _check_unknown(Recipe, value)
-                value = Recipe(**value)
-            elif "choices" in setting.metadata:
-                value = _read_choice(setting.name, value, setting.metadata["choices"], names)
-            read[setting.name] = value
-    return read
-
-
-def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Mapping[str, Callable[..., Any]]) -> Any:
-    """What `plain_choice` made a record of."""
-    own = {**value} if isinstance(value, Mapping) else {"name": value}
-    name = str(own.pop("name", None))
-    if name not in names and name not in table:
-        raise SettingsError(
-            unknown_name(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}"
-        )
-    found = names[name] if name in names else table[name]
-    if not (is_dataclass(found) and isinstance(found, type)):
-        return found
-    _check_unknown(found, own)
-    return found(**own)
-
-
-def _check_unknown(cls: type, names: Iterable[str]) -> None:
-    known = [setting.name for setting in fields(cls) if setting.init]
-    for name in names:
-        if name not in known:
-            raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))

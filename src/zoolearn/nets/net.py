@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.nets.passes import passed
 from zoolearn.seeds import derive, global_seed
 
 
@@ -129,9 +130,16 @@ class Net(nn.Module):
         """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
         inputs = self.scaled(x)
         features = cast(Tensor, self.body(inputs))
-        if self.training or not self.flips:
+        looks = 1 if self.training or not self.flips else 2
+        self.count(looks * len(x))
+        if looks == 1:
             return features
         return (features + cast(Tensor, self.body(inputs.flip(-1)))) / 2
+
+    def count(self, rows: int) -> None:
+        """Notes that rows go through: in training, or asked about."""
+        if not torch.compiler.is_compiling():  # traced for export: nothing goes through it now
+            passed.rows["trained" if self.training else "asked"] += rows
 
     def scaled(self, x: Tensor) -> Tensor:
         """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""

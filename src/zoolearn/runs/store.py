@@ -11,17 +11,32 @@ results.json                all of it gathered, for people and programs to read
 import platform
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensors
-from zoolearn.methods.learner import Learner, State, StateFile
+from zoolearn.methods.learner import Episode, Learner, State, StateFile
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.results import Results
+from zoolearn.runs.decode import decode
+from zoolearn.runs.results import Costs, Results
 
-FORMAT = 2
+FORMAT = 3
 PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of an episode: what it did, the accuracies that it changed, what the run has cost so far, its files."""
+
+    episode: Episode
+    accuracy: dict[str, float]
+    costs: Costs
+    learner: dict[str, Json]
+    files: dict[str, str]  # checksums of the learner's knowledge, by name
 
 
 class RunFolder:
@@ -84,12 +99,20 @@ class RunFolder:
         return header
 
     def commit(
-        self, number: int, episode: Mapping[str, Json], snapshot: State, *, grows: bool, under_way: bool = False
+        self,
+        number: int,
+        episode: Episode,
+        accuracy: dict[str, float],
+        costs: Costs,
+        snapshot: State,
+        *,
+        grows: bool,
+        under_way: bool = False,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
-        record = {"format": FORMAT, **episode, "learner": snapshot.info, "files": files}
-        save_json(self._record(number), record)
+        record = Record(episode, accuracy, costs, dict(snapshot.info), files)
+        save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 
     def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
@@ -97,8 +120,8 @@ class RunFolder:
         if not under_way:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
-            files = load_json(self._record(number))["files"]
-            for name in load_json(self._record(number - 1))["files"]:
+            files = self._record(number).files
+            for name in self._record(number - 1).files:
                 if name not in files:
                     self._file(name).unlink(missing_ok=True)
 
@@ -119,22 +142,22 @@ class RunFolder:
         except StoreError as error:
             raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
 
-    def episodes(self) -> list[dict[str, Json]]:
+    def episodes(self) -> list[Record]:
         """The records of all episodes so far."""
         numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
-            raise StoreError(f"{self._record(missing)} is missing although later episodes are there; restore it")
+            raise StoreError(f"{self._path(missing)} is missing although later episodes are there; restore it")
         results = self.results()
         if results is not None and len(results.accuracy) > len(numbers):  # it is written after the record
             missing = len(numbers) + 1
-            raise StoreError(f"{self._record(missing)} is missing although {Results.FILE} tells of it; restore it")
-        return [load_json(self._record(number)) for number in numbers]
+            raise StoreError(f"{self._path(missing)} is missing although {Results.FILE} tells of it; restore it")
+        return [self._record(number) for number in numbers]
 
-    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[State]:
+    def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
         return [
-            State(record["learner"], {name: self._part(name, digest) for name, digest in record["files"].items()})
+            State(record.learner, {name: self._part(name, digest) for name, digest in record.files.items()})
             for record in (records if grows else records[-1:])
         ]
 
@@ -147,7 +170,11 @@ class RunFolder:
             raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
         return self.path / folder / f"{number}.safetensors"
 
-    def _record(self, number: int) -> Path:
+    def _record(self, number: int) -> Record:
+        path = self._path(number)
+        return decode(load_json(path), Record, str(path), "the record of an episode")
+
+    def _path(self, number: int) -> Path:
         return self.path / "episodes" / f"{number:04d}.json"
 
 

@@ -5,6 +5,7 @@ method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import load_state, load_tensors, save_tensors
 from zoolearn.nets.net import Net
+from zoolearn.nets.passes import passed
 from zoolearn.seeds import derive, seed_generators
 from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
 from zoolearn.training.recipe import Recipe
@@ -148,11 +150,13 @@ def iter_fit(
         for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
+            before = passed.rows.copy()
             with random_state:
                 latest = [
                     training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
                     for number, batch in enumerate(chunk)
                 ]
+            training.rows += passed.rows - before
             losses = torch.cat([losses, torch.stack(latest)])
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
@@ -184,6 +188,7 @@ class _Training:
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = GradScaler(self.device.type, enabled=scaled)
         self.mean_loss = math.nan
+        self.rows = Counter[str]()  # that went through nets so far, in earlier sittings too
 
     def step(self, batch: Batch, lr: float) -> Tensor:
         self.optimizer.lr = lr
@@ -218,6 +223,7 @@ class _Training:
         tensors |= {f"momentum.{place}": moment for place, moment in enumerate(self.optimizer.momenta)}
         tensors |= {f"carried.{name}": tensor for name, tensor in self.carried.items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
+        info["rows"] = self.rows
         save_tensors(checkpoints.path(self.seed), tensors, info)
 
     def resume(self, checkpoints: Checkpoints) -> int:
@@ -237,6 +243,8 @@ class _Training:
             tensor.copy_(tensors[f"carried.{name}"])
         self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
+        self.rows = Counter(info["rows"])
+        passed.rows += self.rows
         return int(info["epochs"])
 
 

@@ -39,13 +39,13 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             entry = replace(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]
-            names = tuple(record["tasks"])
+            names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
-            made = entry_of(member, episode, names, seed, float(record["seconds"]["train"]))
+            made = entry_of(member, episode, names, seed, record.episode.seconds.train)
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
             measures = measure(zoo, index, made.heads)
-            done = EpisodeEntry(episode, task.name, names, dict(record["weights"] or {}), now(), measures)
+            done = EpisodeEntry(episode, task.name, names, dict(record.episode.weights or {}), now(), measures)
             index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)

@@ -9,10 +9,10 @@ import torch
 
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.learner import plain_choice
 from zoolearn.methods.model_zoo import Grow, ModelZoo, from_scratch
 from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
 from zoolearn.methods.registry import GROW
+from zoolearn.methods.settings import plain_choice
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.training.recipe import Recipe
