@@ -85,7 +85,7 @@ def _yardstick() -> float:
     """Seconds of a fixed piece of training: how fast the machine is just now."""
     net = bare.net_for("mlp-100", (1, 8, 8))
     x, y = torch.zeros(16, 1, 8, 8), torch.arange(16) % 5
-    return bare.train(nn.Sequential(net.body, net.head("task")), [(x, y)] * 30)
+    return bare.train(nn.Sequential(net.backbone, net.head("task")), [(x, y)] * 30)
 
 
 def _seconds(work: object) -> float:

@@ -41,7 +41,7 @@ def measure(*, quick: bool) -> list[Table]:
     def scaled() -> float:
         with stopwatch() as watch:
             for part in x.split(BATCH):
-                net.scaled(part)
+                net.normalize(part)
         return watch.seconds
 
     def image_library() -> float:

@@ -31,7 +31,7 @@ def some_work(number: int) -> Generator[int, None, float]:
 def train() -> float:
     net = bare.net_for("mlp-100", (1, 8, 8))
     x, y = torch.zeros(16, 1, 8, 8), torch.arange(16) % 5
-    return bare.train(torch.nn.Sequential(net.body, net.head("task")), [(x, y)] * 100)
+    return bare.train(torch.nn.Sequential(net.backbone, net.head("task")), [(x, y)] * 100)
 
 
 def measure(*, quick: bool) -> list[Table]:

@@ -92,4 +92,4 @@ def peak_bytes(members: int) -> tuple[int, int]:
     torch.set_num_threads(1)
     zoo = zoo_of(members)
     zoo.predict_proba(torch.zeros(256, 3, 32, 32, dtype=torch.uint8), "task")
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 4 * zoo.weights
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 4 * zoo.num_parameters

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from zoolearn.runs.results import environment
+from zoolearn.runs.environment import environment
 
 
 @dataclass

@@ -91,7 +91,7 @@ def _bare(backbone: str, data: Task, batch: int) -> float:
 
 def _model(backbone: str, data: Task) -> nn.Module:
     net = bare.net_for(backbone, data.shape)
-    return nn.Sequential(net.body, net.head("task"))
+    return nn.Sequential(net.backbone, net.head("task"))
 
 
 def _batches(data: Task, batch: int) -> list[tuple[torch.Tensor, torch.Tensor]]:

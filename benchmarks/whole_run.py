@@ -62,7 +62,7 @@ def _run(method: type[Learner], tasks: Benchmark) -> float:
 
 def _bare(trained: int, evaluated: int) -> float:
     net = bare.net_for("small-conv", (3, 32, 32))
-    model = nn.Sequential(net.body, net.head("task"))
+    model = nn.Sequential(net.backbone, net.head("task"))
     layout = torch.channels_last
     x, y = torch.zeros(16, 3, 32, 32).contiguous(memory_format=layout), torch.arange(16) % 5
     answers = torch.zeros(16, 3, 32, 32).contiguous(memory_format=layout)

@@ -43,9 +43,9 @@ def descended(net: Net, task: Task, penalty: Callable[[Tensor], Tensor], recipe:
     flat = Flat(net.trainable([task.name]))
     for _ in range(recipe.epochs):
         loss = F.cross_entropy(net(task.train.x, task.name), task.train.y)
-        weights = torch.cat([parameter.reshape(-1) for parameter in net.body.parameters()])
+        weights = torch.cat([parameter.reshape(-1) for parameter in net.backbone.parameters()])
         flat.write_data(flat.data() - recipe.lr * flat.gradient_of(loss + penalty(weights)))
-    return Flat(net.body.parameters()).data()
+    return Flat(net.backbone.parameters()).data()
 
 
 def vague(name: str, classes: int = 2, per_class: int = 12) -> Task:

@@ -28,7 +28,7 @@ def finished_run(
         settings={**learner.settings(), "benchmark": {}},
         environment={"commit": "0123456789abcdef"},
         stored_samples=400,
-        weights=1000 * (seed + 1),
+        num_parameters=1000 * (seed + 1),
         ms_per_sample=0.5,
     )
     for episode in range(episodes):

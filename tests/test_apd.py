@@ -215,7 +215,7 @@ def test_what_tasks_own_is_counted_in_full():
     learner = show(apd(), [first, second])
     shared = 64 * 100 + 100 * 100
     own = shared + 200 + 200
-    assert learner.weights == shared + 2 * own + 101 * 2 + 101 * 3
+    assert learner.num_parameters == shared + 2 * own + 101 * 2 + 101 * 3
     assert learner.stored_samples == 0
 
 

@@ -75,7 +75,7 @@ def test_in_a_mixture_each_task_is_varied_as_it_allows(kinds):
     met = shown([alike(f"task {place}", kind) for place, kind in enumerate(kinds)])
     mirrored = IMAGE.flip(2)
     for place, kind in enumerate(kinds):
-        images = torch.cat([batch.x[batch.rows == place] for batch in met])
+        images = torch.cat([batch.x[batch.task_index == place] for batch in met])
         seen = row_set(images)
         assert len(images) == ROWS
         if kind == ():
@@ -99,11 +99,11 @@ def test_a_batch_holds_the_rows_that_its_places_name(monkeypatch, chunk_bytes, c
     x, y = (torch.cat([getattr(task.train, part) for task in tasks]) for part in ("x", "y"))
     owners = torch.cat([torch.full((len(task.train),), place) for place, task in enumerate(tasks)])
     met = shown(tasks)
-    assert sorted(torch.cat([batch.places for batch in met]).tolist()) == list(range(len(x)))
+    assert sorted(torch.cat([batch.row_index for batch in met]).tolist()) == list(range(len(x)))
     for batch in met:
-        assert torch.equal(batch.x, x[batch.places])
-        assert torch.equal(batch.y, y[batch.places])
-        assert torch.equal(batch.rows, owners[batch.places])
+        assert torch.equal(batch.x, x[batch.row_index])
+        assert torch.equal(batch.y, y[batch.row_index])
+        assert torch.equal(batch.task_index, owners[batch.row_index])
         assert batch.tasks == tuple(task.name for task in tasks)
 
 

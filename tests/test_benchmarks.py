@@ -1,5 +1,7 @@
 """Every benchmark against hand-made files, and its shape with the real ones where they are at hand."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -45,6 +47,10 @@ def random_images(count: int = 5, *shape: int) -> Examples:
 
 def images(examples: Examples) -> set[bytes]:
     return {image.numpy().tobytes() for image in examples.x}
+
+
+def of_label(examples: Examples, label: int) -> Examples:
+    return examples.select((examples.y == label).nonzero()[:, 0])
 
 
 # Rotation
@@ -123,7 +129,11 @@ def permutation(before: torch.Tensor, after: torch.Tensor) -> list[int]:
 
 def test_permuted_mnist_is_the_same_each_time_and_another_with_another_seed(tmp_path):
     write_mnist(tmp_path)
-    first, second, other = permuted_mnist(tmp_path), permuted_mnist(tmp_path), permuted_mnist(tmp_path, seed=1)
+    first, second, other = (
+        permuted_mnist(tmp_path),
+        permuted_mnist(tmp_path),
+        permuted_mnist(tmp_path, permutation_seed=1),
+    )
     assert first.fingerprint == second.fingerprint
     assert first.fingerprint != other.fingerprint
 
@@ -252,6 +262,54 @@ def test_split_digits_takes_digits_in_pairs():
     assert tasks[4].shape == (1, 8, 8)
 
 
+def test_an_order_of_ones_own_decides_which_classes_meet_and_their_labels():
+    reverse = split_digits(class_order=list("9876543210"))
+    assert [task.classes for task in reverse] == [("9", "8"), ("7", "6"), ("5", "4"), ("3", "2"), ("1", "0")]
+    usual, turned = split_digits()[4], reverse[0]
+    assert torch.equal(turned.train.x, usual.train.x)
+    assert torch.equal(turned.train.y, 1 - usual.train.y), "labels follow the order that was given"
+    assert reverse.options == {"class_order": list("9876543210")}
+
+
+def test_a_seed_orders_the_classes_and_tasks_may_be_larger():
+    orders = [benchmark("split-digits", class_order=seed, classes_per_task=5) for seed in (1, 1, 2)]
+    assert orders[0].fingerprint == orders[1].fingerprint != orders[2].fingerprint
+    assert [task.name for task in orders[0]] == ["0-4", "5-9"]
+    assert sorted(orders[0][0].classes + orders[0][1].classes) == list("0123456789")
+    assert orders[2].options == {"classes_per_task": 5, "class_order": 2}
+    for task in orders[0]:
+        for label, name in enumerate(task.classes):
+            assert images(of_label(task.test, label)) == images(of_label(datasets.digits().test, int(name)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"class_order": list("012345678")},
+            "class_order of split-digits leaves out '9'; name each of its 10 classes once",
+        ),
+        ({"class_order": list("0123456789x")}, "has the unknown class 'x'; name each of its 10 classes once"),
+        ({"class_order": list("01234567899")}, "has '9' twice; name each of its 10 classes once"),
+        ({"classes_per_task": 3}, "10 classes cannot be split into tasks of 3; classes_per_task can be 2, 5, 10"),
+        ({"permutation_seed": 1}, "split-digits takes no permutation_seed; permuted-mnist can"),
+        ({"colours": 3}, "split-digits takes no colours; no benchmark can"),
+    ],
+)
+def test_an_order_that_cannot_be_is_named(options, message):
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        benchmark("split-digits", **options)
+
+
+def test_permutations_of_another_seed_are_another_stream_and_say_so(tmp_path):
+    write_mnist(tmp_path)
+    streams = [benchmark("permuted-mnist", tmp_path, permutation_seed=seed) for seed in (0, 3)]
+    assert [stream.options for stream in streams] == [{}, {"permutation_seed": 3}]
+    assert torch.equal(streams[0][0].test.x, streams[1][0].test.x), "the first task is not permuted"
+    assert not torch.equal(streams[0][1].test.x, streams[1][1].test.x)
+    assert permuted_mnist(tmp_path, permutation_seed=3).options == {"permutation_seed": 3}
+
+
 # By name
 
 
@@ -338,7 +396,7 @@ def test_seeds_choose_order_and_samples():
         ({"first_tasks": 2, "after_tasks": 2}, "after_tasks is 2, but split-digits has 5 tasks; give at most 1"),
         (
             {"tasks": 7},
-            "split-digits always has the same tasks, so tasks=7 cannot be; permuted-mnist can have any number",
+            "split-digits takes no tasks; permuted-mnist can",
         ),
     ],
 )

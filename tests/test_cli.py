@@ -169,7 +169,7 @@ def test_data_shows_what_is_missing_and_what_comes_with_us(tmp_path, capsys):
 def test_the_demo_ends_in_a_table_and_says_what_to_try_next(capsys):
     out = zoo("demo", "--epochs", "1", capsys=capsys)
     assert all(f"\n{name} " in out for name in ("model-zoo", "isolated", "fine-tune", "multi-head"))
-    assert all(word in out for word in ("forgetting", "forward", "backward", "stored", "weights", "seconds"))
+    assert all(word in out for word in ("forgetting", "forward", "backward", "stored", "params", "seconds"))
     assert "zoo run model-zoo" in out
 
 

@@ -220,8 +220,8 @@ def test_what_is_kept_is_counted(name):
     learner = learned(name)
     assert isinstance(learner.stored_samples, int)
     assert 0 <= learner.stored_samples <= sum(len(task.train) for task in TOYS)
-    assert isinstance(learner.weights, int)
-    assert learner.weights > 0
+    assert isinstance(learner.num_parameters, int)
+    assert learner.num_parameters > 0
     assert learner.episode == 3
 
 
@@ -236,7 +236,7 @@ def test_a_run_fills_the_lower_triangle_with_test_accuracies(name):
     assert [set(episode.tasks) <= set(results.tasks) for episode in results.episodes] == [True] * 3
     summary = results.summary()
     assert summary["average_accuracy"] == pytest.approx(sum(results.accuracy[-1]) / 3)
-    assert summary["weights"] == learner.weights
+    assert summary["num_parameters"] == learner.num_parameters
     assert summary["ms_per_sample"] > 0
 
 
@@ -266,7 +266,7 @@ def test_a_saved_learner_predicts_without_any_data(name, tmp_path):
     assert equal(answers(again), answers(learner))
     assert again.classes == learner.classes
     assert again.settings() == learner.settings()
-    assert again.weights == learner.weights
+    assert again.num_parameters == learner.num_parameters
     assert contents(tmp_path / "run") == before
 
 

@@ -72,7 +72,7 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
     first, second = vague("one"), vague("two", classes=3)
     learner = ewc(backbone=smooth, recipe=WHOLE, strength=20.0, limited=False)
     learner.learn(first)
-    anchor = Flat(learner.net.body.parameters()).data()
+    anchor = Flat(learner.net.backbone.parameters()).data()
     information = learner.spring.importance
     start = learner.grown(second)
 
@@ -80,7 +80,7 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
         return descended(start, second, lambda weights: strength / 2 * (information * (weights - anchor) ** 2).sum())
 
     learner.learn(second)
-    found = Flat(learner.net.body.parameters()).data()
+    found = Flat(learner.net.backbone.parameters()).data()
     assert much_closer(found, wanted(20.0), [wanted(strength) for strength in (0.0, 10.0, 40.0)])
 
 
@@ -93,8 +93,8 @@ def test_no_weight_is_held_firmer_than_one_over_the_rate() -> None:
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:
     learner = show(ewc(anchors=separate), benchmark(3))
-    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
-    assert learner.weights == learner.net.weights + 2 * body
+    body = sum(parameter.numel() for parameter in learner.net.backbone.parameters())
+    assert learner.num_parameters == learner.net.num_parameters + 2 * body
     assert learner.stored_samples == 0
 
 

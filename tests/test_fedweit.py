@@ -165,7 +165,7 @@ def test_all_that_is_kept_is_counted():
     shared = 64 * 100 + 100 * 100
     own = shared + 200 + 200
     attentions, published = 2 * 1, 2 * shared
-    assert learner.weights == shared + 2 * own + 101 * 2 + 101 * 3 + attentions + published
+    assert learner.num_parameters == shared + 2 * own + 101 * 2 + 101 * 3 + attentions + published
     assert learner.stored_samples == 0
 
 

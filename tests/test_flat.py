@@ -22,7 +22,7 @@ def test_absent_gradients_read_as_zeros_in_their_own_place():
     flat = Flat(net.parameters())
     net(images(), "new").square().mean().backward()
     gradient = flat.gradient()
-    assert len(gradient) == len(flat) == net.weights
+    assert len(gradient) == len(flat) == net.num_parameters
     old = len(flat) - sum(parameter.numel() for head in net.heads for parameter in head.parameters())
     size = sum(parameter.numel() for parameter in net.head("old").parameters())
     assert gradient[old : old + size].count_nonzero() == 0

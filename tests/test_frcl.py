@@ -128,7 +128,7 @@ def test_the_past_is_the_divergence_of_what_is_remembered_from_the_kernel_of_the
     found = learner.past_divergence()(net)
     assert torch.allclose(found, expected, rtol=1e-6)
     found.backward()
-    assert all(bool(weight.grad.any()) for weight in net.body.parameters())
+    assert all(bool(weight.grad.any()) for weight in net.backbone.parameters())
     assert all(weight.grad is None for weight in net.heads.parameters())
 
 
@@ -139,7 +139,7 @@ def test_the_points_are_the_tasks_own_inputs_and_all_is_counted():
         assert row_set(learner.inducing[task.name].x) <= row_set(task.train.x)
     assert learner.stored_samples == 20
     assert not learner.net.heads
-    assert learner.weights == (64 + 1) * 6 + 10 * 2 * 11 + 10 * 3 * 11
+    assert learner.num_parameters == (64 + 1) * 6 + 10 * 2 * 11 + 10 * 3 * 11
 
 
 def test_a_task_smaller_than_the_points_is_kept_whole():
@@ -182,7 +182,7 @@ def test_priors_take_the_place_of_weight_decay():
 def test_adam_is_taken_where_it_is_asked_for():
     task = pictures()
     by_sgd, by_adam = (show(frcl(optimizer=name), [task]) for name in ("sgd", "adam"))
-    assert not torch.equal(state(by_sgd.net)["body.1.weight"], state(by_adam.net)["body.1.weight"])
+    assert not torch.equal(state(by_sgd.net)["backbone.1.weight"], state(by_adam.net)["backbone.1.weight"])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_adam_is_taken_where_it_is_asked_for():
         {"proposals": -1},
         {"jitter": 0.0},
         {"first_scale": 0.0},
-        {"largest_gradient": -1.0},
+        {"max_grad_norm": -1.0},
         {"shared_head": True},
     ],
 )
@@ -209,5 +209,5 @@ def test_batch_norm_is_refused_with_what_is_taken():
 def test_a_net_as_published_takes_it_too():
     task = pictures()
     learner = show(frcl(backbone=mlp_100, recipe=replace(TINY, epochs=10)), [task])
-    assert learner.net.weights == net_for([task], mlp_100).weights - 2 * 101
+    assert learner.net.num_parameters == net_for([task], mlp_100).num_parameters - 2 * 101
     assert learner.evaluate([task])[task.name] > 0.9

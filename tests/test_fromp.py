@@ -110,13 +110,13 @@ def test_fisher_is_the_sum_of_the_gauss_newton_diagonal_over_examples_and_tasks(
         learner.learn(task)
         net = deepcopy(learner.net).eval()
         flat = Flat(net.trainable([task.name]))
-        body = sum(parameter.numel() for parameter in net.body.parameters())
+        body = sum(parameter.numel() for parameter in net.backbone.parameters())
         found.append(torch.split(information(net, task.name, flat, task.train.x), [body, len(flat) - body]))
     (body_then, first_head), (body_now, second_head) = found
-    for part, expected in (("body.1", body_then + body_now), ("heads.0", first_head), ("heads.1", second_head)):
+    for part, expected in (("backbone.1", body_then + body_now), ("heads.0", first_head), ("heads.1", second_head)):
         total = torch.cat([learner.fisher[f"{part}.{kind}"].reshape(-1) for kind in ("weight", "bias")])
         assert torch.allclose(total.double(), expected, rtol=1e-3, atol=1e-8), part
-    assert learner.weights == 2 * learner.net.weights
+    assert learner.num_parameters == 2 * learner.net.num_parameters
 
 
 def test_the_loss_is_cross_entropy_over_tau_and_the_price_of_all_past_tasks_by_hand():
@@ -184,7 +184,7 @@ def highest_doubt(learner, task):
 def test_a_large_tau_keeps_old_probabilities_where_a_small_one_lets_them_go():
     tasks = [pictures("one"), pictures("two")]
     recipe = replace(TINY, lr=1e-4, momentum=0.0)
-    constant, moving = (drift(fromp(tau=tau, largest_gradient=0.0, recipe=recipe), *tasks) for tau in (1e9, 1.0))
+    constant, moving = (drift(fromp(tau=tau, max_grad_norm=0.0, recipe=recipe), *tasks) for tau in (1e9, 1.0))
     assert constant < 1e-6
     assert moving > 1e-5
 
@@ -194,7 +194,7 @@ def test_a_task_that_says_the_opposite_moves_old_answers_less_than_without_memor
     first = pictures("right")
     opposite = Task("wrong", Examples(first.train.x, 1 - first.train.y), first.test, first.classes)
     recipe = replace(TINY, epochs=6, lr={"sgd": 0.2, "adam": 0.02}[optimizer], weight_decay=0.0)
-    settings = {"recipe": recipe, "optimizer": optimizer, "shared_head": True, "largest_gradient": 1.0}
+    settings = {"recipe": recipe, "optimizer": optimizer, "shared_head": True, "max_grad_norm": 1.0}
     free, held = (drift(fromp(memory_size=size, **settings), first, opposite) for size in (0, 6))
     assert held < 0.5 * free
 
@@ -223,7 +223,7 @@ def test_a_kernel_that_cannot_be_inverted_is_refused_with_the_way_out(monkeypatc
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"memory_size": -1}, {"tau": 0.0}, {"delta": 0.0}, {"jitter": -1.0}, {"largest_gradient": -1.0}]
+    "wrong", [{"memory_size": -1}, {"tau": 0.0}, {"delta": 0.0}, {"jitter": -1.0}, {"max_grad_norm": -1.0}]
 )
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(SettingsError, match=next(iter(wrong))):
@@ -232,6 +232,6 @@ def test_impossible_settings_are_refused(wrong):
 
 def test_a_net_as_published_takes_it_too():
     tasks = benchmark(2)
-    learner = show(fromp(backbone=mlp_100, recipe=replace(TINY, epochs=10), tau=1.0, largest_gradient=1.0), tasks)
-    assert learner.net.weights == net_for(tasks, mlp_100).weights
+    learner = show(fromp(backbone=mlp_100, recipe=replace(TINY, epochs=10), tau=1.0, max_grad_norm=1.0), tasks)
+    assert learner.net.num_parameters == net_for(tasks, mlp_100).num_parameters
     assert all(value > 0.9 for value in learner.evaluate(tasks).values())

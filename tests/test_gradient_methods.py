@@ -62,7 +62,7 @@ def test_what_is_restored_without_data_answers_and_counts_the_same(make):
     for task in TASKS:
         before, after = (each.predict_proba(task.test.x, task=task.name) for each in (learner, restored))
         assert before.equal(after)
-    assert (restored.stored_samples, restored.weights) == (learner.stored_samples, learner.weights)
+    assert (restored.stored_samples, restored.num_parameters) == (learner.stored_samples, learner.num_parameters)
 
 
 def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):

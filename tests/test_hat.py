@@ -19,7 +19,7 @@ NETS = pytest.mark.parametrize("backbone", [mlp_100, small_conv, lenet_apd], ids
 
 
 def layers(learner):
-    return [module for module in learner.net.body if isinstance(module, LAYERS)]
+    return [module for module in learner.net.backbone if isinstance(module, LAYERS)]
 
 
 def logits(learner, task):
@@ -31,12 +31,12 @@ def logits(learner, task):
 def test_weights_between_units_in_use_stay_bit_for_bit(backbone):
     first, second, third = benchmark(3)
     learner = show(Hat(backbone=backbone, recipe=HARSH, binary=True), [first, second])
-    factors = freedom(learner.net.body)
+    factors = freedom(learner.net.backbone)
     before = [weight.detach().clone() for weight, _ in factors]
     held = [factor.expand_as(weight) == 0 for weight, factor in factors]
     assert all(0 < place.float().mean() < 1 for place in held)
     learner.learn(third)
-    for old, (weight, _), place in zip(before, freedom(learner.net.body), held, strict=True):
+    for old, (weight, _), place in zip(before, freedom(learner.net.backbone), held, strict=True):
         assert torch.equal(old[place], weight[place])
         assert not torch.equal(old[~place], weight[~place])
 
@@ -172,7 +172,7 @@ def test_what_is_kept_is_counted_unit_by_unit():
     learner = show(Hat(backbone=mlp_100, recipe=TINY), [first, second])
     body = 64 * 100 + 100 + 100 * 100 + 100
     heads = 101 * 2 + 101 * 3
-    assert learner.weights == body + heads + 2 * 200 + 200
+    assert learner.num_parameters == body + heads + 2 * 200 + 200
     assert learner.stored_samples == 0
     assert 0 < learner.used <= 1
 
@@ -184,7 +184,7 @@ def test_nets_without_plain_layers_are_refused_by_name():
         Hat(shared_head=True)
 
 
-@pytest.mark.parametrize("setting", [{"s_max": 0.5}, {"sparsity": -1.0}, {"largest_gradient": 0.0}])
+@pytest.mark.parametrize("setting", [{"s_max": 0.5}, {"sparsity": -1.0}, {"max_grad_norm": 0.0}])
 def test_impossible_settings_are_refused(setting):
     with pytest.raises(SettingsError, match=next(iter(setting))):
         Hat(**setting)

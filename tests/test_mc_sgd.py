@@ -176,11 +176,11 @@ def test_batch_norm_on_the_lines_uses_the_batch_and_answers_use_statistics_of_th
     show(learner, TASKS[:1])
     with embedded(monkeypatch) as passes:
         learner.learn(TASKS[1])
-    on_lines = [net for net, training, _ in passes if net.body[2].running_mean is None]
+    on_lines = [net for net, training, _ in passes if net.backbone[2].running_mean is None]
     assert len(on_lines) == 2 * 5 * 1
     assert not any(net.training for net in on_lines)
-    body = learner.net.body
-    inputs = body[1](body[0](learner.net.scaled(learner.memory.x))).detach()
+    body = learner.net.backbone
+    inputs = body[1](body[0](learner.net.normalize(learner.memory.x))).detach()
     torch.testing.assert_close(body[2].running_mean, inputs.mean(dim=0))
     torch.testing.assert_close(body[2].running_var, inputs.var(dim=0))
     assert body[2].momentum == 0.1
@@ -214,8 +214,8 @@ def test_the_rate_decays_over_tasks_but_not_below_the_least(monkeypatch):
 
 def test_both_solutions_count_as_weights():
     learner = show(learner_of(McSgd), TASKS[:2])
-    assert learner.weights == 2 * learner.net.weights
-    assert show(learner_of(McSgd, continue_from="bar"), TASKS[:2]).weights == learner.net.weights
+    assert learner.num_parameters == 2 * learner.net.num_parameters
+    assert show(learner_of(McSgd, continue_from="bar"), TASKS[:2]).num_parameters == learner.net.num_parameters
 
 
 def test_one_head_for_all_tasks():

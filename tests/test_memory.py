@@ -14,8 +14,8 @@ def task(name, count=30, classes=3):
 
 def test_the_bound_holds_per_task_and_per_class():
     memory = Memory().keep(task("a"), 7, "task", 0).keep(task("b"), 4, "class", 0)
-    assert torch.bincount(memory.rows).tolist() == [7, 12]
-    assert torch.bincount(memory.y[memory.rows == 1]).tolist() == [4, 4, 4]
+    assert torch.bincount(memory.task_index).tolist() == [7, 12]
+    assert torch.bincount(memory.y[memory.task_index == 1]).tolist() == [4, 4, 4]
 
 
 def test_a_short_task_is_kept_whole_and_no_more():
@@ -40,9 +40,9 @@ def test_a_draw_has_no_repeats_keeps_rows_together_and_depends_on_its_seed_only(
     memory = Memory().keep(task("a"), 10, "task", 0).keep(task("b"), 10, "task", 1)
     first, again, other = memory.draw(8, 5), memory.draw(8, 5), memory.draw(8, 6)
     assert first.x.equal(again.x)
-    assert first.rows.equal(again.rows)
+    assert first.task_index.equal(again.task_index)
     assert not first.x.equal(other.x)
-    assert len({(float(x[0]), int(row)) for x, row in zip(first.x, first.rows, strict=True)}) == 8
+    assert len({(float(x[0]), int(row)) for x, row in zip(first.x, first.task_index, strict=True)}) == 8
     assert len(memory.draw(100, 5).y) == 20
 
 
@@ -56,7 +56,7 @@ def test_what_is_saved_is_loaded():
     memory = Memory().keep(task("a"), 4, "task", 0).keep(task("b"), 4, "task", 0)
     loaded = Memory.load(memory.save())
     assert loaded.tasks == memory.tasks
-    assert all(getattr(loaded, name).equal(getattr(memory, name)) for name in ("x", "y", "rows"))
+    assert all(getattr(loaded, name).equal(getattr(memory, name)) for name in ("x", "y", "task_index"))
 
 
 def test_negative_sizes_are_refused_by_name():

@@ -266,7 +266,7 @@ def test_every_member_begins_with_weights_and_an_order_of_its_own_also_on_the_sa
     monkeypatch, method, settings, tasks
 ):
     (first, second), (order, other) = beginnings(monkeypatch, learner_of(method, **settings), tasks)
-    assert not torch.equal(first["body.1.weight"], second["body.1.weight"])
+    assert not torch.equal(first["backbone.1.weight"], second["backbone.1.weight"])
     assert not torch.equal(first["heads.0.weight"], second["heads.0.weight"])
     assert row_set(order) == row_set(other)
     assert not torch.equal(order, other)
@@ -278,7 +278,7 @@ def test_a_zoo_of_the_same_seed_begins_alike_and_one_of_another_seed_does_not(mo
     )
     assert same(once[0], again[0])
     assert torch.equal(orders[0][0], orders[1][0])
-    assert not torch.equal(once[0]["body.1.weight"], other[0]["body.1.weight"])
+    assert not torch.equal(once[0]["backbone.1.weight"], other[0]["backbone.1.weight"])
     assert not torch.equal(orders[0][0], orders[2][0])
 
 
@@ -299,7 +299,9 @@ def test_members_are_frozen_and_never_change_again():
 def test_what_a_zoo_keeps_is_counted():
     zoo = zoo_of(TOYS.tasks[:3])
     assert zoo.stored_samples == 24 + 36 + 24
-    assert zoo.weights == sum(parameter.numel() for member in zoo.members for parameter in member.net.parameters())
+    assert zoo.num_parameters == sum(
+        parameter.numel() for member in zoo.members for parameter in member.net.parameters()
+    )
 
 
 def test_a_member_cannot_be_changed():
@@ -420,8 +422,8 @@ def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
     x = torch.randint(0, 256, (150, 1, 8, 8), dtype=torch.uint8)
     alone = [probabilities(net, x, "task", Recipe()) for net in nets]
     scaled = []
-    whole = Net.scaled
-    monkeypatch.setattr(Net, "scaled", lambda net, x: (scaled.append(x.dtype), whole(net, x))[1])
+    whole = Net.normalize
+    monkeypatch.setattr(Net, "normalize", lambda net, x: (scaled.append(x.dtype), whole(net, x))[1])
     pieces = list(votes(nets, x, "task", Recipe()))
     together = [torch.cat(said) for said in zip(*pieces, strict=True)]
     assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
@@ -435,8 +437,8 @@ def test_a_net_of_which_a_part_is_still_in_training_answers_as_one_that_is_not()
         net.train()(task.train.x, task.name)  # gives its norm some statistics
         net.eval()
         answers, features = torch.softmax(net(task.test.x, task.name), dim=1), net.embed(task.test.x)
-    net.body.train()
+    net.backbone.train()
     assert not net.training
     assert torch.allclose(probabilities(net, task.test.x, task.name, TINY), answers, atol=1e-6)
-    net.body.train()
+    net.backbone.train()
     assert torch.allclose(feature_rows(net, task.test.x, TINY), features, atol=1e-6)

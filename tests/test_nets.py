@@ -41,7 +41,7 @@ def one_head(backbone, shape, classes):
 )
 def test_a_net_has_as_many_weights_as_published(backbone, shape, classes, weights):
     net = one_head(backbone, shape, classes)
-    assert net.weights == weights == numbers(net)
+    assert net.num_parameters == weights == numbers(net)
 
 
 def test_the_body_of_resnet18_s_has_as_many_weights_as_published():
@@ -67,7 +67,7 @@ def test_pooling_before_relu_equals_relu_before_pooling(shape):
     net = Net(small_conv, shape, seed=3).train()
     x = pixels(4, *shape)
     scaled = ((x.float() / 255) - 0.5) / 0.25
-    convolutions = [module for module in net.body if isinstance(module, nn.Conv2d)]
+    convolutions = [module for module in net.backbone if isinstance(module, nn.Conv2d)]
     pool = 3 if shape[1] == 84 else 2
     for block, convolution in enumerate(convolutions):
         assert (convolution.bias is None) == (block == 0)
@@ -149,7 +149,7 @@ def test_the_seed_decides_the_first_weights_and_the_caller_keeps_its_own_randomn
     assert torch.equal(torch.get_rng_state(), before)
     assert same(state(nets[0]), state(nets[1]))
     assert not torch.equal(nets[0].head("dots").weight, nets[2].head("dots").weight)
-    assert not torch.equal(nets[0].body[1].weight, nets[2].body[1].weight)
+    assert not torch.equal(nets[0].backbone[1].weight, nets[2].backbone[1].weight)
 
 
 def test_adding_a_head_leaves_the_others_and_the_body_as_they_are():
@@ -181,8 +181,8 @@ def test_the_loss_of_a_mixed_batch_is_the_mean_of_its_tasks_losses_by_size():
     batch = mixed_batch([0, 1, 2, 1, 0, 1, 1])
     expected = 0.0
     for place, name in enumerate(NAMES):
-        own = batch.rows == place
-        loss = cross_entropy(net, Batch(batch.x[own], batch.y[own], batch.rows[own] * 0, (name,)))
+        own = batch.task_index == place
+        loss = cross_entropy(net, Batch(batch.x[own], batch.y[own], batch.task_index[own] * 0, (name,)))
         expected += loss.item() * int(own.sum()) / len(own)
     assert cross_entropy(net, batch).item() == pytest.approx(expected, abs=1e-6)
 
@@ -190,7 +190,7 @@ def test_the_loss_of_a_mixed_batch_is_the_mean_of_its_tasks_losses_by_size():
 def test_a_mixed_batch_passes_the_backbone_once(monkeypatch):
     net = net_for(TASKS, mlp_100)
     seen = []
-    net.body.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    net.backbone.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
     cross_entropy(net, mixed_batch([0, 1, 2, 0]))
     assert seen == [4]
 
@@ -198,7 +198,7 @@ def test_a_mixed_batch_passes_the_backbone_once(monkeypatch):
 def test_the_softmax_of_a_mixed_row_is_the_softmax_of_its_own_head():
     net = net_for(TASKS, mlp_100).eval()
     batch = mixed_batch([2, 0, 1])
-    logits, first = net.forward_mixed(batch.x, NAMES, batch.rows)
+    logits, first = net.forward_mixed(batch.x, NAMES, batch.task_index)
     assert first.tolist() == [5, 0, 2]
     for row, (name, start, size) in enumerate([("rings", 5, 4), ("stripes", 0, 2), ("dots", 2, 3)]):
         probabilities = torch.softmax(logits[row], 0)
@@ -220,17 +220,19 @@ def test_a_head_that_is_absent_from_a_batch_has_a_gradient_of_zeros():
 def test_only_the_heads_of_named_tasks_are_trainable():
     net = net_for(TASKS, mlp_100)
     trainable = {id(parameter) for parameter in net.trainable(["dots"])}
-    assert trainable == {id(parameter) for module in (net.body, net.head("dots")) for parameter in module.parameters()}
+    assert trainable == {
+        id(parameter) for module in (net.backbone, net.head("dots")) for parameter in module.parameters()
+    }
     assert net.freeze().trainable(NAMES) == []
     assert not net.training
 
 
 def test_tasks_can_share_one_head():
     net = net_for([pictures("dots", 3)])
-    before = net.weights
+    before = net.num_parameters
     net.share_head("rings", "dots")
     assert net.tasks == ("dots", "rings")
-    assert net.weights == before
+    assert net.num_parameters == before
     x = pixels(3, 1, 8, 8)
     assert torch.equal(net.eval()(x, "rings"), net(x, "dots"))
     assert len(net.trainable(["dots", "rings"])) == len(net.trainable(["dots"]))

@@ -291,9 +291,9 @@ def test_convolutions_of_the_others_start_even_up_to_one_over_the_root_of_what_c
 def test_a_net_of_single_precision_in_its_own_layout_says_the_same_of_raw_pixels(backbone, by_hand):
     shape = (3, 32, 32)
     net = Net(backbone, shape, dropout=DROPOUT, pixel_mean=0.4, pixel_std=0.3, seed=1).eval()
-    settled(net.body)
+    settled(net.backbone)
     x = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=generator(0))
     with torch.no_grad():
         found = net.embed(x).double()
-        expected = by_hand(net.body.double(), (x.double() / 255 - 0.4) / 0.3, False)
+        expected = by_hand(net.backbone.double(), (x.double() / 255 - 0.4) / 0.3, False)
     assert torch.allclose(found, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))

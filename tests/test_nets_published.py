@@ -16,10 +16,10 @@ def numbers(module, kind=""):
 
 def test_the_net_of_hat_has_as_many_weights_as_published():
     net = Net(alexnet_hat, (3, 32, 32))
-    assert net.weights == 6_503_872
+    assert net.num_parameters == 6_503_872
     for dataset, classes in enumerate((10, 100, 10, 10, 10, 43, 100, 10)):  # the eight data sets of its mixture
         net.add_head(str(dataset), classes)
-    assert net.weights == 7_104_229  # the paper says 7.1 M
+    assert net.num_parameters == 7_104_229  # the paper says 7.1 M
 
 
 def test_the_net_of_apd_has_as_many_weights_as_published():
@@ -36,7 +36,7 @@ def test_the_net_of_hat_drops_as_many_units_as_published():
 
 def test_the_features_of_frcl_are_linear_in_its_hidden_units():
     net = Net(BACKBONES["mlp-frcl"], (1, 28, 28), seed=0)
-    assert net.weights == 784 * 100 + 100 + 100 * 100 + 100
+    assert net.num_parameters == 784 * 100 + 100 + 100 * 100 + 100
     features = net.embed(torch.randint(0, 256, (64, 1, 28, 28), dtype=torch.uint8))
     assert features.shape == (64, 100)
     assert bool((features < 0).any())

@@ -136,17 +136,17 @@ def test_heads_of_past_tasks_do_not_move_and_the_new_head_is_free() -> None:
     before = learner.net.head(first.name).weight.clone()
     learner.learn(second)
     assert torch.equal(learner.net.head(first.name).weight, before)
-    assert learner.basis.shape[1] == sum(parameter.numel() for parameter in learner.net.body.parameters())
+    assert learner.basis.shape[1] == sum(parameter.numel() for parameter in learner.net.backbone.parameters())
 
 
 def test_a_shared_head_is_protected_with_the_rest() -> None:
     learner = show(ogd(shared_head=True), [pictures("one"), pictures("two")])
-    assert learner.basis.shape[1] == learner.net.weights
+    assert learner.basis.shape[1] == learner.net.num_parameters
 
 
 def test_the_basis_counts_as_weights_and_no_sample_is_kept() -> None:
     learner = show(ogd(backbone=with_norm), benchmark(2))
-    assert learner.weights == learner.net.weights + learner.basis.numel()
+    assert learner.num_parameters == learner.net.num_parameters + learner.basis.numel()
     assert learner.stored_samples == 0
 
 

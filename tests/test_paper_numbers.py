@@ -396,9 +396,9 @@ STATED = """
     frcl-2020 frcl permuted-mnist          epochs=4 batch_size=128 lr=0.001 optimizer=adam points=200 jitter=0.001
     frcl-2020 frcl permuted-mnist          select=random tasks=10
     fromp-2020 fromp split-mnist           epochs=15 batch_size=128 lr=0.0001 optimizer=adam backbone=mlp
-    fromp-2020 fromp split-mnist           memory_size=40 tau=10 delta=0.001 largest_gradient=0.1 jitter=0.000001
+    fromp-2020 fromp split-mnist           memory_size=40 tau=10 delta=0.001 max_grad_norm=0.1 jitter=0.000001
     fromp-2020 fromp permuted-mnist        epochs=10 batch_size=128 lr=0.001 optimizer=adam backbone=mlp-100 tasks=10
-    fromp-2020 fromp permuted-mnist        memory_size=200 tau=0.5 delta=0.00001 largest_gradient=0.01 jitter=0.00001
+    fromp-2020 fromp permuted-mnist        memory_size=200 tau=0.5 delta=0.00001 max_grad_norm=0.01 jitter=0.00001
     fromp-2020 fromp permuted-mnist        shared_head=True
 """
 

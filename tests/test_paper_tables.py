@@ -197,7 +197,7 @@ class TestCollect:
         finished_run("isolated", 0, "split-mnist").save(runs / "b")
         assert vars(collect([runs], kept)) == {"records": 2, "new": 2, "replaced": 0}
         before = (kept / "split-mnist.jsonl").read_bytes()
-        again = replace(first, weights=77)
+        again = replace(first, num_parameters=77)
         again.save(tmp_path / "later" / "x")
         second.save(tmp_path / "later" / "y")
         assert vars(collect([tmp_path / "later"], kept)) == {"records": 3, "new": 1, "replaced": 1}

@@ -55,7 +55,7 @@ def looped(net: Net, task: Task, flat: Flat, score: object, x: Tensor, labels: T
 def test_they_are_what_a_loop_over_samples_finds_whatever_the_chunks(backbone: object, score: object) -> None:
     task = pictures(classes=3, per_class=3)
     net = trained_norm(task, backbone, dropout=0.5)
-    flat = Flat(net.body.parameters())
+    flat = Flat(net.backbone.parameters())
     x, y = task.train.x, task.train.y
     wanted = looped(net, task, flat, score, x, y)
     for chunk_bytes in (1 << 26, 4 * 4 * len(flat), 1):
@@ -66,7 +66,7 @@ def test_they_are_what_a_loop_over_samples_finds_whatever_the_chunks(backbone: o
 def test_chunks_keep_to_their_memory() -> None:
     task = pictures(per_class=6)
     net = net_for([task])
-    flat = Flat(net.body.parameters())
+    flat = Flat(net.backbone.parameters())
     chunks = sample_gradients(net, task.name, flat, logit, task.train.x, task.train.y, 5 * 4 * len(flat))
     assert [len(chunk) for chunk in chunks] == [5, 5, 2]
 
@@ -76,16 +76,16 @@ def test_the_net_is_left_as_it_was_in_its_mode(fisher: object) -> None:
     task = pictures(per_class=3)
     net = trained_norm(task, dropout=0.5)
     before = state(net)
-    first = fisher(net, task.name, Flat(net.body.parameters()), task.train, 0, 4)
+    first = fisher(net, task.name, Flat(net.backbone.parameters()), task.train, 0, 4)
     assert net.training
     assert same(state(net), before)
-    assert torch.equal(fisher(net, task.name, Flat(net.body.parameters()), task.train, 0, 4), first)
+    assert torch.equal(fisher(net, task.name, Flat(net.backbone.parameters()), task.train, 0, 4), first)
 
 
 def test_each_reading_of_the_fisher_information_is_what_a_loop_over_samples_finds() -> None:
     task = pictures(classes=3, per_class=4)
     net = trained_norm(task)
-    flat = Flat(net.body.parameters())
+    flat = Flat(net.backbone.parameters())
     x, y = task.train.x, task.train.y
     probabilities = torch.softmax(net.eval()(x, task.name), dim=1).detach()
     of_label = torch.stack(
@@ -139,7 +139,7 @@ def test_it_is_never_negative_and_zero_where_no_answer_depends(fisher: object) -
     task = pictures(per_class=3)
     net = trained_norm(task, with_idle)
     importance = fisher(
-        net, task.name, Flat([net.body.idle, *list(net.body.children())[1].parameters()]), task.train, 0, 4
+        net, task.name, Flat([net.backbone.idle, *list(net.backbone.children())[1].parameters()]), task.train, 0, 4
     )
     assert torch.equal(importance[:3], torch.zeros(3))
     assert float(importance.min()) == 0

@@ -20,16 +20,18 @@ RESIDUAL = (resnet18_s, resnet18_s_one_conv, wrn_16_4)
 
 
 def logits(learner, task):
-    net = next(net for net in learner.columns if task.name in net.places)
+    net = next(net for net in learner.columns if task.name in net.head_index)
     with torch.no_grad():
         return net.eval()(task.test.x, task.name)
 
 
 def forget_laterals(net):
     """Cuts a column off from the older ones."""
-    own = net.body.traced(torch.zeros(1, *net.shape), [_silence(column, net.shape) for column in net.body.older])
+    own = net.backbone.traced(
+        torch.zeros(1, *net.shape), [_silence(column, net.shape) for column in net.backbone.older]
+    )
     with torch.no_grad():
-        for name, parameter in net.body.laterals.named_parameters():
+        for name, parameter in net.backbone.laterals.named_parameters():
             if "join" in name:
                 parameter.zero_()
         for head in net.heads:
@@ -61,8 +63,8 @@ def test_training_mode_does_not_reach_old_columns():
     first, second = benchmark(2)
     learner = show(Progressive(backbone=small_conv, recipe=HARSH), [first])
     net = learner.new_net([second], seed=0).train()
-    old = learner.columns[0].body
-    assert net.body.older == (old,)
+    old = learner.columns[0].backbone
+    assert net.backbone.older == (old,)
     assert not any(module.training for module in old.modules())
     assert not any(parameter.requires_grad for parameter in old.parameters())
     assert not set(map(id, old.parameters())) & set(map(id, net.parameters()))
@@ -90,9 +92,9 @@ def test_a_linear_lateral_adds_what_the_same_layer_of_the_old_column_takes_in():
     first, second = benchmark(2)
     learner = show(Progressive(backbone=mlp_100, recipe=HARSH), [first])
     net = learner.new_net([second], seed=0).eval()
-    old, new = learner.columns[0].body.stages, net.body.stages
-    laterals = [net.body.laterals[str(place)].join.weight for place in range(2)]
-    x = net.scaled(second.test.x)
+    old, new = learner.columns[0].backbone.stages, net.backbone.stages
+    laterals = [net.backbone.laterals[str(place)].join.weight for place in range(2)]
+    x = net.normalize(second.test.x)
     with torch.no_grad():
         hidden = [x.flatten(1), torch.relu(old[1](x.flatten(1)))]
         own = torch.relu(new[1](hidden[0]) + hidden[0] @ laterals[0].T)
@@ -105,16 +107,18 @@ def test_an_adapter_scales_narrows_cuts_and_joins_what_older_columns_take_in():
     tasks = benchmark(3)
     learner = show(Progressive(backbone=mlp_100, recipe=HARSH, lateral=LATERALS["adapter"]), tasks[:2])
     net = learner.new_net([tasks[2]], seed=0).eval()
-    (place,) = net.body.laterals
-    adapter = net.body.laterals[place]
+    (place,) = net.backbone.laterals
+    adapter = net.backbone.laterals[place]
     x = tasks[2].test.x
     with torch.no_grad():
         adapter.scales.copy_(torch.tensor([0.3, -2.0]))
-        first = [torch.relu(body.stages[1](net.scaled(x).flatten(1))) for body in (*net.body.older, net.body)]
+        first = [
+            torch.relu(body.stages[1](net.normalize(x).flatten(1))) for body in (*net.backbone.older, net.backbone)
+        ]
         heard = torch.cat([0.3 * first[0], -2.0 * first[1]], dim=1)
         narrow = heard @ adapter.narrow.weight.T + adapter.narrow.bias
         assert 0.1 < float((narrow < 0).float().mean()) < 0.9
-        own = torch.relu(net.body.stages[4](first[2]) + narrow.clamp_min(0) @ adapter.join.weight.T)
+        own = torch.relu(net.backbone.stages[4](first[2]) + narrow.clamp_min(0) @ adapter.join.weight.T)
         assert torch.allclose(net.embed(x)[:, :100], own, atol=1e-5)
 
 
@@ -134,7 +138,7 @@ def test_linear_columns_are_counted_by_hand(tasks):
     learner = show(Progressive(backbone=mlp, recipe=replace(TINY, epochs=1)), names)
     column = (64 * 256 + 256) + (256 * 256 + 256) + (256 * 3 + 3)
     pair = 64 * 256 + 256 * 256 + 256 * 3
-    assert learner.weights == tasks * column + tasks * (tasks - 1) // 2 * pair
+    assert learner.num_parameters == tasks * column + tasks * (tasks - 1) // 2 * pair
     assert learner.stored_samples == 0
 
 
@@ -143,7 +147,7 @@ def test_adapters_are_counted_by_hand():
     column = (64 * 100 + 100) + (100 * 100 + 100)
     heads = (101 * 2) + (201 * 3) + (301 * 2)
     adapters = sum(older + (older * 100 * 100 + 100) + 100 * 100 for older in (1, 2))
-    assert learner.weights == 3 * column + heads + adapters
+    assert learner.num_parameters == 3 * column + heads + adapters
 
 
 @pytest.mark.parametrize("backbone", RESIDUAL)
@@ -152,9 +156,9 @@ def test_a_residual_block_hears_before_its_last_activation(backbone):
         Progressive(backbone=backbone, recipe=replace(TINY, epochs=1)), [pictures(per_class=4, shape=(3, 8, 8))]
     )
     net = learner.new_net([pictures("dots", shape=(3, 8, 8))], seed=0)
-    blocks = [stage for stage in net.body.stages if hasattr(stage, "shortcut")]
+    blocks = [stage for stage in net.backbone.stages if hasattr(stage, "shortcut")]
     opened = [isinstance(block.shortcut, Shortcut) for block in blocks]
-    assert len(net.body.laterals) == len(blocks) + 1
+    assert len(net.backbone.laterals) == len(blocks) + 1
     assert all(opened) or backbone is wrn_16_4  # which has no last activation
 
 

@@ -28,7 +28,7 @@ def test_runs_and_zoos_are_kept_and_read_without_a_pickle(tmp_path, monkeypatch)
     assert torch.equal(zoolearn.load(tmp_path / "run").predict(x, name), learner.predict(x, name))
     assert zoolearn.open(tmp_path / "zoo").predict(x, name) == zoo.predict(x, name)
     kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] != "."]
-    assert {path.suffix for path in kept} == {".json", ".safetensors", ".bin"}
+    assert {path.suffix for path in kept} == {".json", ".jsonl", ".safetensors", ".bin"}
     rows = {
         getattr(part, which).numpy().tobytes()
         for task in HAZY[:2]
@@ -38,6 +38,8 @@ def test_runs_and_zoos_are_kept_and_read_without_a_pickle(tmp_path, monkeypatch)
     for path in kept:
         if path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".jsonl":
+            assert [*map(json.loads, path.read_text(encoding="utf-8").splitlines())]
         elif path.suffix == ".bin":
             assert path.read_bytes() in rows
         else:

@@ -110,7 +110,7 @@ def test_a_multi_head_run_that_is_not_finished_loads_and_says_that_it_has_no_ans
 def test_several_isolated_nets_a_task_average():
     learner = show(learner_of(Isolated, networks=3), TOYS[:2])
     assert [list(member.votes) for member in learner.members] == [["stripes"]] * 3 + [["dots"]] * 3
-    first = [state(member.net)["body.1.weight"] for member in learner.members]
+    first = [state(member.net)["backbone.1.weight"] for member in learner.members]
     assert len({tensor.numpy().tobytes() for tensor in first}) == 6
     task = TOYS[1]
     votes = [probabilities(member.net, task.test.x, "dots", TINY) for member in learner.members[3:]]

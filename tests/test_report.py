@@ -20,7 +20,7 @@ def run(
     matrix=((0.75,), (0.5, 1.0)),
     tasks=("0-1", "2-3"),
     stored_samples=200,
-    weights=238_890,
+    num_parameters=238_890,
     train=6.0,
     **settings,
 ):
@@ -32,7 +32,7 @@ def run(
         accuracy=[list(row) for row in matrix],
         episodes=[Episode((), None, None, Seconds(train, 0.5)) for _ in matrix],
         stored_samples=stored_samples,
-        weights=weights,
+        num_parameters=num_parameters,
     )
 
 
@@ -51,7 +51,7 @@ def test_one_run_is_one_row_without_deviation():
         "forward transfer",
         "backward transfer",
         "stored samples",
-        "weights",
+        "params",
         "seconds",
     )
     assert table.rows == (("model-zoo", "split-mnist", "1", "75.00", "25.00", "87.50", "-25.00", "200", "239k", "13"),)
@@ -85,10 +85,10 @@ def test_all_of_many_seeds_count():
 def test_costs_are_means_over_seeds():
     costs = enumerate([(1.0, 1000, 2000), (2.0, 2000, 4000), (3.0, 3000, 6000), (10.0, 6000, 8000)])
     table = report(
-        [run(seed=seed, train=train, stored_samples=kept, weights=size) for seed, (train, kept, size) in costs]
+        [run(seed=seed, train=train, stored_samples=kept, num_parameters=size) for seed, (train, kept, size) in costs]
     )
     assert column(table, "stored samples") == ["3,000"]
-    assert column(table, "weights") == ["5k"]
+    assert column(table, "params") == ["5k"]
     assert column(table, "seconds") == ["9.0"]  # of two episodes that are evaluated for half a second each
 
 
@@ -240,10 +240,10 @@ def test_text_says_once_what_all_rows_share_and_fits_a_common_terminal():
             [
                 "benchmark split-mnist, seeds 1",
                 "             average               forward  backward   stored",
-                "method      accuracy  forgetting  transfer  transfer  samples  weights  seconds",
-                "───────────────────────────────────────────────────────────────────────────────",
-                "model-zoo      75.00       25.00     87.50    -25.00      200     239k       13",
-                "multi-head     75.00       25.00     87.50    -25.00      200     239k       13",
+                "method      accuracy  forgetting  transfer  transfer  samples  params  seconds",
+                "──────────────────────────────────────────────────────────────────────────────",
+                "model-zoo      75.00       25.00     87.50    -25.00      200    239k       13",
+                "multi-head     75.00       25.00     87.50    -25.00      200    239k       13",
                 LEARNING,
             ]
         )
@@ -294,10 +294,10 @@ def test_every_special_character_of_latex_is_escaped():
 
 def test_a_whole_report_in_markdown():
     assert RENDERERS["markdown"](report([run(seed=0), run(seed=1), run("isolated", matrix=[[0.5], [0.5, 0.5]])])) == (
-        "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | weights | seconds |\n"
-        "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|--------:|--------:|\n"
-        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |    239k |      13 |\n"
-        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |    239k |      13 |\n"
+        "| method    | benchmark   | seeds | average accuracy |   forgetting | forward transfer | backward transfer | stored samples | params | seconds |\n"
+        "|:----------|:------------|:------|-----------------:|-------------:|-----------------:|------------------:|---------------:|-------:|--------:|\n"
+        "| model-zoo | split-mnist | 2     |     75.00 ± 0.00 | 25.00 ± 0.00 |     87.50 ± 0.00 |     -25.00 ± 0.00 |            200 |   239k |      13 |\n"
+        "| isolated  | split-mnist | 1     |            50.00 |         0.00 |            50.00 |              0.00 |            200 |   239k |      13 |\n"
         f"\n{LEARNING}"
     )
 
@@ -312,7 +312,7 @@ def test_a_single_run_shows_each_task_just_learned_and_at_the_end():
             "0-1     75.00   50.00  -25.00",
             "2-3    100.00  100.00   +0.00",
             "mean    87.50   75.00  -12.50",
-            "forward transfer (learning accuracy) 87.50, forgetting 25.00, backward transfer -25.00, stored samples 200, weights 239k, seconds 13",
+            "forward transfer (learning accuracy) 87.50, forgetting 25.00, backward transfer -25.00, stored samples 200, params 239k, seconds 13",
         ]
     )
 

@@ -35,7 +35,7 @@ def two_of_three():
         accuracy=[[0.75], [0.5, 1.0]],
         episodes=[record("0-1"), record("2-3", "0-1", weights={"0-1": 1.25})],
         stored_samples=200,
-        weights=238_890,
+        num_parameters=238_890,
         ms_per_sample=0.125,
     )
 
@@ -74,7 +74,7 @@ def any_results(draw):
         accuracy=[draw(st.lists(answers, min_size=k + 1, max_size=k + 1)) for k in range(met)],
         episodes=draw(st.lists(episode, min_size=met, max_size=met)),
         stored_samples=draw(st.integers(0, 2**60)),
-        weights=draw(st.integers(0, 2**60)),
+        num_parameters=draw(st.integers(0, 2**60)),
         ms_per_sample=draw(st.none() | numbers),
         passes=draw(st.none() | numbers),
         stored_bytes=draw(st.none() | st.integers(0, 2**60)),
@@ -118,7 +118,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "forward_transfer": 0.875,
             "backward_transfer": -0.25,
             "stored_samples": 200,
-            "weights": 238_890,
+            "num_parameters": 238_890,
             "ms_per_sample": 0.125,
             "rows_trained": None,
             "rows_asked": None,
@@ -237,7 +237,7 @@ def test_a_missing_entry_is_named(tmp_path, entry):
         ({"summary": {"stored_samples": 1.5}}, r"summary.stored_samples is 1.5; Expected `int`"),
         ({"summary": {"stored_samples": True}}, r"summary.stored_samples is True; Expected `int`"),
         (
-            {"summary": {"stored_samples": -1, "weights": 0, "ms_per_sample": None}},
+            {"summary": {"stored_samples": -1, "num_parameters": 0, "ms_per_sample": None}},
             r"summary.stored_samples is -1; Expected `int` >= 0",
         ),
         ({"finished": True}, r"finished is True, but 2 of 3 tasks were met"),

@@ -165,7 +165,7 @@ def test_a_bit_of_a_map_counts_as_a_bit():
     learner = show(Rmn(backbone=mlp_100, recipe=TINY), [first, second])
     shared = 64 * 100 + 100 * 100
     own = 2 * 2 * (100 + 100) + 101 * 2 + 101 * 3
-    assert learner.weights == shared + own + 2 * shared // 32
+    assert learner.num_parameters == shared + own + 2 * shared // 32
     assert learner.stored_samples == 0
 
 

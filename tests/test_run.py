@@ -65,7 +65,7 @@ def test_results_json_says_what_happened(tmp_path):
     assert len(written["episodes"][2]["tasks"]) == 2
     assert all(set(episode["seconds"]) == {"train", "evaluate"} for episode in written["episodes"])
     assert written["summary"]["stored_samples"] == 84
-    assert written["summary"]["weights"] == learner.weights
+    assert written["summary"]["num_parameters"] == learner.num_parameters
     assert set(written["environment"]) >= {"torch", "python", "threads", "cpu", "commit"}
 
 
@@ -107,7 +107,7 @@ def test_the_same_command_goes_on_where_it_stopped(tmp_path):
         (zoo(replay=0.5, tasks_per_episode=3), TOYS, r"tasks_per_episode was 2, now 3; replay was 1\.0, now 0\.5"),
         (learner_of(FineTune), TOYS, "method was model-zoo, now fine-tune"),
         (zoo(), TOYS[:2], r"benchmark\.first_tasks was not set, now 2"),
-        (zoo(), TOYS.sample(5), r"benchmark\.samples_per_class was not set, now 5"),
+        (zoo(), TOYS.per_class(5), r"benchmark\.samples_per_class was not set, now 5"),
         (zoo(), Benchmark("games", TOYS.tasks), "benchmark was toys, now games"),
         (zoo(), Benchmark("toys", TOYS.tasks[::-1]), "tasks was"),
         (zoo(), benchmark(3, seed=1), "the data of the benchmark is not what the run began with"),

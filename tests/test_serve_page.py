@@ -143,6 +143,7 @@ def test_the_documentation_shows_every_route(browser, folder) -> None:
             "/tasks",
             "/tasks/{name}",
             "/tasks/{name}/predict",
+            "/tasks/{name}/scores",
             "/recognise",
             "/members",
             "/healthz",

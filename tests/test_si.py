@@ -79,19 +79,19 @@ def second_task(**settings: Any) -> tuple[Si, Any, Any]:
 
 def test_a_task_is_learned_against_the_strength_times_the_importance_times_the_squared_way() -> None:
     learner, start, task = second_task(strength=5.0)
-    anchor, importance = Flat(start.body.parameters()).data(), learner.spring.importance
+    anchor, importance = Flat(start.backbone.parameters()).data(), learner.spring.importance
 
     def wanted(strength: float) -> torch.Tensor:
         return descended(start, task, lambda weights: strength * (importance * (weights - anchor) ** 2).sum())
 
     learner.learn(task)
-    found = Flat(learner.net.body.parameters()).data()
+    found = Flat(learner.net.backbone.parameters()).data()
     assert much_closer(found, wanted(5.0), [wanted(strength) for strength in (0.0, 2.5, 10.0)])
 
 
 def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> None:
     learner, net, task = second_task(strength=20.0)
-    shared, head = Flat(net.body.parameters()), Flat(net.head(task.name).parameters())
+    shared, head = Flat(net.backbone.parameters()), Flat(net.head(task.name).parameters())
     start, importance = shared.data(), learner.spring.importance
     shares, with_penalty = torch.zeros_like(start), torch.zeros_like(start)
     for _ in range(WHOLE.epochs):
@@ -129,7 +129,7 @@ def test_the_running_sum_is_kept_at_zero_or_more() -> None:
 
 def test_a_weight_that_does_not_move_is_not_important() -> None:
     learner = show(si(backbone=with_idle, recipe=replace(TINY, weight_decay=0.1)), benchmark(2))
-    names = [name for name, _ in learner.net.body.named_parameters()]
+    names = [name for name, _ in learner.net.backbone.named_parameters()]
     assert names[0] == "idle"
     assert torch.equal(learner.spring.importance[:3], torch.zeros(3))
 

@@ -53,15 +53,15 @@ def test_heads_of_past_tasks_do_not_move_and_are_not_held(method: Any) -> None:
     before = learner.net.head(first.name).weight.clone()
     learner.learn(second)
     assert torch.equal(learner.net.head(first.name).weight, before)
-    assert learner.spring.anchor.numel() == sum(parameter.numel() for parameter in learner.net.body.parameters())
+    assert learner.spring.anchor.numel() == sum(parameter.numel() for parameter in learner.net.backbone.parameters())
 
 
 def test_a_shared_head_is_held_with_the_rest(method: Any) -> None:
     learner = show(learner_by(method, shared_head=True), [pictures("one"), pictures("two")])
-    assert learner.spring.anchor.numel() == learner.net.weights
+    assert learner.spring.anchor.numel() == learner.net.num_parameters
 
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept(method: Any) -> None:
     learner = show(learner_by(method), benchmark(3))
-    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
-    assert (learner.weights, learner.stored_samples) == (learner.net.weights + 2 * body, 0)
+    body = sum(parameter.numel() for parameter in learner.net.backbone.parameters())
+    assert (learner.num_parameters, learner.stored_samples) == (learner.net.num_parameters + 2 * body, 0)

@@ -58,7 +58,7 @@ def test_nothing_but_heads_grows_with_the_tasks() -> None:
     for task in benchmark(3):
         learner.learn(task)
         heads = sum(parameter.numel() for parameter in learner.net.heads.parameters())
-        sizes.append((learner.weights - heads, learner.stored_samples, len(learner.state().parts)))
+        sizes.append((learner.num_parameters - heads, learner.stored_samples, len(learner.state().parts)))
     assert len(set(sizes)) == 1
     assert sizes[0][1:] == (0, 1)
 

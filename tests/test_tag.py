@@ -81,7 +81,7 @@ def test_the_moments_of_finished_tasks_never_change():
 
 def test_each_direction_has_length_one_in_every_tensor():
     learner = show(tag_of(), TASKS[:2])
-    sizes = [parameter.numel() for parameter in learner.net.body.parameters()]
+    sizes = [parameter.numel() for parameter in learner.net.backbone.parameters()]
     for part in learner.directions.split(sizes, dim=1):
         torch.testing.assert_close(part.norm(dim=1), torch.ones(2))
 
@@ -117,7 +117,7 @@ def test_without_contrast_the_second_moments_of_all_tasks_are_summed(monkeypatch
 def test_the_divisor_is_that_of_the_paper_and_a_new_head_has_no_past(monkeypatch):
     learner = show(tag_of(contrast=2.0), TASKS[:2])
     past, directions, shared = learner.seconds.clone(), learner.directions.clone(), learner.seconds.shape[1]
-    sizes = [parameter.numel() for parameter in learner.net.body.parameters()]
+    sizes = [parameter.numel() for parameter in learner.net.backbone.parameters()]
     for first, second, divisor in steps_of(learner, TASKS[2], monkeypatch):
         torch.testing.assert_close(divisor[shared:], (math.exp(-2.0) * second[shared:]).sqrt() + EPSILON)
         done = 0
@@ -142,8 +142,8 @@ def test_the_moments_and_steps_of_a_later_task_are_those_of_the_paper_by_hand():
     learner = show(tag_of(recipe, backbone=smooth, contrast=2.0), [first])
     past_direction, past_second = learner.directions[0].clone(), learner.seconds[0].clone()
     net = learner.grown(second)
-    flat, body = Flat(net.trainable([second.name])), sum(p.numel() for p in net.body.parameters())
-    sizes = [parameter.numel() for parameter in net.body.parameters()]
+    flat, body = Flat(net.trainable([second.name])), sum(p.numel() for p in net.backbone.parameters())
+    sizes = [parameter.numel() for parameter in net.backbone.parameters()]
     mean, square = torch.zeros(len(flat)), torch.zeros(len(flat))
     forgetful = mean.clone()  # a mean that keeps a tenth where the paper keeps nine
     for _ in range(6):
@@ -164,7 +164,7 @@ def test_the_moments_and_steps_of_a_later_task_are_those_of_the_paper_by_hand():
 
 def test_a_tensor_that_never_had_a_gradient_takes_rmsprop_steps_later(monkeypatch):
     learner = show(tag_of(), TASKS[:1])
-    size = learner.net.body[1].weight.numel()
+    size = learner.net.backbone[1].weight.numel()
     learner.directions[:, :size] = 0
     learner.seconds[:, :size] = 0
     for _, second, divisor in steps_of(learner, TASKS[1], monkeypatch):
@@ -181,20 +181,20 @@ def test_old_heads_do_not_move_under_momentum_and_weight_decay():
 
 def test_batch_norm_statistics_follow_the_newest_task():
     learner = show(tag_of(backbone=with_norm), TASKS[:1])
-    before = learner.net.body[2].running_mean.clone()
+    before = learner.net.backbone[2].running_mean.clone()
     learner.learn(TASKS[1])
-    assert not learner.net.body[2].running_mean.equal(before)
+    assert not learner.net.backbone[2].running_mean.equal(before)
 
 
 def test_a_shared_head_has_its_past_like_the_rest():
     learner = show(tag_of(shared_head=True), TASKS[::2])
-    assert learner.seconds.shape == (2, learner.net.weights)
+    assert learner.seconds.shape == (2, learner.net.num_parameters)
 
 
 def test_directions_and_second_moments_count_as_weights():
     learner = show(tag_of(), TASKS[:2])
-    body = sum(parameter.numel() for parameter in learner.net.body.parameters())
-    assert learner.weights == learner.net.weights + 2 * 2 * body
+    body = sum(parameter.numel() for parameter in learner.net.backbone.parameters())
+    assert learner.num_parameters == learner.net.num_parameters + 2 * 2 * body
     assert learner.stored_samples == 0
 
 

@@ -121,7 +121,7 @@ def test_a_slice_of_a_benchmark_is_a_benchmark_and_says_how_it_was_cut():
 
 def test_a_sample_holds_so_many_training_rows_of_each_class_and_all_test_rows():
     task = pictures(classes=3, per_class=9)
-    sampled = task.sample(4, seed=0)
+    sampled = task.per_class(4, seed=0)
     assert torch.bincount(sampled.train.y).tolist() == [4, 4, 4]
     assert row_set(sampled.train.x) < row_set(task.train.x)
     assert sampled.test is task.test
@@ -133,19 +133,19 @@ def test_a_sample_holds_so_many_training_rows_of_each_class_and_all_test_rows():
 
 def test_the_seed_says_which_rows_are_sampled():
     task = pictures(per_class=20)
-    assert torch.equal(task.sample(5, 0).train.x, task.sample(5, 0).train.x)
-    assert not torch.equal(task.sample(5, 0).train.x, task.sample(5, 1).train.x)
+    assert torch.equal(task.per_class(5, 0).train.x, task.per_class(5, 0).train.x)
+    assert not torch.equal(task.per_class(5, 0).train.x, task.per_class(5, 1).train.x)
 
 
 def test_asking_for_more_rows_than_there_are_names_the_class():
     with pytest.raises(DataError, match=r"'stripes' has only 12 examples of class 'stripes 0', 13 per class"):
-        pictures().sample(13, seed=0)
+        pictures().per_class(13, seed=0)
     with pytest.raises(DataError, match="0 samples per class"):
-        pictures().sample(0, seed=0)
+        pictures().per_class(0, seed=0)
 
 
 def test_a_sampled_benchmark_says_so():
-    sampled = benchmark(2).sample(3, seed=7)
+    sampled = benchmark(2).per_class(3, seed=7)
     assert [len(task.train) for task in sampled] == [6, 9]
     assert sampled.options == {"samples_per_class": 3, "samples_seed": 7}
 
@@ -164,19 +164,19 @@ def test_keeping_a_share_keeps_that_share_of_every_class():
     y = torch.tensor([0] * 20 + [1] * 10 + [2] * 3)
     x = torch.arange(33 * 16).reshape(33, 1, 4, 4).to(torch.uint8)
     task = Task("uneven", Examples(x, y), examples(0, 1, 2))
-    kept = task.keep(0.3, seed=0)
+    kept = task.subsample(0.3, seed=0)
     assert torch.bincount(kept.train.y).tolist() == [6, 3, 1]
     assert row_set(kept.train.x) < row_set(task.train.x)
-    assert torch.bincount(task.keep(0.0, seed=0).train.y).tolist() == [1, 1, 1]
+    assert torch.bincount(task.subsample(0.0, seed=0).train.y).tolist() == [1, 1, 1]
 
 
 def test_keeping_is_a_function_of_seed_and_task():
     task = pictures(per_class=40)
-    assert torch.equal(task.keep(0.25, 3).train.x, task.keep(0.25, 3).train.x)
-    assert not torch.equal(task.keep(0.25, 3).train.x, task.keep(0.25, 4).train.x)
-    assert task.keep(1.0, 3) is task
+    assert torch.equal(task.subsample(0.25, 3).train.x, task.subsample(0.25, 3).train.x)
+    assert not torch.equal(task.subsample(0.25, 3).train.x, task.subsample(0.25, 4).train.x)
+    assert task.subsample(1.0, 3) is task
     twin = Task("another name", task.train, task.test)
-    assert not torch.equal(task.keep(0.25, 3).train.x, twin.keep(0.25, 3).train.x)
+    assert not torch.equal(task.subsample(0.25, 3).train.x, twin.subsample(0.25, 3).train.x)
 
 
 def changed_pixel(task, split):

@@ -91,7 +91,7 @@ def test_what_is_restored_without_data_answers_counts_and_learns_on_the_same(mak
     again = restored(make, snapshots)
     for task in TASKS[:2]:
         assert torch.equal(*(each.predict_proba(task.test.x, task.name) for each in (learner, again)))
-    assert (again.stored_samples, again.weights) == (learner.stored_samples, learner.weights)
+    assert (again.stored_samples, again.num_parameters) == (learner.stored_samples, learner.num_parameters)
     for each in (learner, again):
         each.learn(TASKS[2])
     assert same(kept(learner), kept(again))
@@ -125,7 +125,7 @@ def test_a_guard_stops_gradients_decay_and_with_them_momentum():
 
 def test_parts_hear_which_task_is_asked_about_and_unknown_ones_are_named():
     net = Net(with_norm, (1, 8, 8))
-    replace_modules(net.body, nn.BatchNorm1d, TaskNorm)
+    replace_modules(net.backbone, nn.BatchNorm1d, TaskNorm)
     follow(net)
     for task in TASKS[:2]:
         net.add_head(task.name, len(task.classes))
@@ -157,7 +157,7 @@ def test_a_body_of_sequences_within_sequences_is_one_sequence(method):
     tasks = [blobs("near"), blobs("far", classes=3), blobs("apart")]
     learners = [show(learner_of(method, TINY, backbone=backbone), tasks) for backbone in (nested, level)]
     assert [len(list(backbone((6,)))) for backbone in (nested, level)] == [3, 6]
-    assert learners[0].weights == learners[1].weights
+    assert learners[0].num_parameters == learners[1].num_parameters
     for task in tasks:
         one, other = (learner.predict_proba(task.test.x, task.name) for learner in learners)
         assert torch.equal(one, other)

@@ -217,8 +217,8 @@ def test_every_row_is_seen_once_an_epoch_in_an_order_of_the_epochs_own():
     epochs = [spy.batches[:6], spy.batches[6:]]
     for epoch in epochs:
         for place, task in enumerate(TASKS):
-            x = torch.cat([batch.x[batch.rows == place] for batch in epoch])
-            y = torch.cat([batch.y[batch.rows == place] for batch in epoch])
+            x = torch.cat([batch.x[batch.task_index == place] for batch in epoch])
+            y = torch.cat([batch.y[batch.task_index == place] for batch in epoch])
             assert len(x) == len(task.train)
             assert row_set(x) == row_set(task.train.x)
             labels = {row.numpy().tobytes(): int(label) for row, label in zip(task.train.x, task.train.y, strict=True)}
@@ -229,7 +229,7 @@ def test_every_row_is_seen_once_an_epoch_in_an_order_of_the_epochs_own():
 def test_batches_mix_the_tasks():
     spy = Spy()
     fit(net_for(TASKS), TASKS, recipe(), seed=0, loss=spy)
-    assert sum(len(batch.rows.unique()) == 2 for batch in spy.batches) >= 10
+    assert sum(len(batch.task_index.unique()) == 2 for batch in spy.batches) >= 10
 
 
 @pytest.mark.parametrize("past", [pictures("dots", 2, 3), pictures("dots", 2, 40)])
@@ -237,10 +237,10 @@ def test_half_of_a_balanced_batch_is_of_the_first_task(past):
     new = pictures("stripes", 2, 12)
     spy = Spy()
     fit(net_for([new, past]), [new, past], recipe(epochs=1), seed=0, loss=spy, balanced=True)
-    assert [int((batch.rows == 0).sum()) for batch in spy.batches] == [4] * 6
-    assert [len(batch.rows) for batch in spy.batches] == [8] * 6
-    fresh = torch.cat([batch.x[batch.rows == 0] for batch in spy.batches])
-    replayed = torch.cat([batch.x[batch.rows == 1] for batch in spy.batches])
+    assert [int((batch.task_index == 0).sum()) for batch in spy.batches] == [4] * 6
+    assert [len(batch.task_index) for batch in spy.batches] == [8] * 6
+    fresh = torch.cat([batch.x[batch.task_index == 0] for batch in spy.batches])
+    replayed = torch.cat([batch.x[batch.task_index == 1] for batch in spy.batches])
     assert len(fresh) == len(row_set(fresh)) == 24
     assert row_set(fresh) == row_set(new.train.x)
     assert len(replayed) == 24
@@ -342,7 +342,7 @@ def test_every_step_of_every_epoch_drops_other_units():
     task = Task("white", *[Examples(ones, torch.arange(24) % 2)] * 2)
     net = net_for([task], only_drops, dropout=0.3)
     masks = []
-    net.body.register_forward_hook(lambda module, inputs, output: masks.append(output == 0))
+    net.backbone.register_forward_hook(lambda module, inputs, output: masks.append(output == 0))
     fit(net, [task], recipe(epochs=3), seed=0)
     assert [tuple(mask.shape) for mask in masks] == [(8, 64)] * 9
     assert float(torch.stack(masks).float().mean()) == pytest.approx(0.3, abs=0.04)  # deviation 0.007
@@ -516,7 +516,7 @@ def test_a_net_is_asked_in_evaluation_mode_also_if_only_a_part_of_it_is_in_train
     for ask in (ask_probabilities, ask_features):
         net.eval()
         expected = ask()
-        net.body[part].train()
+        net.backbone[part].train()
         assert not net.training
         assert torch.allclose(ask(), expected, atol=1e-6)
     assert same(state(net), before)
@@ -555,7 +555,7 @@ def test_a_last_step_that_explodes_is_found_although_no_loss_shows_it():
     def explode_at_the_end(net, batch):
         met.append(batch)
         if len(met) == steps:
-            next(net.body.parameters()).grad.fill_(float("inf"))
+            next(net.backbone.parameters()).grad.fill_(float("inf"))
 
     with pytest.raises(Diverged, match=rf"weights are not finite at step {steps} of epoch 1;"):
         fit(net_for([task]), [task], recipe(epochs=1), seed=0, adjust=explode_at_the_end)
@@ -566,7 +566,7 @@ def test_each_task_of_a_mixture_is_augmented_as_it_allows():
     seen = []
 
     def look(net, batch):
-        seen.extend(zip(batch.rows.tolist(), batch.x, strict=True))
+        seen.extend(zip(batch.task_index.tolist(), batch.x, strict=True))
         return cross_entropy(net, batch)
 
     fit(net_for([still, moving]), [still, moving], recipe(epochs=1, augment="yes"), seed=0, loss=look)

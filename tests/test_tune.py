@@ -46,7 +46,7 @@ def test_what_judges_comes_from_the_training_data_alone() -> None:
     assert torch.bincount(split.test.y).tolist() == [4, 4]
     assert rows(task.validation_split(20).test.x) == rows(split.test.x)
     with pytest.raises(DataError, match="one training example"):
-        task.sample(1, 0).validation_split(20)
+        task.per_class(1, 0).validation_split(20)
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

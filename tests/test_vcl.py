@@ -167,7 +167,7 @@ def test_more_draws_hardly_change_an_answer_and_weights_have_a_variance_each():
     more = show(vcl(answer_samples=1000, first_log_variance=-3.0), [task])
     pair = [found.predict_proba(task.test.x, task.name) for found in (learner, more)]
     assert torch.allclose(*pair, atol=0.05)
-    assert learner.weights == 2 * net_for([task], mlp_100).weights
+    assert learner.num_parameters == 2 * net_for([task], mlp_100).num_parameters
 
 
 def test_an_answer_is_the_mean_of_probabilities_over_draws_of_all_weights_by_hand():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from toys import benchmark, learner_of, pictures
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.beyond.voting import Heard, Said, alone, by_rule, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.methods.learner import accuracy

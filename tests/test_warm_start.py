@@ -22,7 +22,7 @@ from zoolearn.runs.store import load
 from zoolearn.seeds import derive
 from zoolearn.training.fit import fit, run_to_end
 from zoolearn.training.predict import feature_rows, probabilities
-from zoos import alike, answers, small_zoo, stray_files
+from zoos import alike, answers, index_files, small_zoo, stray_files
 
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
@@ -53,10 +53,10 @@ def test_a_member_is_what_training_makes_of_the_last_ones_backbone_and_fresh_hea
     for episode, (last, new) in enumerate(pairwise(nets), start=1):
         seed = derive(zoo.seed, "episode", episode)
         by_hand = zoo.new_net([TOYS[episode]], seed)
-        by_hand.body.load_state_dict(last.body.state_dict())
+        by_hand.backbone.load_state_dict(last.backbone.state_dict())
         fit(by_hand, [TOYS[episode]], TINY, seed=seed)
         assert same(state(by_hand), state(new))
-        assert not same(state(last.body), state(new.body))
+        assert not same(state(last.backbone), state(new.backbone))
 
 
 def test_the_first_member_begins_from_scratch():
@@ -166,7 +166,7 @@ def test_heads_of_tasks_that_were_seen_in_full_are_fitted_after_training(replay,
         zoo_of(replay=replay, grow=warm(refit_heads=refit), weigh=zoolearn.uniform) for refit in (False, True)
     )
     for before, after in zip(plain.members, zoo.members, strict=True):
-        assert same(state(before.net.body), state(after.net.body)), "what is trained stays"
+        assert same(state(before.net.backbone), state(after.net.backbone)), "what is trained stays"
         for place, name in enumerate(after.net.tasks):
             rows = zoo.kept[name].train if place else next(task for task in TOYS if task.name == name).train
             head = fit_head(feature_rows(after.net, rows.x, TINY), rows.y, len(after.net.head(name).bias))
@@ -332,14 +332,14 @@ def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path
 
 def test_the_past_is_exact_and_undo_leads_back_to_it(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
-    before, files = answers(zoo, TASKS), {name for name in contents(zoo.path) if name != "zoo.json"}
+    before, files = answers(zoo, TASKS), set(contents(zoo.path)) - index_files(zoo)
     zoo.learn(TASKS[2])
     after = answers(zoo, TASKS)
     assert alike(answers(zoo, TASKS[:2], at=2), before)
     assert not alike(answers(zoo, TASKS[:2]), before)
     zoo.undo()
     assert alike(answers(zoolearn.open(zoo.path), TASKS), before)
-    assert {name for name in contents(zoo.path) if name != "zoo.json"} == files
+    assert set(contents(zoo.path)) - index_files(zoo) == files
     zoo.learn(TASKS[2])
     assert alike(answers(zoo, TASKS), after), "learned again, it is the same member"
 
@@ -357,7 +357,7 @@ def test_forgetting_retrains_every_member_that_came_later(tmp_path):
     for number, task in ((3, TASKS[2]), (4, TASKS[3])):
         seed = next(member.seed for member in zoo.members if member.number == number)
         net = without.new_net([task], seed)
-        net.body.load_state_dict(last.body.state_dict())
+        net.backbone.load_state_dict(last.backbone.state_dict())
         fit(net, [task], TINY, seed=seed)
         assert same(state(net), state(zoo.net(number))), "as if the task had never been there"
         last = net.freeze()

@@ -149,7 +149,7 @@ def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
     record = load_json(tmp_path / "run" / "judged.json")
     assert record["zoo"]["accuracy"] == pytest.approx(Results.load(tmp_path / "run").summary()["average_accuracy"])
     assert 0 < record["unknown task"]["distance"]["accuracy"] <= record["unknown task"]["distance"]["task_accuracy"]
-    assert record["distilled"]["weights"] < record["zoo"]["weights"]
+    assert record["distilled"]["num_parameters"] < record["zoo"]["num_parameters"]
     whole = record["zoo"]["accuracy"]
     assert [record["voting"]["mean"], record["members"]["zoo"]] == pytest.approx([whole, whole])
     before = contents(tmp_path)

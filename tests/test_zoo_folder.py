@@ -25,7 +25,7 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.adoption import adopting
 from zoolearn.zoo.distilling import distilled
-from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
+from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
 
 def interrupt(*_: object) -> None:
@@ -303,8 +303,8 @@ def test_every_file_may_be_read_by_whom_the_umask_lets(tmp_path, mask) -> None:
         zoo = small_zoo(tmp_path / "zoo", TASKS[:2], grow=WarmStart())
     finally:
         os.umask(before)
-    files = [zoo.path / name for name in (*zoo.index.files(), "zoo.json")]
-    assert {file.parent.name for file in files} == {"zoo", "members", "votes", "data"}
+    files = [zoo.path / name for name in (*zoo.index.files(), *index_files(zoo))]
+    assert {file.parent.name for file in files} == {"zoo", "index", "members", "votes", "data"}
     assert {file.stat().st_mode & 0o777 for file in files} == {0o666 & ~mask}
 
 
@@ -321,19 +321,20 @@ def test_whatever_the_index_names_is_on_the_disk_before_it_does(tmp_path, change
     fresh = pictures("fresh", per_class=30)
     np.savez(tmp_path / "fresh.npz", x=fresh.train.x.numpy(), y=fresh.train.y.numpy())
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2], grow=WarmStart(), tasks_per_episode=1)
-    known = {path.stat().st_ino for path in zoo.path.rglob("*")}
+    known = contents(zoo.path)
     with watched_disk() as disk:
         CHANGES[change](zoo)
     changed = zoolearn.open(tmp_path / ("small" if change == "distil" else "zoo"))
     index = changed.path / "zoo.json"
     moment = disk.named(index)
-    new = [path for name in changed.index.files() if (path := changed.path / name).stat().st_ino not in known]
+    new = [changed.path / name for name in changed.index.files() if name not in known or change == "distil"]
     if change in ("learn", "distil"):
         assert {path.parent.name for path in new} >= {"data", "members", "votes"}
     for path in new:
         assert disk.was_whole_before(path, disk.named(path)), f"{path} had its name before its content was safe"
         assert disk.was_listed_between(path, moment), f"{path} was named by the index before its name was safe"
-    assert disk.was_whole_before(index, moment)
+    for name in index_files(changed):
+        assert disk.was_whole_before(changed.path / name, moment), f"{name} was counted on before it was safe"
     assert disk.was_listed_between(index, disk.now + 1)
 
 

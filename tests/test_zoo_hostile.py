@@ -30,49 +30,86 @@ def zoo(original, tmp_path) -> Path:
     return Path(shutil.copytree(original, tmp_path / "zoo"))
 
 
+JOURNALS = ("episodes", "log")
+
+
+def index_of(folder: Path) -> dict[str, Any]:
+    """The head, with the lines of the journals in it."""
+    head = load_json(folder / "zoo.json")
+    return {**head, **{kind: [*map(json.loads, lines_of(folder, head[kind]["file"]))] for kind in JOURNALS}}
+
+
+def lines_of(folder: Path, file: str) -> list[bytes]:
+    return (folder / "index" / file).read_bytes().splitlines(keepends=True)
+
+
+def save_index(folder: Path, index: dict[str, Any]) -> None:
+    """Writes what `index_of` gave, with checksums that fit; also what JSON should not hold but Python reads."""
+    head = dict(index)
+    for kind in JOURNALS:
+        digest, name = sha256(), load_json(folder / "zoo.json")[kind]["file"]
+        lines = [json.dumps(item).encode() + b"\n" for item in index[kind]]
+        for line in lines:
+            digest = sha256(digest.digest() + line)
+        (folder / "index" / name).write_bytes(b"".join(lines))
+        head[kind] = {"file": name, "bytes": sum(map(len, lines)), "digest": digest.hexdigest()}
+    body = json.dumps(head, sort_keys=True, separators=(",", ":"))
+    (folder / "zoo.json").write_text(json.dumps({**head, "checksum": sha256(body.encode()).hexdigest()}))
+
+
 def altered(folder: Path, *way: Any, value: Any) -> Path:
-    """The folder with one value of its index replaced, and a checksum that fits."""
-    index = load_json(folder / "zoo.json")
-    place = index
+    """The folder with one value of its index replaced, and checksums that fit."""
+    index = place = index_of(folder)
     for key in way[:-1]:
         place = place[key]
     place[way[-1]] = value
-    body = json.dumps(index, sort_keys=True, separators=(",", ":"))  # also what JSON should not hold but Python reads
-    index["checksum"] = sha256(body.encode()).hexdigest()
-    (folder / "zoo.json").write_text(json.dumps(index))
+    save_index(folder, index)
     return folder
 
 
+def member(number: int, *way: Any) -> tuple[Any, ...]:
+    return "episodes", number, "members", 0, *way
+
+
+def task(number: int, *way: Any) -> tuple[Any, ...]:
+    return "episodes", number, "arrival", *way
+
+
+def episode(number: int, *way: Any) -> tuple[Any, ...]:
+    return "episodes", number, "episode", *way
+
+
 WRONG = [
-    (("members", 0, "file"), "../../../etc/passwd"),
-    (("members", 0, "file"), "/etc/passwd"),
-    (("members", 0, "file"), "0" * 63 + "/"),
-    (("members", 0, "votes"), None),
-    (("members", 0, "tasks"), ["nowhere"]),
-    (("members", 0, "tasks"), []),
-    (("members", 1, "number"), 1),
-    (("members", 0, "share"), {"stripes": 1e999}),
-    (("members", 0, "share"), {"stripes": -1}),
-    (("members", 0, "share"), {"dots": 1.0}),
-    (("members", 0, "fitted"), ["stripes"]),
-    (("members", 0, "fitted"), ["nowhere"]),
-    (("members", 0, "episode"), 99),
-    (("members", 0, "seed"), "seed"),
-    (("tasks", 0, "train", "x", "digest"), ".." * 32),
-    (("tasks", 0, "train", "x", "dtype"), "object"),
-    (("tasks", 0, "train", "x", "shape"), [1 << 40, 1, 8, 8]),
-    (("tasks", 0, "train", "x", "shape"), [24, 1, 8, 9]),
-    (("tasks", 0, "train", "y", "shape"), [25]),
-    (("tasks", 0, "classes"), ["one"]),
-    (("tasks", 0, "classes"), ["same", "same"]),
-    (("tasks", 0, "name"), "\x1b]0;owned\x07"),
-    (("tasks", 0, "name"), "dots"),
-    (("tasks", 0, "episode"), 2),
-    (("tasks", 0, "augment"), {"a": 1}),
-    (("episodes", 0, "task"), "dots"),
-    (("episodes", 0, "number"), 7),
-    (("episodes", 0, "measures"), {"stripes": {"accuracy": 2, "confidence": 0}}),
-    (("measures",), {}),
+    (member(0, "file"), "../../../etc/passwd"),
+    (member(0, "file"), "/etc/passwd"),
+    (member(0, "file"), "0" * 63 + "/"),
+    (member(0, "votes"), None),
+    (member(0, "tasks"), ["nowhere"]),
+    (member(0, "tasks"), []),
+    (member(1, "number"), 1),
+    (member(0, "share"), {"stripes": 1e999}),
+    (member(0, "share"), {"stripes": -1}),
+    (member(0, "share"), {"dots": 1.0}),
+    (member(0, "fitted"), ["stripes"]),
+    (member(0, "fitted"), ["nowhere"]),
+    (member(0, "episode"), 99),
+    (member(0, "seed"), "seed"),
+    (task(0, "train", "x", "digest"), ".." * 32),
+    (task(0, "train", "x", "dtype"), "object"),
+    (task(0, "train", "x", "shape"), [1 << 40, 1, 8, 8]),
+    (task(0, "train", "x", "shape"), [24, 1, 8, 9]),
+    (task(0, "train", "y", "shape"), [25]),
+    (task(0, "classes"), ["one"]),
+    (task(0, "classes"), ["same", "same"]),
+    (task(0, "name"), "\x1b]0;owned\x07"),
+    (task(0, "name"), "dots"),
+    (task(0, "episode"), 2),
+    (task(0, "augment"), {"a": 1}),
+    (episode(0, "task"), "dots"),
+    (episode(0, "number"), 7),
+    (episode(0, "measures"), {"stripes": {"accuracy": 2, "confidence": 0}}),
+    (episode(1, "measures"), {}),
+    (episode(0, "when"), "\x1b[2J"),
     (("settings", "shape"), [1, 8]),
     (("settings", "columns"), ["a", "b"]),
     (("settings", "columns"), [7]),
@@ -92,8 +129,12 @@ WRONG = [
     (("settings", "grow"), {"name": "elsewhere", "of": [1]}),
     (("generation",), -1),
     (("format",), 1),
-    (("log",), [{"when": "now"}]),
-    (("members",), {"0": {}}),
+    (("log", 0), {"when": "now"}),
+    (("log", 0, "detail"), "\x1b[2J"),
+    (("episodes", 0), []),
+    (("episodes", 0, "members"), {"0": {}}),
+    (("episodes", 1, "members"), []),
+    (("episodes", 0, "arrival"), None),
 ]
 
 
@@ -101,8 +142,34 @@ WRONG = [
     ("way", "value"), WRONG, ids=[f"{'.'.join(map(str, way))}={value!r:.30}" for way, value in WRONG]
 )
 def test_an_index_that_lies_is_refused_by_name(zoo, way, value) -> None:
-    with pytest.raises(StoreError, match=r"zoo\.json"):
+    with pytest.raises(StoreError, match=r"zoo\.json|index/(episodes|log)-1\.jsonl"):
         zoolearn.open(altered(zoo, *way, value=value))
+
+
+@pytest.mark.parametrize(
+    "mark", [{"file": "../../passwd"}, {"file": "episodes-1.jsonl/"}, {"bytes": -1}, {"bytes": 7}, {"digest": "0"}]
+)
+def test_a_head_that_lies_about_a_journal_is_refused(zoo, mark) -> None:
+    head = load_json(zoo / "zoo.json")
+    save_json(zoo / "zoo.json", {**head, "episodes": {**head["episodes"], **mark}})
+    with pytest.raises(StoreError, match=r"zoo\.json|index/episodes-1\.jsonl"):
+        zoolearn.open(zoo)
+
+
+@pytest.mark.parametrize("kind", JOURNALS)
+def test_any_byte_of_a_journal_that_differs_is_noticed(zoo, kind) -> None:
+    path = zoo / "index" / load_json(zoo / "zoo.json")[kind]["file"]
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(StoreError, match=path.name):
+            zoolearn.open(zoo)
+    path.write_bytes(whole[:-1])
+    with pytest.raises(StoreError, match=path.name):
+        zoolearn.open(zoo)
+    path.write_bytes(whole + b"a line that was never counted")
+    zoolearn.open(zoo).learn(TASKS[2])
+    assert [*zoolearn.open(zoo).tasks] == [task.name for task in TASKS[:3]]
 
 
 @pytest.mark.parametrize(
@@ -116,10 +183,16 @@ def test_an_index_that_is_no_index_is_refused(zoo, text) -> None:
         zoolearn.open(zoo)
 
 
-def test_an_index_of_absurd_size_is_not_even_read(zoo) -> None:
+def test_a_line_of_absurd_length_is_not_read_to_its_end(zoo, monkeypatch) -> None:
+    monkeypatch.setattr("zoolearn.zoo.journal.LONGEST_LINE", 100)
+    with pytest.raises(StoreError, match="line 1 has more than 100 bytes"):
+        zoolearn.open(zoo)
+
+
+def test_a_head_of_absurd_size_is_not_even_read(zoo) -> None:
     with (zoo / "zoo.json").open("r+b") as file:
         file.truncate(1 << 32)  # sparse: it takes no room
-    with pytest.raises(StoreError, match="more than any zoo's index"):
+    with pytest.raises(StoreError, match="more than any zoo's head"):
         zoolearn.open(zoo)
 
 
@@ -156,7 +229,7 @@ def used(zoo: Any) -> None:
     zoo.learn(TASKS[2])
 
 
-@pytest.mark.parametrize("name", [".lock", "checkpoints", "data"])
+@pytest.mark.parametrize("name", [".lock", "checkpoints", "data", "index", "incoming"])
 def test_a_link_cannot_make_a_writer_write_elsewhere(zoo, tmp_path, name) -> None:
     target = tmp_path / "precious"
     if name == ".lock":
@@ -185,7 +258,7 @@ def planted(folder: Path, content: bytes) -> Path:
     """The folder with a member's file replaced by other bytes, under a digest that fits."""
     digest = sha256(content).hexdigest()
     (folder / "members" / f"{digest}.safetensors").write_bytes(content)
-    return altered(folder, "members", 0, "file", value=digest)
+    return altered(folder, *member(0, "file"), value=digest)
 
 
 def safetensors(header: dict[str, Any], data: bytes = b"") -> bytes:
@@ -252,12 +325,12 @@ def test_a_file_that_cannot_be_read_is_named(zoo, monkeypatch, call) -> None:
 
 
 def test_labels_out_of_range_are_refused(zoo) -> None:
-    index = load_json(zoo / "zoo.json")
-    entry = index["tasks"][0]["train"]["y"]
+    index = index_of(zoo)
+    entry = index["episodes"][0]["arrival"]["train"]["y"]
     raw = b"\x7f" * 8 * entry["shape"][0]
     (zoo / "data" / f"{sha256(raw).hexdigest()}.bin").write_bytes(raw)
     entry["digest"] = sha256(raw).hexdigest()
-    save_json(zoo / "zoo.json", index)
+    save_index(zoo, index)
     with pytest.raises(StoreError, match="altered"):
         zoolearn.open(zoo).task("stripes")
 

@@ -11,6 +11,7 @@ from torch import Tensor
 import zoolearn
 from toys import TINY, benchmark, contents
 from zoolearn.data.task import Task
+from zoolearn.files import load_json
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.zoo import Zoo
 
@@ -46,4 +47,10 @@ def alike(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
 
 def stray_files(zoo: Zoo) -> set[str]:
     """Files in the folder that do not belong to the zoo as it is now."""
-    return set(contents(zoo.path)) - zoo.index.files() - {"zoo.json"}
+    return set(contents(zoo.path)) - zoo.index.files() - index_files(zoo)
+
+
+def index_files(zoo: Zoo) -> set[str]:
+    """The files that say what the zoo is."""
+    head = load_json(zoo.path / "zoo.json")
+    return {"zoo.json", *(f"index/{head[kind]['file']}" for kind in ("episodes", "log"))}

@@ -34,9 +34,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield part
         part.chmod(mode)  # some writers make files that nobody else may read
-        _flush(part)
+        flush(part)
         os.replace(part, path)
-        _flush(path.parent)
+        flush(path.parent)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"cannot write {path}: {reason}; the file that was there is unchanged") from error
@@ -44,7 +44,8 @@ def replacing(path: Path) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Brings a file to the disk, or the names that a folder lists."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -25,14 +25,14 @@ def distilling(
     """
     seed = derive(zoo.seed, "distil")
     net = zoo.new_net(tasks, seed)
-    net.body.load_state_dict(zoo.members[-1].net.body.state_dict())
+    net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
     targets = _targets(zoo, tasks, labels)
 
     def loss(net: Net, batch: Batch) -> Tensor:
-        assert batch.places is not None
-        logits, _ = net.forward_mixed(batch.x, batch.tasks, batch.rows)
+        assert batch.row_index is not None
+        logits, _ = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
         logs = F.log_softmax(logits, dim=1).masked_fill(logits == float("-inf"), 0.0)
-        return -(targets[batch.places.to(targets.device)].to(logs.device) * logs).sum(dim=1).mean()
+        return -(targets[batch.row_index.to(targets.device)].to(logs.device) * logs).sum(dim=1).mean()
 
     value = yield from iter_fit(net, tasks, recipe, seed=seed, loss=loss)
     return net.freeze(), value

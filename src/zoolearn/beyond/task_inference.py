@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -90,10 +90,11 @@ EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy,
 
 @dataclass(frozen=True)
 class Look:
-    """The chance of every task, one row an input, and whether it is enough to name the likeliest."""
+    """The chance of every task, one row an input, whether it is enough to name the likeliest, and what is like no task."""
 
     chances: Tensor
     certain: Tensor
+    strange: Tensor
 
 
 @dataclass
@@ -119,7 +120,7 @@ class WhichTask:
     least: float = field(init=False)  # evidence below which an input is like no task
 
     def __post_init__(self) -> None:
-        stored = [task.keep(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
+        stored = [task.subsample(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
         if len(stored) < len(self.zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
         self.tasks = tuple(task.name for task in stored)
@@ -138,7 +139,7 @@ class WhichTask:
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
         chances = torch.softmax(self.sharpness * relative, dim=1).float()
         known = best[:, 0] >= self.least
-        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True))
+        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
         """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""

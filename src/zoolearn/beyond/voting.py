@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.sharpness import fit_temperature
+from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member

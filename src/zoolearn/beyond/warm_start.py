@@ -66,7 +66,7 @@ class WarmStart:
         seen = [self._seen(zoo, task) for task in tasks]
         net = zoo.new_net(seen, seed)
         if zoo.members:
-            net.body.load_state_dict(zoo.members[-1].net.body.state_dict())
+            net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
         loss = yield from zoo.fit(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}

@@ -47,7 +47,9 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "recognise": Command(
             "recognise", "recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"
         ),
-        "show": Command("show", "show FOLDER", "what a zoo knows and holds, with a picture"),
+        "show": Command("show", "show FOLDER [NAME]", "what a zoo knows and holds, with a picture; or one task"),
+        "test": Command("testing", "test FOLDER NAME DATA", "how good its answers are on new labelled data"),
+        "rename": Command("rename", "rename FOLDER NAME NEW", "another name for a task"),
         "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
         "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),
         "undo": Command("undo", "undo FOLDER", "take the last episode back"),

@@ -16,8 +16,11 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.index import Measure
 from zoolearn.zoo.inputs import Columns, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
@@ -82,7 +85,7 @@ def main(arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
-    _brought(learned, console)
+    _brought(zoo, learned, console)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
 
 
@@ -106,34 +109,47 @@ def _understood(reading: Reading, console: Console) -> None:
     if reading.broken:
         console.print(f"{len(reading.broken)} rows left out because they cannot be read")
     recipe = reading.settings.recipe
-    console.print(f"training a {reading.settings.backbone} for {recipe['epochs']} epoch(s) ...")
+    console.print(f"training a {reading.settings.backbone} for {counted(int(recipe['epochs']), 'epoch')} ...")
 
 
-def _brought(learned: Learned, console: Console) -> None:
-    """Prints every task's accuracy before and after."""
+def _brought(zoo: Zoo, learned: Learned, console: Console) -> None:
+    """Prints every task's accuracy before and after, and the new one's class by class."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("task")
-    for column in ("before", "after", "change", "confidence"):
-        table.add_column(column, justify="right")
-    for name, after in learned.after.items():
-        before = learned.before[name]
-        change = "new" if before is None else f"{100 * (after.accuracy - before.accuracy):+.1f}"
-        table.add_row(
-            Text(name),
-            "" if before is None else f"{before.accuracy:.1%}",
-            f"{after.accuracy:.1%}",
-            change if name in learned.trained_on else "",
-            f"{after.confidence:.1%}",
-        )
-    console.print(table)
-    backward = [
-        learned.after[name].accuracy - before.accuracy for name, before in learned.before.items() if before is not None
-    ]
-    if backward:
+    show_scores(zoo.scores(learned.task), console, "on held-out rows")
+    earlier = [name for name in learned.after if name != learned.task]
+    if earlier:
+        console.print(_earlier(zoo, learned, earlier))
+        differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
         console.print(
             f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
-            f"{100 * sum(backward) / len(backward):+.2f} points on the {len(backward)} earlier one(s), on average"
+            f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
         )
+
+
+def _before(learned: Learned, name: str) -> Measure:
+    before = learned.before[name]
+    assert before is not None
+    return before
+
+
+def _earlier(zoo: Zoo, learned: Learned, names: Sequence[str]) -> Table:
+    """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("earlier task", overflow="fold")
+    for column in ("before", "after", "95 %", "change", "rows", "confidence"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name in names:
+        accuracy, after = zoo.accuracy(name), learned.after[name]
+        change = zoo.change(name) if name in learned.trained_on else None
+        table.add_row(
+            Text(name),
+            f"{_before(learned, name).accuracy:.1%}",
+            f"{after.accuracy:.1%}",
+            interval(accuracy),
+            "" if change is None else f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}",
+            f"{accuracy.rows:,}",
+            f"{after.confidence:.1%}",
+        )
+    return table

@@ -75,6 +75,7 @@ def _json(answer: tuple[str, Recognised]) -> None:
         "class": found.label,
         "probability": found.probability if found.task else None,
         "chance": found.chance,
+        "strange": found.strange,
         "chances": found.chances,
     }
     print(json.dumps(content))

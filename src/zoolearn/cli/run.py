@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
 def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console = output.console()
     out.parent.mkdir(parents=True, exist_ok=True)
-    whole = whole_benchmark(spec.benchmark, plan.data, spec.options.get("tasks"))
+    whole = whole_benchmark(spec.benchmark, plan.data, **spec.making)
     tasks = spec.tasks(whole=whole)
     done = _episodes_kept(spec, tasks, out)
     if done == len(tasks):

@@ -28,6 +28,9 @@ class ServeOptions:
         str | None, optional("TOKEN", "what clients must send; better set as the variable ZOO_TOKEN", "none is needed")
     ] = None
     learn: Annotated[bool, tyro.conf.arg(help="also take archives of images and learn from them")] = False
+    access_log: Annotated[
+        Path | None, optional("FILE", "add a JSON line to this file for every request", "none is kept")
+    ] = None
     threads: Annotated[int | None, optional("N", "threads that answer", "OMP_NUM_THREADS, or 1")] = None
 
 
@@ -42,6 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         import fastapi  # noqa: F401
         import httptools  # noqa: F401
+        import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
@@ -50,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from zoolearn.cores import check_threads, default_threads
     from zoolearn.zoo.serve.app import make_app
+    from zoolearn.zoo.serve.guard import log_access
     from zoolearn.zoo.serve.limits import Limits
     from zoolearn.zoo.serve.server import listening, own_names, server_of
     from zoolearn.zoo.serve.service import Service
@@ -66,6 +71,8 @@ def main(arguments: Sequence[str]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
     torch.set_num_threads(threads)
+    if options.access_log is not None:
+        log_access(options.access_log)
     service = Service(options.folder, Limits(), learns=options.learn)
     socket = listening(options.host, options.port)
     server = server_of(make_app(service, token=token, hosts=names), service)

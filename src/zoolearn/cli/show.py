@@ -3,99 +3,158 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import tyro
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
+from zoolearn.zoo.scores import is_overconfident
 from zoolearn.zoo.settings import FROM_SCRATCH
 
 BARS = "▁▂▃▄▅▆▇█"
-LONGEST_TRAIL = 12
-LEAST_SPAN = 0.1  # of a row of bars
+LONGEST_TRAIL = 8
+DOUBT = "!"
 
 
 @dataclass
 class ShowOptions:
-    """Which zoo."""
+    """Which zoo, or which of its tasks."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[
+        str | None, tyro.conf.Positional, optional("NAME", "a task: its classes and what it mistakes", "all tasks")
+    ] = None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints tasks, members, storage and settings."""
+    """Prints tasks, members, storage and settings; or one task in detail."""
     options = parse(
         ShowOptions, arguments, "zoo show", "What a zoo knows: tasks, members, accuracy over time, storage."
     )
     zoo = Zoo(options.folder)
     console = output.console()
-    console.print(f"[bold]{escape(str(zoo.path))}[/], generation {zoo.generation}")
+    if options.name is not None:
+        _show_task(zoo, options.name, console)
+        return
+    console.print(
+        f"[bold]{escape(str(zoo.path))}[/]: {counted(len(zoo.tasks), 'task')}, {counted(len(zoo.members), 'member')}"
+    )
     if not zoo.tasks:
-        console.print(f"It has learned nothing yet: zoo learn {escape(str(zoo.path))} NAME DATA")
+        console.print(f"It has learned nothing yet: zoo learn {escape(quote(str(zoo.path)))} NAME DATA")
     else:
         console.print(_tasks(zoo))
-        console.print(_picture(zoo))
+        console.print(_explained(zoo))
+        console.print(_picture(zoo, console))
         console.print(_storage(zoo))
     console.print(_settings(zoo))
 
 
+def _show_task(zoo: Zoo, name: str, console: Console) -> None:
+    entry = zoo.index.task(name)
+    kept = entry.train.count if entry.train else 0
+    console.print(
+        f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}, "
+        f"{kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
+    )
+    show_scores(zoo.scores(name), console, f"on the {entry.test.count:,} rows that are held out")
+    trail = _trail(zoo, name)
+    if len(trail) > 1:
+        console.print(
+            f"accuracy after each episode that changed it: {', '.join(f'{value:.1%}' for value in trail[-20:])}"
+        )
+
+
+def _trail(zoo: Zoo, name: str) -> list[float]:
+    return [episode.measures[name].accuracy for episode in zoo.index.episodes if name in episode.measures]
+
+
 def _tasks(zoo: Zoo) -> Table:
-    table = Table(title="tasks", title_justify="left", title_style="bold", box=None, padding=(0, 1, 0, 0))
-    table.add_column("task")
-    for column in ("classes", "rows\nkept", "held\nout", "members", "at\nfirst", "now", "confi-\ndence"):
-        table.add_column(column, justify="right")
-    table.add_column("accuracy\nover time")
-    table.add_column("confidence\nover time")
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("\ntask", overflow="fold", min_width=12)
+    for column in (
+        "\nclasses",
+        "rows\nkept",
+        "held\nout",
+        "mem-\nbers",
+        "accu-\nracy",
+        "\n95 %",
+        "most\nfreq.",
+        "confi-\ndence",
+    ):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("0-100 %\nover time", no_wrap=True)
     for name, task in zoo.tasks.items():
-        measures = [episode.measures[name] for episode in zoo.index.episodes if name in episode.measures]
-        trail = [measure.accuracy for measure in measures]
-        now = zoo.measure(name)
+        now, accuracy, (_, majority) = zoo.measure(name), zoo.accuracy(name), zoo.majority(name)
         table.add_row(
             Text(name),
             str(len(task.classes)),
             f"{task.train.count if task.train else 0:,}",
             f"{task.test.count:,}",
             str(len(zoo.index.voters(name))),
-            f"{trail[0]:.1%}" if trail else "",
-            f"{now.accuracy:.1%}",
-            f"{now.confidence:.1%}",
-            sparkline(trail[-LONGEST_TRAIL:]),
-            sparkline([measure.confidence for measure in measures[-LONGEST_TRAIL:]]),
+            (DOUBT if accuracy.low <= majority else "") + f"{100 * accuracy.value:.1f}",
+            interval(accuracy),
+            f"{100 * majority:.1f}",
+            (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
+            sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
         )
     return table
 
 
+def _explained(zoo: Zoo) -> str:
+    """What the columns mean, and what is wrong with some of the figures."""
+    poor, proud = [], []
+    for name in zoo.tasks:
+        accuracy = zoo.accuracy(name)
+        poor += [name] if accuracy.low <= zoo.majority(name)[1] else []
+        proud += [name] if is_overconfident(accuracy, zoo.measure(name).confidence) else []
+    lines = [
+        "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; most freq.: the accuracy of always "
+        "naming the most frequent class; confidence: the mean probability of the class that is named[/]"
+    ]
+    if poor:
+        lines.append(f"! accuracy not surely above that of always naming one class: {escape(', '.join(poor))}")
+    if proud:
+        lines.append(f"! surer than right (its probabilities are too high): {escape(', '.join(proud))}")
+    return "\n".join(lines)
+
+
 def sparkline(values: Sequence[float]) -> str:
-    """Shares as a row of bars from the lowest to the highest, or from ten points below that: a flat line is no low one.
+    """Shares as a row of bars on one scale, the same for every task and zoo: 0 to 1.
 
-    >>> sparkline([0.5, 0.75, 1.0]), sparkline([1.0, 1.0]), sparkline([0.98, 0.99])
-    ('▁▅█', '██', '▇█')
+    >>> sparkline([0.0, 0.5, 0.98, 1.0])
+    '▁▅██'
     """
-    high = max(values, default=0.0)
-    low = min([*values, high - LEAST_SPAN])
-    span = high - low
-    return "".join(BARS[int((value - low) / span * (len(BARS) - 1) + 0.5)] for value in values)
+    return "".join(BARS[int(value * (len(BARS) - 1) + 0.5)] for value in values)
 
 
-def _picture(zoo: Zoo) -> Table:
+def _picture(zoo: Zoo, console: Console) -> Table:
+    members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, zoo.tasks)))) :]
+    which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
     table = Table(
-        title="who knows what (a column is a member, oldest first)",
+        title=f"who knows what (a column is a member, oldest first{which})",
         title_justify="left",
         title_style="bold",
         box=None,
         padding=(0, 2, 0, 0),
         show_header=False,
     )
+    table.add_column(max_width=24, overflow="fold")
+    table.add_column(no_wrap=True)
     for name, task in zoo.tasks.items():
-        table.add_row(Text(name), Text("".join(_mark(member, task) for member in zoo.members)))
-    table.add_row("", "[dim]● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen[/]")
+        table.add_row(Text(name), Text("".join(_mark(member, task) for member in members)))
+    table.caption = "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
+    table.caption_justify = "left"
     return table
 
 
@@ -117,7 +176,7 @@ def _storage(zoo: Zoo) -> str:
     weights = sum(parameter.numel() for parameter in zoo.net(zoo.members[0].number).parameters())
     return (
         f"[bold]stored[/] {rows:,} rows to train on and {held:,} held out in {megabytes(sum(p.bytes for p in parts))}; "
-        f"{len(zoo.members)} member(s) in {megabytes(members)}, about {weights:,} weights each"
+        f"{counted(len(zoo.members), 'member')} in {megabytes(members)}, about {weights:,} weights each"
     )
 
 
@@ -138,7 +197,8 @@ def _settings(zoo: Zoo) -> str:
     return (
         f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'open'}, epochs {recipe['epochs'] or 'open'}, "
         f"batch size {recipe['batch_size']}, lr {recipe['lr']:g}, up to {settings.tasks_per_episode} tasks per episode, "
-        f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}"
+        f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}; "
+        f"generation {zoo.generation} (changes so far)"
     )
 
 

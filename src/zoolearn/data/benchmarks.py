@@ -21,35 +21,38 @@ from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
 
 Data = Path | str | None
+ClassOrder = int | Sequence[str] | None  # a seed that shuffles the classes, or all of their names
 
 
 def rotated_mnist(data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40)) -> Benchmark:
     """All of MNIST, turned counter-clockwise by another angle in each task (Lopez-Paz and Ranzato, 2017)."""
-    return Benchmark("rotated-mnist", tuple(_rotated(datasets.mnist(data), angles, ("crop",))))
+    tasks = tuple(_rotated(datasets.mnist(data), angles, ("crop",)))
+    return Benchmark("rotated-mnist", tasks, _unless_usual(angles=(list(angles), [0, 10, 20, 30, 40])))
 
 
-def permuted_mnist(data: Data = None, tasks: int = 5, seed: int = 0) -> Benchmark:
+def permuted_mnist(data: Data = None, tasks: int = 5, permutation_seed: int = 0) -> Benchmark:
     """All of MNIST, with its pixels in another fixed random order in each task but the first (Kirkpatrick et al., 2017)."""
     if tasks < 1:
         raise SettingsError(f"permuted-mnist with {tasks} tasks; give at least 1")
     mnist = datasets.mnist(data)
     unpermuted = Task("permuted-0", mnist.train, mnist.test, mnist.classes)
-    return Benchmark("permuted-mnist", (unpermuted, *(_permuted(mnist, k, seed) for k in range(1, tasks))))
+    made = (unpermuted, *(_permuted(mnist, k, permutation_seed) for k in range(1, tasks)))
+    return Benchmark("permuted-mnist", made, _unless_usual(tasks=(tasks, 5), permutation_seed=(permutation_seed, 0)))
 
 
-def split_mnist(data: Data = None) -> Benchmark:
+def split_mnist(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
     """Five tasks of two digits each: 0-1, 2-3, 4-5, 6-7, 8-9."""
-    return _split("split-mnist", datasets.mnist(data), 2, ("crop",))
+    return _split("split-mnist", datasets.mnist(data), ("crop",), 2, classes_per_task, class_order)
 
 
-def split_cifar10(data: Data = None) -> Benchmark:
+def split_cifar10(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
     """Five tasks of two consecutive classes each."""
-    return _split("split-cifar10", datasets.cifar10(data), 2, ("crop", "flip"))
+    return _split("split-cifar10", datasets.cifar10(data), ("crop", "flip"), 2, classes_per_task, class_order)
 
 
-def split_cifar100(data: Data = None) -> Benchmark:
+def split_cifar100(data: Data = None, classes_per_task: int = 5, class_order: ClassOrder = None) -> Benchmark:
     """Twenty tasks of five consecutive classes each, in the order of the fine labels."""
-    return _split("split-cifar100", datasets.cifar100(data), 5, ("crop", "flip"))
+    return _split("split-cifar100", datasets.cifar100(data), ("crop", "flip"), 5, classes_per_task, class_order)
 
 
 def coarse_cifar100(data: Data = None) -> Benchmark:
@@ -58,12 +61,14 @@ def coarse_cifar100(data: Data = None) -> Benchmark:
     return Benchmark("coarse-cifar100", _tasks(cifar, cifar.superclasses, ("crop", "flip")))
 
 
-def split_miniimagenet(data: Data = None) -> Benchmark:
+def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order: ClassOrder = None) -> Benchmark:
     """Twenty tasks of five classes each, in the order of the train, val and test lists of Ravi and Larochelle (2017).
 
     Of each class the first 80 % of the images train and the rest test, always: no test image is ever trained on.
     """
-    return _split("split-miniimagenet", datasets.mini_imagenet(data), 5, ("crop", "flip"))
+    return _split(
+        "split-miniimagenet", datasets.mini_imagenet(data), ("crop", "flip"), 5, classes_per_task, class_order
+    )
 
 
 def rotated_digits(
@@ -79,12 +84,13 @@ def rotated_digits(
         Task(f"rotated-{angle:g}", rotate(part, angle), rotate(digits.test, angle), digits.classes)
         for part, angle in zip(parts, angles, strict=True)
     )
-    return Benchmark("rotated-digits", tuple(tasks))
+    options = _unless_usual(angles=(list(angles), [0, 10, 20, 30, 40]), digits_per_class=(samples_per_class, 10))
+    return Benchmark("rotated-digits", tuple(tasks), options)
 
 
-def split_digits(data: Data = None) -> Benchmark:
+def split_digits(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
     """Five tasks of two digits each, from scikit-learn's digits."""
-    return _split("split-digits", datasets.digits(), 2, ())
+    return _split("split-digits", datasets.digits(), (), 2, classes_per_task, class_order)
 
 
 BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
@@ -107,21 +113,23 @@ def benchmark(
     samples_per_class: int | None = None,
     samples_seed: int = 0,
     order_seed: int | None = None,
-    tasks: int | None = None,
     first_tasks: int | None = None,
     after_tasks: int | None = None,
     only: Sequence[int] | None = None,
+    **making: Any,
 ) -> Benchmark:
     """A benchmark by name; its tasks shuffled, cut to the first, the last or some, and their training data thinned, as asked.
 
-    `tasks` makes a stream that can have any number of tasks so long. `after_tasks` leaves out the first ones: those that
-    settings were chosen on, where they are judged on the others. `only` are the places of tasks, from 0, in their order.
+    `after_tasks` leaves out the first tasks: those that settings were chosen on, where they are judged on the others.
+    What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed` and `angles` of
+    streams, `classes_per_task` and `class_order` of splits.
+    `only` are the places of tasks, from 0, in their order.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
     """
     return cut_down(
-        whole_benchmark(name, data, tasks),
+        whole_benchmark(name, data, **making),
         samples_per_class=samples_per_class,
         samples_seed=samples_seed,
         order_seed=order_seed,
@@ -139,11 +147,16 @@ def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benc
     return tasks
 
 
-def whole_benchmark(name: str, data: Data = None, tasks: int | None = None) -> Benchmark:
-    """A benchmark by name, with all of its tasks and their data."""
+def whole_benchmark(name: str, data: Data = None, tasks: int | None = None, **making: Any) -> Benchmark:
+    """A benchmark by name, with all of its tasks and their data; `making` is what its function takes, None as usual."""
     if name not in BENCHMARKS:
         raise SettingsError(unknown_name("benchmark", name, BENCHMARKS))
-    return BENCHMARKS[name](data) if tasks is None else _stream(name, data, tasks)
+    given = {option: value for option, value in {"tasks": tasks, **making}.items() if value is not None}
+    for option in given:
+        able = [known for known, make in BENCHMARKS.items() if option in signature(make).parameters]
+        if name not in able:
+            raise SettingsError(f"{name} takes no {option}; {' and '.join(able) or 'no benchmark'} can")
+    return BENCHMARKS[name](data, **given)
 
 
 def cut_down(
@@ -178,7 +191,7 @@ def cut_down(
             raise SettingsError(f"only is {list(only)} beside first_tasks or after_tasks; give the one or the others")
         chosen = _places(chosen, list(only))
     if samples_per_class is not None:
-        chosen = chosen.sample(samples_per_class, samples_seed)
+        chosen = chosen.per_class(samples_per_class, samples_seed)
     return chosen if validation is None else chosen.validation_split(validation)
 
 
@@ -190,6 +203,9 @@ def _places(whole: Benchmark, only: list[int]) -> Benchmark:
                 f"only names task {place}, but {whole.name} has {len(whole)} tasks; give 0 to {len(whole) - 1}"
             )
     return Benchmark(whole.name, tuple(whole[place] for place in only), {**whole.options, "only": only})
+
+
+CUTS = frozenset(signature(cut_down).parameters) - {"whole"}
 
 
 def options_record(
@@ -205,17 +221,6 @@ def options_record(
     if only:
         others["only"] = list(only)
     return {name: value for name, value in others.items() if value is not None}
-
-
-def _stream(name: str, data: Data, tasks: int) -> Benchmark:
-    """A benchmark that can have any number of tasks, with so many."""
-    endless = [known for known, make in BENCHMARKS.items() if "tasks" in signature(make).parameters]
-    if name not in endless:
-        raise SettingsError(
-            f"{name} always has the same tasks, so tasks={tasks} cannot be; {' and '.join(endless)} can have any number"
-        )
-    made = BENCHMARKS[name](data, tasks=tasks)
-    return Benchmark(made.name, made.tasks, {**made.options, "tasks": tasks})
 
 
 def rotate(examples: Examples, angle: float) -> Examples:
@@ -260,13 +265,43 @@ def _reordered(examples: Examples, order: Tensor) -> Examples:
     return Examples(examples.x.flatten(1)[:, order].view(examples.x.shape), examples.y)
 
 
-def _split(name: str, dataset: DataSet, size: int, augment: tuple[str, ...]) -> Benchmark:
-    """Tasks of `size` consecutive classes, each named by its first and last label."""
+def _unless_usual(**options: tuple[Any, Any]) -> dict[str, Any]:
+    """What a benchmark says of how it was made: the options whose value is not the usual one."""
+    return {name: value for name, (value, usual) in options.items() if value != usual}
+
+
+def _split(
+    name: str, dataset: DataSet, augment: tuple[str, ...], usual: int, size: int, class_order: ClassOrder
+) -> Benchmark:
+    """Tasks of `size` classes that follow one another in their order, each named by its first and last place there."""
     count = len(dataset.classes)
-    if count % size:
-        raise DataError(f"{name}: {count} classes cannot be split into tasks of {size}")
-    groups = {f"{first}-{first + size - 1}": range(first, first + size) for first in range(0, count, size)}
-    return Benchmark(name, _tasks(dataset, groups, augment))
+    if size < 2 or count % size:
+        fitting = ", ".join(str(number) for number in range(2, count + 1) if count % number == 0)
+        kind = DataError if size == usual else SettingsError
+        raise kind(f"{name}: {count} classes cannot be split into tasks of {size}; classes_per_task can be {fitting}")
+    labels = _in_order(name, dataset.classes, class_order)
+    groups = {f"{first}-{first + size - 1}": labels[first : first + size] for first in range(0, count, size)}
+    order = list(class_order) if isinstance(class_order, Sequence) else class_order
+    options = _unless_usual(classes_per_task=(size, usual), class_order=(order, None))
+    return Benchmark(name, _tasks(dataset, groups, augment), options)
+
+
+def _in_order(name: str, classes: Sequence[str], order: ClassOrder) -> list[int]:
+    """The labels of the classes in an order of one's own; every class must be in it once."""
+    if order is None:
+        return list(range(len(classes)))
+    if isinstance(order, int):
+        return torch.randperm(len(classes), generator=generator(derive(order, "class order"))).tolist()
+    for known, given, what in ((classes, order, "leaves out"), (order, classes, "has the unknown class")):
+        missing = [each for each in known if each not in given]
+        if missing:
+            raise SettingsError(
+                f"class_order of {name} {what} {missing[0]!r}; name each of its {len(classes)} classes once"
+            )
+    twice = next((each for each in order if list(order).count(each) > 1), None)
+    if twice is not None:
+        raise SettingsError(f"class_order of {name} has {twice!r} twice; name each of its {len(classes)} classes once")
+    return [list(classes).index(each) for each in order]
 
 
 def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:
@@ -283,9 +318,11 @@ def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple
 
 
 def _only(examples: Examples, labels: Sequence[int]) -> Examples:
-    """The examples of these labels, renumbered from 0; rows that follow one another stay where they are, uncopied."""
-    rows = torch.isin(examples.y, torch.tensor(labels)).nonzero()[:, 0]
-    renumbered = torch.searchsorted(torch.tensor(labels), examples.y[rows])
+    """The examples of these labels, renumbered from 0 in their order; rows that follow one another stay where they are, uncopied."""
+    numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
+    numbers[torch.tensor(labels)] = torch.arange(len(labels))
+    rows = (numbers[examples.y] >= 0).nonzero()[:, 0]
+    renumbered = numbers[examples.y[rows]]
     if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
         return Examples(examples.x[int(rows[0]) : int(rows[-1]) + 1], renumbered)
     return Examples(examples.x[rows], renumbered)

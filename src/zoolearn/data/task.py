@@ -152,25 +152,25 @@ class Task:
         """The shape of one input."""
         return self.train.shape
 
-    def keep(self, share: float, seed: int) -> "Task":
-        """This task with a fixed random share of its training data, the same share of every class (at least one each)."""
-        if share == 1.0:
+    def subsample(self, fraction: float, seed: int) -> "Task":
+        """This task with a fixed random fraction of its training data, the same of every class (at least one each)."""
+        if fraction == 1.0:
             return self
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        return self._sample([max(1, round(share * int(count))) for count in counts], seed)
+        return self._sample([max(1, round(fraction * int(count))) for count in counts], seed)
 
-    def sample(self, per_class: int, seed: int) -> "Task":
-        """This task with `per_class` random training examples of each class."""
-        if per_class < 1:
-            raise DataError(f"{per_class} samples per class; give at least 1")
+    def per_class(self, count: int, seed: int) -> "Task":
+        """This task with `count` random training examples of each class."""
+        if count < 1:
+            raise DataError(f"{count} samples per class; give at least 1")
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        if int(counts.min()) < per_class:
+        if int(counts.min()) < count:
             short = int(counts.argmin())
             raise DataError(
                 f"task {self.name!r} has only {int(counts[short])} examples of class {self.classes[short]!r}, "
-                f"{per_class} per class were asked for"
+                f"{count} per class were asked for"
             )
-        return self._sample([per_class] * len(self.classes), seed)
+        return self._sample([count] * len(self.classes), seed)
 
     def validation_split(self, percent: int, seed: int = 0) -> "Task":
         """This task judged by training data that was set aside, so many percent of each class, instead of by its test data.
@@ -208,9 +208,7 @@ class Benchmark:
 
     name: str
     tasks: tuple[Task, ...]
-    options: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # how it was cut down from the whole, as `benchmark` takes it
+    options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -252,10 +250,10 @@ class Benchmark:
             options |= {"only": chosen}
         return Benchmark(self.name, self.tasks[place], options)
 
-    def sample(self, per_class: int, seed: int = 0) -> "Benchmark":
-        """Every task with `per_class` random training examples of each class."""
-        options = {**self.options, "samples_per_class": per_class, "samples_seed": seed}
-        return Benchmark(self.name, tuple(task.sample(per_class, seed) for task in self.tasks), options)
+    def per_class(self, count: int, seed: int = 0) -> "Benchmark":
+        """Every task with `count` random training examples of each class."""
+        options = {**self.options, "samples_per_class": count, "samples_seed": seed}
+        return Benchmark(self.name, tuple(task.per_class(count, seed) for task in self.tasks), options)
 
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by so many percent of its training data instead of by its test data."""

@@ -13,7 +13,7 @@ Named = Sequence[tuple[str, Group]]
 COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
     "training time": ("seconds", lambda run: run.seconds["train"]),
     "time to answer": ("ms per sample", lambda run: run.ms_per_sample),
-    "size": ("weights", lambda run: run.weights),
+    "size": ("parameters", lambda run: run.num_parameters),
     "stored samples": ("training samples kept", lambda run: run.stored_samples),
 }
 

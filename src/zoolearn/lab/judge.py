@@ -52,7 +52,7 @@ def iter_judge(
         "unknown task": unknown,
         "zoo": {
             "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
-            "weights": zoo.weights,
+            "num_parameters": zoo.num_parameters,
             "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
         },
         "voting": by_rule(heard),
@@ -83,7 +83,7 @@ def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Pr
 
     return {
         "accuracy": sum(ask(task) for task in tasks) / len(tasks),
-        "weights": net.weights,
+        "num_parameters": net.num_parameters,
         "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
         "epochs": recipe.epochs,
     }

@@ -352,7 +352,7 @@ PRESETS: tuple[Preset, ...] = (
             ),
             (
                 *("frcl-2020", "frcl", "FRCL (Titsias et al., 2020)", "split-mnist", "97.8"),
-                {"backbone": "mlp-frcl", "points": 40, "first_scale": 1.0, "largest_gradient": 0.0},
+                {"backbone": "mlp-frcl", "points": 40, "first_scale": 1.0, "max_grad_norm": 0.0},
                 {"epochs": 21, "batch_size": 128, "lr": 1e-3},
             ),
             (
@@ -362,7 +362,7 @@ PRESETS: tuple[Preset, ...] = (
                     "points": 200,
                     "select": "random",
                     "first_scale": 1.0,
-                    "largest_gradient": 0.0,
+                    "max_grad_norm": 0.0,
                 },
                 {"epochs": 4, "batch_size": 128, "lr": 1e-3},
             ),
@@ -380,7 +380,7 @@ PRESETS: tuple[Preset, ...] = (
                     "tau": 0.5,
                     "delta": 1e-5,
                     "jitter": 1e-5,
-                    "largest_gradient": 0.01,
+                    "max_grad_norm": 0.01,
                 },
                 {"epochs": 10, "batch_size": 128, "lr": 1e-3},
             ),

@@ -160,7 +160,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
     columns["stored samples"] = [f"{_mean(group, lambda run: run.stored_samples):,.0f}" for group in groups]
-    columns["weights"] = [human(_mean(group, lambda run: run.weights)) for group in groups]
+    columns["params"] = [human(_mean(group, lambda run: run.num_parameters)) for group in groups]
     columns["seconds"] = [seconds(_mean(group, lambda run: sum(run.seconds.values()))) for group in groups]
     if not any(settings):
         del columns["settings"]
@@ -269,7 +269,7 @@ def single_run(results: Results, width: int | None = None) -> str:
         "forgetting": percent([summary["forgetting"]]),
         "backward transfer": percent([summary["backward_transfer"]]),
         "stored samples": f"{results.stored_samples:,}",
-        "weights": human(results.weights),
+        "params": human(results.num_parameters),
         "seconds": seconds(sum(results.seconds.values())),
     }
     return "\n".join(

@@ -29,7 +29,7 @@ class Apd(TaskNet):
 
     Backbones: any; batch-norm, which the authors' LeNet (lenet-apd) does not have, is each task's own.
 
-    `weights` counts the shared weights and a dense mask, correction, bias, norm and head per task, since corrections of
+    `num_parameters` counts the shared weights and a dense mask, correction, bias, norm and head per task, since corrections of
     past tasks are trained on, small entries too. Nothing is replayed.
 
     Where we differ: (1) the consolidation of corrections into groups every few tasks, "APD(2)", is left out: this is

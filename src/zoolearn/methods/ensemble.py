@@ -1,6 +1,6 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -45,7 +45,7 @@ class Ensemble(Learner):
     grows: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
-    members: list[Member] = field(init=False, default_factory=list)
+    members: MutableSequence[Member] = field(init=False, default_factory=list)
     test_votes: dict[str, "Votes"] = field(init=False, default_factory=dict, repr=False)
 
     def fit(
@@ -98,9 +98,9 @@ class Ensemble(Learner):
                     self.test_votes |= votes_of(part)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of all members."""
-        return sum(member.net.weights for member in self.members)
+        return sum(member.net.num_parameters for member in self.members)
 
 
 @dataclass(eq=False)

@@ -120,7 +120,7 @@ class Rehearsal:
     def together(self, batch: Batch, replayed: Batch) -> Batch:
         """New and replayed rows as one batch."""
         x, y = torch.cat([batch.x, replayed.x]), torch.cat([batch.y, replayed.y])
-        return Batch(x, y, torch.cat([torch.full_like(batch.y, self.number), replayed.rows]), self.tasks)
+        return Batch(x, y, torch.cat([torch.full_like(batch.y, self.number), replayed.task_index]), self.tasks)
 
     def keep(self, net: Net, batch: Batch) -> None:
         """Offers the new rows to the memory, in the first epoch only."""

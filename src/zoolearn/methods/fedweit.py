@@ -36,7 +36,7 @@ class FedWeit(Apd):
 
     Backbones: any; batch-norm, which the authors' LeNet (lenet-apd) does not have, is each task's own.
 
-    `weights` counts the shared weights, a dense mask, correction, bias, norm and head per task, the attentions, and the
+    `num_parameters` counts the shared weights, a dense mask, correction, bias, norm and head per task, the attentions, and the
     published corrections. Nothing is replayed.
 
     Where we differ: (1) a task may attend to all past tasks (`knowledge_base=all`); the released code, with one client,
@@ -60,10 +60,10 @@ class FedWeit(Apd):
         )
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, all that tasks own among them, and the corrections that they published."""
         layers = parts(self.net, KnowingLayer) if self.net is not None else []
-        return super().weights + sum(layer.published.numel() for layer in layers)
+        return super().num_parameters + sum(layer.published.numel() for layer in layers)
 
 
 class KnowingLayer(AdditiveLayer):

@@ -130,7 +130,7 @@ class Frcl(SingleNet):
     The authors train by Adam (`optimizer="adam"`, with a rate near 1e-3); by default the recipe's SGD is used. The
     recipe's weight decay is not used; training is in float32.
 
-    `stored_samples` are the points; `weights` counts the backbone and, of every task, the means and covariance factors
+    `stored_samples` are the points; `num_parameters` counts the backbone and, of every task, the means and covariance factors
     at its points: points * classes * (points + 1) numbers.
 
     Where we differ: (1) the likelihood is softmax, its mean over `train_samples` (or, for answers, `answer_samples`)
@@ -140,7 +140,7 @@ class Frcl(SingleNet):
     backbone without batch-norm gives the features; the authors' (`mlp-frcl`) are linear in the last hidden layer, and
     with an activation after it more is forgotten; (6) the recipe's dropout acts on new rows, never at the points; (7) a
     new head starts with standard deviations of `first_scale` (theirs 1), since with few data it is else easier to make
-    all features small than to learn, and long gradients are shortened to `largest_gradient` (theirs are not), since
+    all features small than to learn, and long gradients are shortened to `max_grad_norm` (theirs are not), since
     kernels of nearly singular features give some.
 
     Every task has its own function, so there is no head that tasks could share.
@@ -158,7 +158,7 @@ class Frcl(SingleNet):
     first_scale: float = field(
         default=0.1, metadata={"help": "standard deviation of a new head's weights when training begins"}
     )
-    largest_gradient: float = field(
+    max_grad_norm: float = field(
         default=1.0, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
     optimizer: Optimizer = field(
@@ -177,8 +177,8 @@ class Frcl(SingleNet):
             raise SettingsError(f"jitter is {self.jitter}; it must be above 0")
         if not 0 < self.first_scale < math.inf:
             raise SettingsError(f"first_scale is {self.first_scale}; it is a standard deviation, so above 0")
-        if self.largest_gradient < 0:
-            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, 0 for no bound")
+        if self.max_grad_norm < 0:
+            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it is a length, 0 for no bound")
         if self.shared_head:
             raise SettingsError("shared_head is set, but frcl has a function of its own for every task; leave it out")
 
@@ -193,11 +193,11 @@ class Frcl(SingleNet):
             seed=self.episode_seed(),
             loss=self.objective(task),
             heads=[task.name],
-            largest=self.largest_gradient or math.inf,
+            largest=self.max_grad_norm or math.inf,
             checkpoints=self.checkpoints,
         )
         remembered = self.remembered(net, task)
-        net.heads, net.places = nn.ModuleList(), {}
+        net.heads, net.head_index = nn.ModuleList(), {}
         self.net, self.inducing = net, {**self.inducing, task.name: remembered}
         return Episode((task.name,), None, loss)
 
@@ -207,7 +207,7 @@ class Frcl(SingleNet):
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
             raise SettingsError(
                 f"frcl takes backbones without batch-norm, such as mlp, mlp-100 or mlp-2000; "
-                f"{backbone_name(net.backbone)!r} has some"
+                f"{backbone_name(net.backbone_fn)!r} has some"
             )
         net.heads[-1] = GaussianHead(net.head(task.name), self.first_scale)
         return net.to(self.recipe.torch_device)
@@ -304,9 +304,9 @@ class Frcl(SingleNet):
         return sum(len(inducing.x) for inducing in self.inducing.values())
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the backbone, and the means and covariance factors at all points."""
-        return super().weights + sum(old.mean.numel() + old.lower.numel() for old in self.inducing.values())
+        return super().num_parameters + sum(old.mean.numel() + old.lower.numel() for old in self.inducing.values())
 
 
 def with_one(features: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ class Fromp(SingleNet):
     Training is in float32, kernels in float64. Probabilities at memorable inputs are with no units dropped, and with
     batch-norm's running statistics, which follow the newest task and are not held.
 
-    `stored_samples` are the memorable inputs; `weights` counts the net and F, two numbers for each weight. Kernels are
+    `stored_samples` are the memorable inputs; `num_parameters` counts the net and F, two numbers for each weight. Kernels are
     made anew before every task and not kept.
 
     Where we differ: (1) the kernel's gradient is that of the whole expression by automatic differentiation, which is the
@@ -87,7 +87,7 @@ class Fromp(SingleNet):
     kernel: Literal["laplace", "identity"] = field(
         default="laplace", metadata={"help": "identity: all probabilities are held alike, each by itself"}
     )
-    largest_gradient: float = field(
+    max_grad_norm: float = field(
         default=0.1, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
     optimizer: Optimizer = field(
@@ -102,8 +102,8 @@ class Fromp(SingleNet):
         for name in ("tau", "delta", "jitter"):
             if not 0 < getattr(self, name) < math.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if self.largest_gradient < 0:
-            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it is a length, 0 for no bound")
+        if self.max_grad_norm < 0:
+            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it is a length, 0 for no bound")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
@@ -116,7 +116,7 @@ class Fromp(SingleNet):
             seed=self.episode_seed(),
             loss=self.objective(self.held(net)),
             heads=net.tasks,
-            largest=self.largest_gradient or math.inf,
+            largest=self.max_grad_norm or math.inf,
             checkpoints=self.checkpoints,
         )
         memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory
@@ -204,9 +204,9 @@ class Fromp(SingleNet):
         return len(self.memory)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and F of each."""
-        return super().weights + sum(part.numel() for part in self.fisher.values())
+        return super().num_parameters + sum(part.numel() for part in self.fisher.values())
 
 
 class Held:

@@ -71,7 +71,7 @@ class Hat(TaskNet):
     alexnet-hat, lenet-apd); others are refused. Batch-norm, which the paper does not have, is each task's own. A norm
     across channels, as in lenet-apd, comes after the gates.
 
-    `weights` counts the net, an embedding per unit and task, and the largest gate per unit. Nothing is replayed.
+    `num_parameters` counts the net, an embedding per unit and task, and the largest gate per unit. Nothing is replayed.
 
     Where we differ: (1) training takes the recipe's epochs and schedule, without a validation set, so neither the
     authors' patience nor their choice of the best epoch applies; they use plain SGD at 0.05; (2) momentum and weight
@@ -84,7 +84,7 @@ class Hat(TaskNet):
     s_max: float = field(default=400.0, metadata={"help": "largest scale of the gates' steepness"})
     sparsity: float = field(default=0.75, metadata={"help": "weight of the mean new gate in the loss (the paper's c)"})
     binary: bool = field(default=False, metadata={"help": "round gates at 0.5, so that protection is exact"})
-    largest_gradient: float = field(default=10000.0, metadata={"help": "longer gradients are shortened to this length"})
+    max_grad_norm: float = field(default=10000.0, metadata={"help": "longer gradients are shortened to this length"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,8 +92,8 @@ class Hat(TaskNet):
             raise SettingsError(f"s_max is {self.s_max}; the scale grows from 1 / s_max, so it must be 1 or more")
         if not 0 <= self.sparsity < math.inf:
             raise SettingsError(f"sparsity is {self.sparsity}; it must be 0 or more")
-        if not self.largest_gradient > 0:
-            raise SettingsError(f"largest_gradient is {self.largest_gradient}; it must be above 0")
+        if not self.max_grad_norm > 0:
+            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it must be above 0")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
@@ -116,8 +116,8 @@ class Hat(TaskNet):
 
     def converted(self, net: Net) -> Net:
         """The net with a gate after each of its layers."""
-        net.body = with_gates(net.body, backbone_name(net.backbone), self.s_max, self.binary)
-        replace_modules(net.body, Norm, TaskNorm)
+        net.backbone = with_gates(net.backbone, backbone_name(net.backbone_fn), self.s_max, self.binary)
+        replace_modules(net.backbone, Norm, TaskNorm)
         follow(net)
         return net
 
@@ -128,10 +128,10 @@ class Hat(TaskNet):
         return float(torch.cat([gate.used for gate in gates]).mean()) if gates else 0.0
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, embeddings of every task among them, and the largest gate of each unit."""
         gates = parts(self.net, Gate) if self.net is not None else []
-        return super().weights + sum(gate.used.numel() for gate in gates)
+        return super().num_parameters + sum(gate.used.numel() for gate in gates)
 
 
 class Gate(PerTask):
@@ -186,13 +186,13 @@ class Attention:
     """The two slots of one episode: the loss with gates as steep as the step wants them, and the guarded gradients."""
 
     def __init__(self, learner: Hat, net: Net, task: str, steps: int) -> None:
-        self.s_max, self.sparsity, self.largest = learner.s_max, learner.sparsity, learner.largest_gradient
+        self.s_max, self.sparsity, self.largest = learner.s_max, learner.sparsity, learner.max_grad_norm
         self.steps = steps
         self.step = torch.zeros((), dtype=torch.int64)
         self.gates = parts(net, Gate)
         self.embeddings = [gate.embeddings[-1] for gate in self.gates]
         self.movable = net.trainable([task])
-        held = freedom(net.body)
+        held = freedom(net.backbone)
         special = {id(parameter) for parameter in [*self.embeddings, *(weight for weight, _ in held)]}
         free = [(parameter, torch.ones_like(parameter)) for parameter in self.movable if id(parameter) not in special]
         self.guard = Guard([*held, *free], learner.recipe.weight_decay)

@@ -2,7 +2,7 @@
 
 The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
 `_train` (a generator that trains), `answer`, `state` and `load_state` (what is saved, and how it comes back),
-`stored_samples` and `weights`; everything else is here.
+`stored_samples` and `num_parameters`; everything else is here.
 """
 
 from abc import ABC, abstractmethod
@@ -177,7 +177,7 @@ class Learner(ABC):
 
     @property
     @abstractmethod
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Trained numbers that the learner keeps."""
 
     def independent_trainings(self, episode: int) -> Sequence[int]:

@@ -39,7 +39,7 @@ class McSgd(SingleNet):
     a small memory of all tasks, the new one included, the second over some of the new task's data. `net`, which answers,
     is w; the next task is learned on from q ("hat") or from w ("bar").
 
-    `weights` counts the net and, where it is kept, q; `stored_samples` is the memory.
+    `num_parameters` counts the net and, where it is kept, q; `stored_samples` is the memory.
 
     Where we differ: the gradient is exact by default, s * grad L at each point; with `exact_gradient=False` it is the
     authors', without the factor s and divided by the batch size once more. Each memory batch is a fresh draw, of at most
@@ -126,7 +126,7 @@ class McSgd(SingleNet):
             share = min(1.0, self.line_samples / len(task.train))
             yield from iter_fit(
                 bar,
-                [task.keep(share, seed)],
+                [task.subsample(share, seed)],
                 self._line_recipe(),
                 seed=seed,
                 loss=self._line_loss(bar, ends, memory, seed, step),
@@ -190,9 +190,9 @@ class McSgd(SingleNet):
         return len(self.memory)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net and of the newest task's solution."""
-        return super().weights + (self.hat.weights if self.hat is not None else 0)
+        return super().num_parameters + (self.hat.num_parameters if self.hat is not None else 0)
 
 
 class _Scored(nn.Module):

@@ -1,6 +1,6 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,7 +54,7 @@ class ModelZoo(Ensemble):
     weigh: Weigh = field(default=boosted, metadata={"help": "weights of past tasks from losses", "choices": WEIGH})
     grow: Grow = field(default=from_scratch, metadata={"help": "how members begin", "choices": GROW, "later": True})
 
-    kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)  # the share of each past task's data
+    kept: MutableMapping[str, Task] = field(init=False, default_factory=dict, repr=False)  # a share of each past task
     train_votes: dict[str, Votes] = field(init=False, default_factory=dict, repr=False)  # on the labels of `kept`
 
     def __post_init__(self) -> None:
@@ -70,7 +70,7 @@ class ModelZoo(Ensemble):
         member = yield from self.grow(self, [task, *(self.kept[name] for name in drawn)], self.episode_seed())
         self.members.append(member)
         if self.replay:
-            self.kept[task.name] = task.keep(self.replay, derive(self.seed, "replay"))
+            self.kept[task.name] = task.subsample(self.replay, derive(self.seed, "replay"))
         for name in (task.name, *drawn):
             self._count(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
@@ -120,7 +120,7 @@ class ModelZoo(Ensemble):
         for name, part in [item for snapshot in snapshots for item in snapshot.parts.items()]:
             self.train_votes |= votes_of(part) if name.startswith("train/") else {}
         if self.replay:
-            self.kept = {task.name: task.keep(self.replay, derive(self.seed, "replay")) for task in tasks}
+            self.kept = {task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks}
 
     @property
     def stored_samples(self) -> int:

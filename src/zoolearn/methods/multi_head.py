@@ -92,6 +92,6 @@ class MultiHead(Learner):
         return sum(len(task.train) for task in self.kept.values())
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net."""
-        return self.net.weights if self.net is not None else 0
+        return self.net.num_parameters if self.net is not None else 0

@@ -140,9 +140,9 @@ class Ogd(SingleNet):
         self.basis, self.owners = part.tensors["basis"], part.tensors["owners"]
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and the numbers of the basis: as many for each direction as there are shared weights."""
-        return super().weights + (self.basis.numel() if self.basis is not None else 0)
+        return super().num_parameters + (self.basis.numel() if self.basis is not None else 0)
 
 
 def stripped(vector: Tensor, basis: Tensor) -> Tensor:

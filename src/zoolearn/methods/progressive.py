@@ -102,7 +102,7 @@ class Progressive(Learner):
     Backbones: all that are a sequence of layers and blocks, thus all of ours. A residual block counts as one layer; its
     lateral is a 1x1 convolution in the block's stride and comes in with the shortcut.
 
-    `weights` counts every column with its laterals, which grow with the square of the number of tasks. Nothing is kept
+    `num_parameters` counts every column with its laterals, which grow with the square of the number of tasks. Nothing is kept
     of the data. An episode trains, saves and evaluates its own column only.
 
     Where we differ: (1) all columns have the backbone's full width, as in A-GEM (HAT's comparison divides it by the
@@ -135,7 +135,7 @@ class Progressive(Learner):
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
         """The backbone of a column that hears these."""
-        older = [cast(Column, net.body) for net in columns]
+        older = [cast(Column, net.backbone) for net in columns]
 
         def backbone(shape: Shape, dropout: float) -> nn.Module:
             return Column(self.backbone(shape, dropout), shape, older, self.lateral, backbone_name(self.backbone))
@@ -179,9 +179,9 @@ class Progressive(Learner):
         return 0
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of all columns, laterals and heads included."""
-        return sum(net.weights for net in self.columns)
+        return sum(net.num_parameters for net in self.columns)
 
 
 @dataclass

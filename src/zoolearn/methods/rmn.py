@@ -49,7 +49,7 @@ class Rmn(TaskNet):
 
     Backbones: any; in a sequence of layers, batch-norm follows each one that has none.
 
-    `weights` counts the shared weights, norms and heads, and each finished map as one number per 32 weights, since it is
+    `num_parameters` counts the shared weights, norms and heads, and each finished map as one number per 32 weights, since it is
     a bit for each. While a task is learned its map has a number per weight more. Nothing is replayed.
 
     Where we differ: (1) the authors' training script was not at hand: optimiser, learning rate and schedule are the
@@ -110,10 +110,10 @@ class Rmn(TaskNet):
 
     def converted(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
-        net.body = with_norms(net.body)
-        replace_modules(net.body, Norm, TaskNorm)
+        net.backbone = with_norms(net.backbone)
+        replace_modules(net.backbone, Norm, TaskNorm)
         with global_seed(derive(net.seed, "weights"), torch.device("cpu")):
-            replace_modules(net.body, LAYERS, self.mapped_layer)
+            replace_modules(net.backbone, LAYERS, self.mapped_layer)
         follow(net)
         return net
 
@@ -129,12 +129,12 @@ class Rmn(TaskNet):
         return held / max(1, sum(layer.shared.numel() for layer in layers))
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and a bit per shared weight and task, 32 of which count as one number."""
         if self.net is None:
             return 0
         bits = sum(layer.kept.numel() for layer in parts(self.net, MappedLayer))
-        return super().weights + math.ceil(bits / BITS_PER_WEIGHT)
+        return super().num_parameters + math.ceil(bits / BITS_PER_WEIGHT)
 
 
 class MappedLayer(TaskLayer):

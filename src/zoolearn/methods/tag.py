@@ -29,7 +29,7 @@ class Tag(SingleNet):
     v_t and the direction u_t of its last m_t: the step is lr * g / (sqrt(e^-b v + sum_t exp(-b cos(u_t, m)) v_t) + 1e-8),
     where b is `contrast`; on the first task it is lr * g / (sqrt(v) + 1e-8).
 
-    `weights` counts, beside the net, the directions and second moments of past tasks: 2 per shared weight and task, so
+    `num_parameters` counts, beside the net, the directions and second moments of past tasks: 2 per shared weight and task, so
     it grows with the tasks. Nothing is replayed.
 
     Where we differ: heads are separate, and past heads stay as they are. The head of a new task has no past, but its own v
@@ -125,9 +125,9 @@ class Tag(SingleNet):
         self.directions, self.seconds = moments["directions"], moments["seconds"]
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and the directions and second moments of past tasks."""
-        return super().weights + self.directions.numel() + self.seconds.numel()
+        return super().num_parameters + self.directions.numel() + self.seconds.numel()
 
 
 def agreement(directions: Sequence[Tensor], means: Sequence[Tensor], contrast: float) -> Tensor:

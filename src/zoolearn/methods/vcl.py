@@ -72,7 +72,7 @@ class Vcl(SingleNet):
     The authors train by Adam (`optimizer="adam"`, with a rate near 1e-3); by default the recipe's SGD is used. Priors
     take the place of its weight decay, which is not used; training is in float32.
 
-    `stored_samples` are the coresets; `weights` counts a mean and a variance for every weight. The prior of the next
+    `stored_samples` are the coresets; `num_parameters` counts a mean and a variance for every weight. The prior of the next
     task is the posterior, so nothing else is kept; copies that learned a coreset are made from it when needed.
 
     Where we differ: (1) weights are drawn at the outputs of layers, anew for every row (local reparametrisation), where
@@ -143,7 +143,7 @@ class Vcl(SingleNet):
         net = super().grown(task)
         if self.restart and self.net is not None:
             fresh = self.new_net([task], self.episode_seed("restart"))
-            net.body = fresh.body
+            net.backbone = fresh.backbone
             if self.shared_head:
                 net.heads[0] = fresh.heads[0]
         return make_gaussian(net, self.first_log_variance, "vcl").to(self.recipe.torch_device)
@@ -204,7 +204,7 @@ class Vcl(SingleNet):
         assert self.net is not None
         if not len(self.coresets):
             return self.net
-        owner = self.net.tasks[self.net.places[task]]
+        owner = self.net.tasks[self.net.head_index[task]]
         if owner not in self.refreshed:
             self.refreshed[owner] = self._with_coreset(self.net, owner)
         return self.refreshed[owner]

@@ -51,7 +51,7 @@ class Net(nn.Module):
         super().__init__()
         self.frozen = False
         self.device = torch.device("cpu")
-        self.backbone = backbone
+        self.backbone_fn = backbone
         self.shape = tuple(shape)
         self.dropout = dropout
         self.pixel_mean = pixel_mean
@@ -59,28 +59,28 @@ class Net(nn.Module):
         self.flip_tta = flip_tta
         self.seed = seed
         with global_seed(derive(seed, "body"), torch.device("cpu")):
-            self.body = backbone(self.shape, dropout)
+            self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
         self.heads = nn.ModuleList()
-        self.places: dict[str, int] = {}
+        self.head_index: dict[str, int] = {}
         self._layout = (
             torch.channels_last
-            if any(isinstance(module, nn.Conv2d) for module in self.body.modules())
+            if any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
             else torch.contiguous_format
         )
         self.scaling = (pixel_mean, pixel_std, self._layout)  # nets that have this in common share their scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
-        self.body.to(memory_format=self._layout)  # type: ignore[call-overload]
+        self.backbone.to(memory_format=self._layout)  # type: ignore[call-overload]
 
     def _count_features(self) -> int:
-        training = self.body.training
+        training = self.backbone.training
         with torch.no_grad():
-            out = self.body.eval()(torch.zeros(1, *self.shape))
-        self.body.train(training)
+            out = self.backbone.eval()(torch.zeros(1, *self.shape))
+        self.backbone.train(training)
         if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 1:
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise SettingsError(
-                f"backbone {backbone_name(self.backbone)!r} gave {got} for a batch of one {self.shape}; "
+                f"backbone {backbone_name(self.backbone_fn)!r} gave {got} for a batch of one {self.shape}; "
                 "a backbone maps (count, *shape) to (count, features)"
             )
         return int(out.shape[1])
@@ -88,7 +88,7 @@ class Net(nn.Module):
     @property
     def tasks(self) -> tuple[str, ...]:
         """The tasks that have a head, in the order they were added."""
-        return tuple(self.places)
+        return tuple(self.head_index)
 
     @property
     def flips(self) -> bool:
@@ -113,36 +113,36 @@ class Net(nn.Module):
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
-        self.places[task] = len(self.heads)
+        self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
-        self.places[task] = self.places[owner]
+        self.head_index[task] = self.head_index[owner]
 
     def head(self, task: str) -> nn.Linear:
         """The head of a task."""
-        if task not in self.places:
-            raise UnknownTask(unknown_name("task", task, self.places))
-        return cast(nn.Linear, self.heads[self.places[task]])
+        if task not in self.head_index:
+            raise UnknownTask(unknown_name("task", task, self.head_index))
+        return cast(nn.Linear, self.heads[self.head_index[task]])
 
     def embed(self, x: Tensor) -> Tensor:
         """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
-        inputs = self.scaled(x)
-        features = cast(Tensor, self.body(inputs))
+        inputs = self.normalize(x)
+        features = cast(Tensor, self.backbone(inputs))
         looks = 1 if self.training or not self.flips else 2
         self.count(looks * len(x))
         if looks == 1:
             return features
-        return (features + cast(Tensor, self.body(inputs.flip(-1)))) / 2
+        return (features + cast(Tensor, self.backbone(inputs.flip(-1)))) / 2
 
     def count(self, rows: int) -> None:
         """Notes that rows go through: in training, or asked about."""
         if not torch.compiler.is_compiling():  # traced for export: nothing goes through it now
             passed.rows["trained" if self.training else "asked"] += rows
 
-    def scaled(self, x: Tensor) -> Tensor:
-        """Raw inputs as the body takes them: pixels become floats, features (and what is scaled already) stay."""
+    def normalize(self, x: Tensor) -> Tensor:
+        """Raw inputs as the backbone takes them: pixels become floats, features (and what is scaled already) stay."""
         if x.dtype != torch.uint8:
             return x
         scale = 1.0 / (255.0 * self.pixel_std)
@@ -178,8 +178,8 @@ class Net(nn.Module):
 
     def trainable(self, tasks: Sequence[str]) -> list[nn.Parameter]:
         """The parameters that training on these tasks may move: the backbone's and those tasks' heads'."""
-        heads = [self.heads[place] for place in dict.fromkeys(self.places[task] for task in tasks)]
-        parameters = [*self.body.parameters(), *(parameter for head in heads for parameter in head.parameters())]
+        heads = [self.heads[place] for place in dict.fromkeys(self.head_index[task] for task in tasks)]
+        parameters = [*self.backbone.parameters(), *(parameter for head in heads for parameter in head.parameters())]
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -201,21 +201,21 @@ class Net(nn.Module):
         return self
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """How many trained numbers the net holds, heads included, batch-norm statistics not."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def spec(self) -> dict[str, Any]:
         """All that is needed, beside the tensors, to build this net again."""
         return {
-            "backbone": backbone_name(self.backbone),
+            "backbone": backbone_name(self.backbone_fn),
             "shape": list(self.shape),
             "dropout": self.dropout,
             "pixel_mean": self.pixel_mean,
             "pixel_std": self.pixel_std,
             "flip_tta": self.flip_tta,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
-            "places": dict(self.places),
+            "head_index": dict(self.head_index),
         }
 
     @classmethod
@@ -235,5 +235,5 @@ class Net(nn.Module):
             flip_tta=spec["flip_tta"],
         )
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
-        net.places = dict(spec["places"])
+        net.head_index = dict(spec["head_index"])
         return net

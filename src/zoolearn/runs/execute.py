@@ -1,5 +1,6 @@
 """Runs carried out from their descriptions: one, here or as a job; or many, those that are finished already found and reused."""
 
+import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -71,10 +72,13 @@ def finished(spec: RunSpec, folder: Path) -> Results | None:
 
 
 def job(title: str, spec: RunSpec, plan: Plan) -> Job:
-    """A run as a job; all runs on a benchmark share its data."""
-    return Job(
-        title, execute, (spec, plan, Shared(whole_benchmark, (spec.benchmark, plan.data, spec.options.get("tasks"))))
-    )
+    """A run as a job; all runs on a benchmark that is made alike share its data."""
+    shared = Shared(_whole, (spec.benchmark, plan.data, json.dumps(spec.making, sort_keys=True)))
+    return Job(title, execute, (spec, plan, shared))
+
+
+def _whole(benchmark: str, data: Path | None, making: str) -> Benchmark:
+    return whole_benchmark(benchmark, data, **json.loads(making))
 
 
 def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:

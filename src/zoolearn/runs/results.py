@@ -27,7 +27,7 @@ class Costs(msgspec.Struct):
     """What a learner costs to keep and to ask."""
 
     stored_samples: Count
-    weights: Count
+    num_parameters: Count
     ms_per_sample: NotNegative | None
     stored_bytes: Count | None = None
     passes: NotNegative | None = None
@@ -78,7 +78,7 @@ class Results:
     accuracy: list[list[float | None]] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
     stored_samples: int = 0
-    weights: int = 0
+    num_parameters: int = 0
     ms_per_sample: float | None = None
     stored_bytes: int | None = None  # of the samples that are kept
     passes: float | None = None  # through nets, for one answer

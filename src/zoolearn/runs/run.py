@@ -214,7 +214,7 @@ def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
-    results.weights = learner.weights
+    results.num_parameters = learner.num_parameters
     if results.finished:
         results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
 

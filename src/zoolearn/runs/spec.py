@@ -5,10 +5,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Self
 
-from zoolearn.data.benchmarks import BENCHMARKS, benchmark, cut_down, options_record
+from zoolearn.data.benchmarks import BENCHMARKS, CUTS, cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
@@ -41,7 +42,9 @@ class RunSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", options_record(**self.options))
+        usual = {name: usual.default for name, usual in _takes(self.benchmark).items()}
+        given = options_record(**self.options).items()
+        object.__setattr__(self, "options", {n: value for n, value in given if n in CUTS or value != usual.get(n)})
 
     @classmethod
     def of_record(cls, method: str, benchmark: str, settings: Mapping[str, Json]) -> Self:
@@ -69,10 +72,13 @@ class RunSpec:
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
-        if whole is None and "validation" not in self.options:
-            return benchmark(self.benchmark, data, **self.options)
-        whole = whole or benchmark(self.benchmark, data, tasks=self.options.get("tasks"))
-        return cut_down(whole, **{name: value for name, value in self.options.items() if name != "tasks"})
+        whole = whole or whole_benchmark(self.benchmark, data, **self.making)
+        return cut_down(whole, **{name: value for name, value in self.options.items() if name in CUTS})
+
+    @property
+    def making(self) -> dict[str, Json]:
+        """The options that the benchmark itself is made with; the others cut it down."""
+        return {name: value for name, value in self.options.items() if name not in CUTS}
 
     def record(self) -> dict[str, Json]:
         """The settings as a run records them."""
@@ -114,6 +120,11 @@ class RunSpec:
             return f"zoo tune {self.method} {self.benchmark}"
         flags = _flags({**self.changes, **self.options, **({"seed": self.seed} if self.seed else {})})
         return shlex.join(["zoo", "run", self.method, self.benchmark, *flags])
+
+
+def _takes(benchmark: str) -> Mapping[str, Parameter]:
+    """What a benchmark's own function takes."""
+    return signature(BENCHMARKS[benchmark]).parameters if benchmark in BENCHMARKS else {}
 
 
 def short_name(name: str, most: int = LONGEST_NAME) -> str:

@@ -16,16 +16,16 @@ CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows to train on; row i belongs to tasks[rows[i]], its label counts within that task.
+    """Rows to train on; row i belongs to tasks[task_index[i]], its label counts within that task.
 
-    `places` are the rows' numbers through all tasks that are trained on, where that is known.
+    `row_index` are the rows' numbers through all tasks that are trained on, where that is known.
     """
 
     x: Tensor
     y: Tensor
-    rows: Tensor
+    task_index: Tensor
     tasks: tuple[str, ...]
-    places: Tensor | None = None
+    row_index: Tensor | None = None
 
 
 def shuffled_order(tasks: Sequence[Task], seed: int) -> Tensor:

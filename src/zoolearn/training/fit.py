@@ -52,7 +52,7 @@ def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """
     if len(batch.tasks) == 1:
         return F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, label_smoothing=smoothing)
-    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.rows)
+    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
     missed = F.cross_entropy(logits, batch.y + first)
     return missed if not smoothing else (1 - smoothing) * missed + smoothing * _spread(logits)
 

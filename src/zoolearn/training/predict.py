@@ -32,7 +32,7 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator
             scaling, said = None, []
             for net in nets:
                 if net.scaling != scaling:
-                    scaling, inputs = net.scaling, net.scaled(moved)
+                    scaling, inputs = net.scaling, net.normalize(moved)
                 said.append(_answers(net, inputs, task, dtype))
         yield said
 

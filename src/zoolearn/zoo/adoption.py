@@ -35,7 +35,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, entry = taken_in(zoo, index, task)
-            kept = task.keep(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
+            kept = task.subsample(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
             entry = replace(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]
@@ -44,9 +44,8 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             made = entry_of(member, episode, names, seed, record.episode.seconds.train)
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
-            measures = measure(zoo, index, made.heads)
-            done = EpisodeEntry(episode, task.name, names, dict(record.episode.weights or {}), now(), measures)
-            index = replace(index, episodes=(*index.episodes, done), measures={**index.measures, **measures})
+            done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
+            index = replace(index, episodes=(*index.episodes, done))
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)
 

@@ -36,8 +36,10 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     with target.beginning():
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
-        small = replace(made, tasks=index.tasks, episodes=tuple(replace(e, measures={}) for e in index.episodes))
+        small = replace(
+            made, tasks=index.tasks, episodes=tuple(replace(e, measures={}, since={}) for e in index.episodes)
+        )
         small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
-        small = replace(small, measures=measure(target, small, list(index.tasks)))
+        small = small.measured(measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)

@@ -47,7 +47,7 @@ class Ensemble(nn.Module):
 
     def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
         super().__init__()
-        self.bodies = nn.ModuleList(deepcopy(net.body) for net, _ in nets)
+        self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
@@ -61,15 +61,15 @@ class Ensemble(nn.Module):
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
-            weight * torch.softmax(head(self.features(body, x)), dim=1)
-            for body, head, weight in zip(self.bodies, self.heads, self.weights, strict=True)
+            weight * torch.softmax(head(self.features(backbone, x)), dim=1)
+            for backbone, head, weight in zip(self.backbones, self.heads, self.weights, strict=True)
         ]
         return torch.stack(votes).sum(dim=0)
 
-    def features(self, body: nn.Module, x: Tensor) -> Tensor:
+    def features(self, backbone: nn.Module, x: Tensor) -> Tensor:
         """What a member makes of scaled inputs, and of their mirror images if those count."""
-        features: Tensor = body(x)
-        return (features + body(x.flip(-1))) / 2 if self.flips else features
+        features: Tensor = backbone(x)
+        return (features + backbone(x.flip(-1))) / 2 if self.flips else features
 
 
 def export(

@@ -1,13 +1,17 @@
-"""A zoo on disk. One small file, the index, says what the zoo is; replacing it is what makes a change happen.
+"""A zoo on disk. One small file, the head, says what the zoo is; replacing it is what makes a change happen.
 
-zoo.json                       the index
+zoo.json                       the head: settings, and how much of the journals counts
+index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures
+index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
 data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
 checkpoints/KEY/               a training under way
+incoming/                      files that are being written, and `names`: files that may have to be deleted
 
-New files are written first, under the sha256 of their content, then the index, then what nobody names any more is deleted.
-Killed in between, a program leaves the old zoo or the new one, and files that the next one deletes.
+New files are written first, under the sha256 of their content, then lines of the journals, then the head, then what nobody
+names any more is deleted. Killed in between, a program leaves the old zoo or the new one, and files that the next one
+deletes: it finds them by `names`, without a look at all the others.
 """
 
 import os
@@ -18,7 +22,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from typing import IO, Any
 
 import numpy as np
@@ -28,15 +31,14 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, load_json, read_tensor, save_json, save_tensors
+from zoolearn.files import checksum, flush, read_tensor, save_tensors
 from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
 from zoolearn.zoo.index import Dtype, Index, Stored
-from zoolearn.zoo.reader import DIGEST
+from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
+from zoolearn.zoo.journal import NAME
 
-INDEX = "zoo.json"
-PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin"}
-LARGEST_INDEX = 256 << 20
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes
 
@@ -46,17 +48,19 @@ class ZooFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.index = IndexFiles(path)
+        self.incoming = Incoming(path)
 
     @property
     def exists(self) -> bool:
         """Whether there is a zoo here."""
-        with _reading(self.path / INDEX):
-            return (self.path / INDEX).is_file()
+        with _reading(self.path / HEAD):
+            return (self.path / HEAD).is_file()
 
     def begin(self, index: Index) -> None:
         """Makes a new zoo."""
-        self.check_used()
-        save_json(self.path / INDEX, index.to_json())
+        with self.beginning():
+            self.commit(index)
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
@@ -80,8 +84,8 @@ class ZooFolder:
             raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
 
     def read(self) -> Index:
-        """The index as it is now; needs no lock, since it is only ever replaced whole."""
-        path = self.path / INDEX
+        """The index as it is now; needs no lock."""
+        path = self.path / HEAD
         with _reading(path):
             found = path.exists() or path.is_symlink()
         if not found:
@@ -90,16 +94,15 @@ class ZooFolder:
                     f"{self.path} is the folder of a run, not a zoo; load it with `zoolearn.load`, "
                     f"or make a zoo of it with `zoo new FOLDER --adopt {self.path}`"
                 )
-            raise StoreError(f"{self.path} holds no zoo ({INDEX} is missing); make one with `zoo new {self.path}`")
-        if self._size(path) > LARGEST_INDEX:
-            raise StoreError(f"{path} has {self._size(path):,} bytes, more than any zoo's index")
-        return Index.from_json(load_json(path), str(path))
+            raise StoreError(f"{self.path} holds no zoo ({HEAD} is missing); make one with `zoo new {self.path}`")
+        with _reading(path):
+            return self.index.read()
 
     @contextmanager
     def writing(self, patience: float = PATIENCE) -> Iterator[Index]:
         """Holds the folder for changes, cleaned of what an interrupted program left; gives the index."""
-        index = self.read()
-        for name in (".lock", "checkpoints", *PLACES):
+        self.read()
+        for name in (".lock", "checkpoints", JOURNALS, INCOMING, *PLACES):
             if (self.path / name).is_symlink():
                 raise StoreError(f"{self.path / name} is a link; a zoo has none, remove it")
         with self._locked(patience):
@@ -128,15 +131,17 @@ class ZooFolder:
 
     def commit(self, index: Index) -> None:
         """Makes the zoo what the index says, then deletes what it no longer names."""
-        for place in PLACES:
-            _flush_listing(self.path / place)
-        save_json(self.path / INDEX, index.to_json())
+        self.incoming.note(self.index.dropped(index), safely=True)
+        for folder in PLACES:
+            if (self.path / folder).is_dir():
+                flush(self.path / folder)
+        self.index.write(index)
         self.sweep(index)
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
 
     def tidy(self, index: Index) -> None:
         """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""
-        if not os.access(self.path, os.W_OK) or not any(self._leftovers(index)):
+        if not self.incoming.folder.exists() or not os.access(self.path, os.W_OK):
             return
         try:
             with self.writing(patience=0):
@@ -145,20 +150,20 @@ class ZooFolder:
             return  # somebody is at work, and will clean up
 
     def sweep(self, index: Index) -> None:
-        """Deletes every file of ours that the index does not name."""
-        for path in self._leftovers(index):
-            path.unlink(missing_ok=True)
+        """Deletes what an interrupted program left, and what the index no longer names."""
+        self.index.settle()
+        for part in self.path.glob(f".{HEAD}.*.part"):
+            part.unlink(missing_ok=True)
+        if self.incoming.folder.is_dir():
+            self.incoming.sweep(index.files())
 
-    def _leftovers(self, index: Index) -> Iterator[Path]:
+    def strays(self, index: Index) -> Iterator[Path]:
+        """Files that are named as a zoo's are and that the index does not name, by a look at all of them."""
         wanted = index.files()
-        yield from self.path.glob(".*.part")
         for place, suffix in PLACES.items():
-            folder = self.path / place
-            if folder.is_dir() and not folder.is_symlink():
-                for path in folder.iterdir():
-                    ours = path.name.startswith(".") or DIGEST.fullmatch(path.name.removesuffix(suffix))
-                    if ours and f"{place}/{path.name}" not in wanted and not path.is_dir():
-                        yield path
+            for path in (self.path / place).glob(f"*{suffix}"):
+                if f"{place}/{path.name}" not in wanted and is_file_of_a_zoo(f"{place}/{path.name}"):
+                    yield path
 
     def checkpoints(self, key: str) -> Path:
         """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""
@@ -186,10 +191,10 @@ class ZooFolder:
 
     def store_tensors(self, place: str, tensors: dict[str, Tensor]) -> tuple[str, int]:
         """Writes named tensors; gives the digest of the file and its size."""
-        with self._receiving(place) as part:
+        with self.incoming.receiving(place) as part:
             digest = save_tensors(part, tensors)
             size = part.stat().st_size
-            self._accept(place, part, digest)
+            self.incoming.accept(part, place, digest)
         return digest, size
 
     def store_copy(self, other: "ZooFolder", place: str, digest: str) -> None:
@@ -197,23 +202,23 @@ class ZooFolder:
         source = other.file(place, digest)
         with _reading(source):
             file = source.open("rb")
-        with file, self._receiving(place) as part:
+        with file, self.incoming.receiving(place) as part:
             with part.open("wb") as copy:
                 shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
                 copy.flush()
                 os.fsync(copy.fileno())
-            self._accept(place, part, digest)
+            self.incoming.accept(part, place, digest)
 
     @contextmanager
     def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":
         """Takes rows of this shape, block by block, and makes one raw tensor of them."""
-        with self._receiving("data") as part:
+        with self.incoming.receiving("data") as part:
             with part.open("wb") as file:
                 writer = RowsWriter(file, dtype, shape)
                 yield writer
                 file.flush()
                 os.fsync(file.fileno())
-            self._accept("data", part, writer.stored.digest)
+            self.incoming.accept(part, "data", writer.stored.digest)
 
     def store_blocks(self, blocks: Iterable[NDArray[Any]], dtype: Dtype, shape: Shape) -> Stored:
         """Writes rows of this shape as one raw tensor."""
@@ -228,25 +233,6 @@ class ZooFolder:
         at_once = max(1, WRITE_AT_ONCE // max(1, tensor[:1].numel() * tensor.element_size()))
         blocks = (block.numpy() for block in torch.split(tensor.detach().cpu(), at_once))
         return self.store_blocks(blocks, dtype, tuple(tensor.shape[1:]))
-
-    @contextmanager
-    def _receiving(self, place: str) -> Iterator[Path]:
-        folder = self.path / place
-        part = folder / f".new.{token_hex(8)}.part"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            part.touch(exist_ok=False)
-        except OSError as error:
-            raise StoreError(f"cannot write into {folder}: {error.strerror}; nothing was changed") from error
-        try:
-            yield part
-        except OSError as error:
-            raise StoreError(f"cannot write into {folder}: {error.strerror}; nothing was changed") from error
-        finally:
-            part.unlink(missing_ok=True)
-
-    def _accept(self, place: str, part: Path, digest: str) -> None:
-        os.replace(part, self.path / place / f"{digest}{PLACES[place]}")
 
     def tensor(self, stored: Stored) -> Tensor:
         """A stored tensor, memory-mapped; writing to it changes memory only, never the file."""
@@ -330,10 +316,12 @@ def _is_left_over(entry: Path) -> bool:
     """Whether something in a folder without a zoo is hidden, or holds nothing but files that are named as a zoo's are."""
     if entry.name.startswith("."):
         return True
-    if entry.name not in PLACES or entry.is_symlink() or not entry.is_dir():
+    if entry.name not in (*PLACES, JOURNALS, INCOMING) or entry.is_symlink() or not entry.is_dir():
         return False
-    names = [path.name.removesuffix(PLACES[entry.name]) for path in entry.iterdir()]
-    return all(DIGEST.fullmatch(name) or name.endswith(".part") or name.startswith(".tmp") for name in names)
+    return all(
+        name.endswith(".part") or name == "names" or NAME.fullmatch(name) or is_file_of_a_zoo(f"{entry.name}/{name}")
+        for name in (path.name for path in entry.iterdir())
+    )
 
 
 def _check_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
@@ -343,13 +331,3 @@ def _check_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None
     for name, shape in wanted.items():
         if found[name] != shape:
             raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
-
-
-def _flush_listing(folder: Path) -> None:
-    """Makes sure that the names of new files in a folder are on the disk before an index mentions them."""
-    if folder.is_dir() and os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

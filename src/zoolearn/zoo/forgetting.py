@@ -9,8 +9,9 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
+from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
-from zoolearn.zoo.recall import ensemble_member, member_net, stored_task
+from zoolearn.zoo.recall import member_net, members_of, stored_task
 from zoolearn.zoo.settings import Names
 
 
@@ -22,6 +23,7 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     if not index.tasks:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
     last = max(index.tasks.values(), key=lambda task: task.episode)
+    gone = index.episodes[last.episode - 1 :]
     earlier = replace(
         index,
         tasks={name: task for name, task in index.tasks.items() if name != last.name},
@@ -29,14 +31,15 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         members=tuple(member for member in index.members if member.episode < last.episode),
         episodes=index.episodes[: last.episode - 1],
     )
-    left = next((name for name in earlier.tasks if not earlier.voters(name)), None)
+    changed = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
+    left = next((name for name in earlier.tasks if name in changed and not earlier.voters(name)), None)
     if left is not None:
         if any(left in member.share for member in earlier.members):
             how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
         else:
             how = f"pruned for good; forget {last.name!r} instead"
         raise DataError(f"before that episode nobody answers for task {left!r}: its members were {how}")
-    earlier = replace(earlier, measures=measure(folder, earlier, list(earlier.tasks)))
+    earlier = earlier.measured(measure(folder, earlier, sorted(changed)))
     return last.name, earlier.after("undone", now(), last.name, f"episode {last.episode}")
 
 
@@ -136,12 +139,12 @@ def removing(
             changed.setdefault(name, member.episode)
         if drop or not _left(index, member, task):
             continue
-        learner.members = [ensemble_member(rest, other, member_net(folder, rest, other, names)) for other in members]
+        learner.members = members_of(rest, members, lambda other: member_net(folder, rest, other, names))
         members.append((yield from _retrained(folder, rest, learner, member, task)))
     rest = replace(rest, members=tuple(members))
     episodes = tuple(_without(episode, task) for episode in index.episodes)
     rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, changed) for entry in episodes))
-    rest = replace(rest, measures=measure(folder, rest, list(rest.tasks)))
+    rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in changed]))
     log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
     return replace(rest, log=log).after("forgot a task", now())
 
@@ -150,8 +153,9 @@ def _retrained(
     folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, task: str
 ) -> Generator[Progress, None, MemberEntry]:
     """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
-    known = [entry for entry in rest.tasks.values() if entry.train is not None and entry.episode <= member.episode]
-    learner.kept = {entry.name: stored_task(folder, entry) for entry in known}
+    entries = rest.tasks.values()
+    known = [entry.name for entry in entries if entry.train is not None and entry.episode <= member.episode]
+    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name]))
     learner.episode = member.episode - 1
     remaining = [name for name in member.tasks if name != task]
     started = perf_counter()
@@ -167,8 +171,8 @@ def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
         episode,
         task=None if episode.task == task else episode.task,
         tasks=tuple(name for name in episode.tasks if name != task),
-        weights={name: weight for name, weight in episode.weights.items() if name != task},
         measures={name: measure for name, measure in episode.measures.items() if name != task},
+        since={name: measure for name, measure in episode.since.items() if name != task},
     )
 
 

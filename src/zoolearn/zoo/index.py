@@ -1,50 +1,46 @@
 """What a zoo folder's index says: settings, tasks, members, episodes and a log, as plain values that were checked.
 
+On the disk an episode is one record: what arrived in it, the members that came of it, and how tasks are answered since.
 Every file is named by the sha256 of its content, so an index can name no file outside of its folder, and what it names
 can be verified. Nothing in it refers to anything that refers back: members name tasks, tasks and members name files.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
-from typing import Literal, Self
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from zoolearn.errors import StoreError, UnknownTask, unknown_name
-from zoolearn.files import Json
-from zoolearn.nets.backbones import Shape
-from zoolearn.zoo.reader import Reader
+from zoolearn.zoo.journal import Digest
+from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 
-FORMAT = 2
-MOST = 1_000_000
+LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
+LONGEST_TEXT = 10_000
 SIZES = {"uint8": 1, "float32": 4, "int64": 8}
 
 Dtype = Literal["uint8", "float32", "int64"]
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Count = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class Stored:
     """A tensor in the folder: its file is named by the digest of its bytes."""
 
-    digest: str
+    digest: Digest
     dtype: Dtype
-    shape: Shape
+    shape: Annotated[tuple[Number, ...], Meta(min_length=1, max_length=4)]
 
     @property
     def bytes(self) -> int:
         """The exact size of its file."""
         return prod(self.shape) * SIZES[self.dtype]
-
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        dtype = record["dtype"].name()
-        if dtype not in SIZES:
-            raise StoreError(f"{record.place}.dtype: {unknown_name('dtype', dtype, SIZES)}")
-        shape = tuple(extent.whole(1, 1 << 40) for extent in record["shape"].items(4))
-        if prod(shape) > 1 << 46:
-            raise StoreError(f"{record.place}.shape is {shape}, larger than any tensor that zoolearn writes")
-        return cls(record["digest"].digest(), dtype, shape)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -59,24 +55,15 @@ class Rows:
         """How many examples."""
         return self.x.shape[0]
 
-    @classmethod
-    def read(cls, record: Reader, shape: Shape | None) -> Self:
-        """Checked: as many labels as inputs, inputs of the zoo's shape."""
-        x, y = Stored.read(record["x"]), Stored.read(record["y"])
-        wanted = "uint8" if len(x.shape) == 4 else "float32"
-        if x.shape[1:] != shape or x.dtype != wanted or y.dtype != "int64" or y.shape != x.shape[:1]:
-            raise StoreError(f"{record.place} does not hold inputs of shape {shape} and one label for each")
-        return cls(x, y)
-
 
 @dataclass(frozen=True)
 class TaskEntry:
     """A task that was learned: its classes, and where its kept training rows and its held-out rows lie."""
 
-    name: str
-    episode: int
-    classes: tuple[str, ...]
-    augment: tuple[str, ...]
+    name: Name
+    episode: Number
+    classes: Annotated[tuple[Name, ...], Meta(min_length=2)]
+    augment: tuple[Name, ...]
     train: Rows | None
     test: Rows
 
@@ -84,18 +71,6 @@ class TaskEntry:
     def stored(self) -> list[Stored]:
         """All its tensors."""
         return [part for rows in (self.train, self.test) if rows for part in (rows.x, rows.y)]
-
-    @classmethod
-    def read(cls, record: Reader, shape: Shape | None) -> Self:
-        """Checked."""
-        return cls(
-            record["name"].name(),
-            record["episode"].whole(1, MOST),
-            tuple(entry.name() for entry in record["classes"].items(10_000)),
-            tuple(entry.name() for entry in record["augment"].items(2)),
-            None if record["train"].is_null else Rows.read(record["train"], shape),
-            Rows.read(record["test"], shape),
-        )
 
 
 @dataclass(frozen=True)
@@ -106,18 +81,18 @@ class MemberEntry:
     `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet for good.
     """
 
-    number: int
-    episode: int
-    tasks: tuple[str, ...]
-    seed: int
-    share: Mapping[str, float]
-    silent: tuple[str, ...]
-    file: str
-    votes: str
-    bytes: int
+    number: Number
+    episode: Number
+    tasks: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    seed: Count
+    share: Mapping[Name, Share]
+    silent: tuple[Name, ...]
+    file: Digest
+    votes: Digest
+    bytes: Count
     loss: float
-    seconds: float
-    fitted: tuple[str, ...] = ()
+    seconds: Annotated[float, Meta(ge=0)]
+    fitted: tuple[Name, ...] = ()
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -128,78 +103,58 @@ class MemberEntry:
         """Whether its vote for this task counts now."""
         return task in self.share and task not in self.silent
 
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        return cls(
-            record["number"].whole(1, MOST),
-            record["episode"].whole(1, MOST),
-            tuple(entry.name() for entry in record["tasks"].items()),
-            record["seed"].whole(0, 1 << 63),
-            {name: share.number(0, 1) for name, share in record["share"].entries()},
-            tuple(entry.name() for entry in record["silent"].items()),
-            record["file"].digest(),
-            record["votes"].digest(),
-            record["bytes"].whole(0, 1 << 46),
-            record["loss"].number(),
-            record["seconds"].number(0),
-            tuple(entry.name() for entry in record["fitted"].items()),
-        )
-
 
 @dataclass(frozen=True)
 class Measure:
-    """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named."""
+    """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
-    accuracy: float
-    confidence: float
+    `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
+    """
 
-
-def _measures(record: Reader) -> dict[str, Measure]:
-    return {
-        name: Measure(entry["accuracy"].number(0, 1), entry["confidence"].number(0, 1))
-        for name, entry in record.entries()
-    }
+    accuracy: Share
+    confidence: Share
+    loss: float | None = None
 
 
 @dataclass(frozen=True)
 class EpisodeEntry:
-    """What an episode did; its task is None once it was forgotten. `measures` holds the tasks whose answers it changed."""
+    """What an episode did; its task is None once it was forgotten.
 
-    number: int
-    task: str | None
-    tasks: tuple[str, ...]
-    weights: Mapping[str, float]
-    when: str
-    measures: Mapping[str, Measure]
+    `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.
+    """
 
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        return cls(
-            record["number"].whole(1, MOST),
-            None if record["task"].is_null else record["task"].name(),
-            tuple(entry.name() for entry in record["tasks"].items()),
-            {name: weight.number(0) for name, weight in record["weights"].entries()},
-            record["when"].name(),
-            _measures(record["measures"]),
-        )
+    number: Number
+    task: Name | None
+    tasks: tuple[Name, ...]
+    when: Name
+    measures: Mapping[Name, Measure]
+    since: Mapping[Name, Measure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One episode on the disk: what it did, what arrived in it (None once forgotten), and its members that are left."""
+
+    episode: EpisodeEntry
+    arrival: TaskEntry | None
+    members: tuple[MemberEntry, ...]
+
+    @property
+    def files(self) -> set[str]:
+        """The names, relative to the folder, of the files that belong to it."""
+        data = {f"data/{part.digest}.bin" for part in self.arrival.stored} if self.arrival else set()
+        members = {f"members/{member.file}.safetensors" for member in self.members}
+        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
 
 
 @dataclass(frozen=True)
 class LogEntry:
     """What was done, when, to which task."""
 
-    when: str
-    did: str
-    task: str | None
-    detail: str
-
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        task = None if record["task"].is_null else record["task"].name()
-        return cls(record["when"].name(), record["did"].name(), task, record["detail"].text())
+    when: Name
+    did: Name
+    task: Name | None
+    detail: Annotated[str, Meta(max_length=LONGEST_TEXT)]
 
 
 @dataclass(frozen=True)
@@ -215,8 +170,26 @@ class Index:
     tasks: Mapping[str, TaskEntry] = field(default_factory=dict)
     members: tuple[MemberEntry, ...] = ()
     episodes: tuple[EpisodeEntry, ...] = ()
-    measures: Mapping[str, Measure] = field(default_factory=dict)  # how every task is answered now
     log: tuple[LogEntry, ...] = ()
+
+    @cached_property
+    def measures(self) -> Mapping[str, Measure]:
+        """How every task is answered now: by the last episode that changed it, and what was pruned since."""
+        measures: dict[str, Measure] = {}
+        for episode in self.episodes:
+            measures |= episode.measures
+            measures |= episode.since
+        return measures
+
+    def measured(self, measures: Mapping[str, Measure]) -> "Index":
+        """The same zoo, where some tasks are answered like this since its last episode."""
+        if not self.episodes:
+            return self
+        *earlier, last = self.episodes
+        bare = replace(self, episodes=(*earlier, replace(last, since={})))
+        now = {**self.measures, **measures}
+        since = {name: value for name, value in now.items() if bare.measures.get(name) != value}
+        return replace(self, episodes=(*earlier, replace(last, since=since)))
 
     def task(self, name: str) -> TaskEntry:
         """A task by its name."""
@@ -224,17 +197,34 @@ class Index:
             raise UnknownTask(unknown_name("task", name, self.tasks))
         return self.tasks[name]
 
+    @cached_property
+    def _numbered(self) -> Mapping[int, MemberEntry]:
+        return {member.number: member for member in self.members}
+
+    def member(self, number: int) -> MemberEntry:
+        """A member by its number."""
+        return self._numbered[number]
+
+    @cached_property
+    def _speakers(self) -> Mapping[str, list[MemberEntry]]:
+        """The members that have a vote for each task, counted now or not."""
+        speakers: dict[str, list[MemberEntry]] = {name: [] for name in self.tasks}
+        for member in self.members:
+            for name in member.share:
+                speakers.setdefault(name, []).append(member)
+        return speakers
+
     def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
         entry = self.task(task)
         if at is None:
-            return [member for member in self.members if member.votes_on(task)]
+            return [member for member in self._speakers[task] if member.votes_on(task)]
         if not entry.episode <= at <= len(self.episodes):
             raise UnknownTask(
                 f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
                 f"{len(self.episodes)}, not {at}"
             )
-        return [member for member in self.members if task in member.share and member.episode <= at]
+        return [member for member in self._speakers[task] if member.episode <= at]
 
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`voters`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
@@ -255,88 +245,92 @@ class Index:
         return task in member.tasks or (self.settings.descends and member.episode >= self.tasks[task].episode)
 
     def files(self) -> set[str]:
-        """The names, relative to the folder, of all files that belong to the zoo."""
-        data = {f"data/{part.digest}.bin" for task in self.tasks.values() for part in task.stored}
-        members = {f"members/{member.file}.safetensors" for member in self.members}
-        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+        """The names, relative to the folder, of all files that belong to the zoo beside its index."""
+        return set().union(*(record.files for record in self.records()))
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
         return replace(self, generation=self.generation + 1, log=(*self.log, LogEntry(when, did, task, detail)))
 
-    def to_json(self) -> dict[str, Json]:
-        """All of it as JSON holds it."""
-        return {
-            "format": FORMAT,
-            "generation": self.generation,
-            "chosen": asdict(self.chosen),
-            "settings": asdict(self.settings),
-            "tasks": [asdict(task) for task in self.tasks.values()],
-            "members": [asdict(member) for member in self.members],
-            "episodes": [asdict(episode) for episode in self.episodes],
-            "measures": {name: asdict(measure) for name, measure in self.measures.items()},
-            "log": [asdict(entry) for entry in self.log],
-        }
+    def records(self) -> list[Record]:
+        """The episodes as they are on the disk."""
+        arrivals = {task.episode: task for task in self.tasks.values()}
+        members: dict[int, list[MemberEntry]] = {}
+        for member in self.members:
+            members.setdefault(member.episode, []).append(member)
+        return [
+            Record(episode, arrivals.get(episode.number), tuple(members.get(episode.number, ())))
+            for episode in self.episodes
+        ]
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Json], file: str) -> "Index":
-        """What `to_json` gave, every value and reference checked."""
-        record = Reader(dict(content), file)
-        if record["format"].value != FORMAT:
-            raise StoreError(
-                f"{file} has format {record['format'].value!r}, this zoolearn reads format {FORMAT}; use the version that wrote it"
-            )
-        settings = ZooSettings.read(record["settings"])
-        tasks = [TaskEntry.read(entry, settings.shape) for entry in record["tasks"].items(MOST)]
-        index = cls(
-            ZooSettings.read(record["chosen"]),
-            settings,
-            record["generation"].whole(0, 1 << 53),
-            {task.name: task for task in tasks},
-            tuple(MemberEntry.read(entry) for entry in record["members"].items(MOST)),
-            tuple(EpisodeEntry.read(entry) for entry in record["episodes"].items(MOST)),
-            _measures(record["measures"]),
-            tuple(LogEntry.read(entry) for entry in record["log"].items(MOST)),
+    def with_records(self, records: Sequence[Record], log: Sequence[LogEntry]) -> "Index":
+        """The zoo of these episodes."""
+        arrivals = [record.arrival for record in records if record.arrival is not None]
+        return replace(
+            self,
+            tasks={task.name: task for task in arrivals},
+            members=tuple(member for record in records for member in record.members),
+            episodes=tuple(record.episode for record in records),
+            log=tuple(log),
         )
-        _check_references(index, len(tasks), file)
-        return index
+
+    def check(self, where: str) -> None:
+        """Refuses an index whose parts do not fit together, or whose texts are not safe to print."""
+        tasks = self.tasks
+        claims = {
+            "a text is not printable": all(map(str.isprintable, _texts(self))),
+            "episodes are not numbered from 1": [episode.number for episode in self.episodes]
+            == list(range(1, len(self.episodes) + 1)),
+            "members are not in order": all(
+                one.number < next_one.number and one.episode <= next_one.episode
+                for one, next_one in zip(self.members, self.members[1:], strict=False)
+            ),
+            "a task is not that of its episode": len(tasks)
+            == sum(episode.task is not None for episode in self.episodes)
+            and all(
+                task.episode <= len(self.episodes) and self.episodes[task.episode - 1].task == name
+                for name, task in tasks.items()
+            ),
+            "an episode has a task that is not there": all(
+                tasks.keys() >= {*episode.tasks, *episode.measures, *episode.since} for episode in self.episodes
+            ),
+            "a member is of an episode that is not there": all(
+                member.episode <= len(self.episodes) for member in self.members
+            ),
+            "a member knows a task that is not there": all(
+                len(heads := {*member.heads}) == len(member.heads)
+                and heads <= tasks.keys()
+                and member.share.keys() <= heads
+                and {*member.silent} <= member.share.keys()
+                for member in self.members
+            ),
+            "a task has nobody to answer for it": all(
+                any(member.share[name] for member in self.voters(name)) for name in tasks
+            ),
+            "a task was never measured": self.measures.keys() == tasks.keys(),
+            "a class is named twice": all(len({*task.classes}) == len(task.classes) for task in tasks.values()),
+            "a task does not hold inputs of the zoo's shape and one label for each": all(
+                _fit(rows, self.settings) for task in tasks.values() for rows in (task.train, task.test) if rows
+            ),
+        }
+        for problem, holds in claims.items():
+            if not holds:
+                raise StoreError(f"{where}: {problem}; the file was altered, restore it from a copy")
 
 
-def _check_references(index: Index, tasks: int, file: str) -> None:
-    claims = {
-        "two tasks have one name": tasks == len(index.tasks),
-        "episodes are not numbered from 1": [episode.number for episode in index.episodes]
-        == list(range(1, len(index.episodes) + 1)),
-        "members are not in order": sorted({member.number for member in index.members})
-        == [member.number for member in index.members],
-        "a task is not that of its episode": all(
-            task.episode <= len(index.episodes) and index.episodes[task.episode - 1].task == name
-            for name, task in index.tasks.items()
-        ),
-        "an episode has a task that is not there": all(
-            name in index.tasks
-            for episode in index.episodes
-            for name in [*episode.tasks, *episode.measures, *([episode.task] if episode.task else [])]
-        ),
-        "a member is of an episode that is not there": all(
-            member.episode <= len(index.episodes) for member in index.members
-        ),
-        "a member knows a task that is not there": all(
-            member.tasks
-            and len(set(member.heads)) == len(member.heads)
-            and set(member.heads) <= index.tasks.keys()
-            and set(member.share) <= set(member.heads)
-            and set(member.silent) <= member.share.keys()
-            for member in index.members
-        ),
-        "a task has nobody to answer for it": all(
-            sum(member.share[name] for member in index.members if member.votes_on(name)) > 0 for name in index.tasks
-        ),
-        "a task was never measured": index.measures.keys() == index.tasks.keys(),
-        "a class is named twice": all(len(set(task.classes)) == len(task.classes) for task in index.tasks.values()),
-        "a task has fewer than two classes": all(len(task.classes) > 1 for task in index.tasks.values()),
-        "there are tasks but no input shape": not index.tasks or index.settings.shape is not None,
-    }
-    for problem, holds in claims.items():
-        if not holds:
-            raise StoreError(f"{file}: {problem}; the file was altered, restore it from a copy")
+def _fit(rows: Rows, settings: ZooSettings) -> bool:
+    x, y = rows.x, rows.y
+    wanted = "uint8" if len(x.shape) == 4 else "float32"
+    return (x.shape[1:], x.dtype, y.dtype, y.shape) == (settings.shape, wanted, "int64", x.shape[:1]) and prod(
+        x.shape
+    ) <= LARGEST_TENSOR
+
+
+def _texts(index: Index) -> Iterator[str]:
+    """All that may be printed, some of it together: what a name consists of, its whole consists of."""
+    for task in index.tasks.values():
+        yield "".join((task.name, *task.classes, *task.augment))
+    for episode in index.episodes:
+        yield episode.when
+    for entry in index.log:
+        yield "".join((entry.when, entry.did, entry.task or "", entry.detail))

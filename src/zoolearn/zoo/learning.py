@@ -25,6 +25,7 @@ from zoolearn.zoo.recall import (
     said,
     stored_examples,
     stored_task,
+    train_votes,
 )
 from zoolearn.zoo.settings import Names
 
@@ -63,9 +64,8 @@ def iter_learn(
     grown = replace(index, tasks=tasks)
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = replace(grown, members=(*index.members, entry))
-    measures = measure(folder, grown, entry.heads)
-    episode = EpisodeEntry(task.episode, task.name, entry.tasks, dict(learner.latest.weights or {}), now(), measures)
-    grown = replace(grown, episodes=(*index.episodes, episode), measures={**index.measures, **measures})
+    episode = EpisodeEntry(task.episode, task.name, entry.tasks, now(), measure(folder, grown, entry.heads))
+    grown = replace(grown, episodes=(*index.episodes, episode))
     learned = Learned(
         task.name,
         task.episode,
@@ -131,7 +131,9 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
     measures = {}
     for name in tasks:
         votes = counted(lambda member: said(folder, index, member, name), index.voters(name, at), name)  # noqa: B023
-        measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y))
+        weighed = train_votes(folder, index, name, at)
+        loss = weighed.loss if weighed.weight else None
+        measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y), loss)
     return measures
 
 

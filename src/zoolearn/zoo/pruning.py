@@ -94,8 +94,7 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
         for member in index.members
     )
     smaller = replace(index, members=members)
-    smaller = replace(smaller, measures=measure(folder, smaller, list(index.tasks)))
-    return smaller, _report(index, votes, chosen, cost)
+    return smaller.measured(measure(folder, smaller, list(index.tasks))), _report(index, votes, chosen, cost)
 
 
 def _votes(folder: ZooFolder, index: Index, task: str) -> TaskVotes:
@@ -206,7 +205,8 @@ def _judging(task: TaskVotes) -> slice:
 def all_speaking(folder: ZooFolder, index: Index) -> Index:
     """The zoo with every silenced member speaking again."""
     speaking = replace(index, members=tuple(replace(member, silent=()) for member in index.members))
-    return replace(speaking, measures=measure(folder, speaking, list(index.tasks)))
+    changed = {name for member in index.members for name in member.silent}
+    return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in changed]))
 
 
 def committed(index: Index) -> Index:

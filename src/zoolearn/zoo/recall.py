@@ -1,6 +1,7 @@
 """From files back to what they were: nets, votes, tasks, and the learner that a zoo's settings describe."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.settings import Names, known_backbone
 
 NetOf = Callable[[MemberEntry], Net]
@@ -32,7 +34,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
         "heads": list(heads.values()),
-        "places": {name: place for place, name in enumerate(heads)},
+        "head_index": {name: place for place, name in enumerate(heads)},
     }
     backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
     try:
@@ -50,6 +52,11 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
 def said(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
     """What a member said about the held-out rows of a task that it speaks for."""
     return member_votes(folder, index, member)[f"test.{member.heads.index(task)}"]
+
+
+def said_on_labels(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
+    """What a member said about the labels of the kept rows of a task that it was trained on."""
+    return member_votes(folder, index, member)[f"train.{member.tasks.index(task)}"]
 
 
 def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
@@ -91,40 +98,61 @@ def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberE
     return votes
 
 
-def _on_labels(votes: dict[str, Tensor], member: MemberEntry, task: str) -> Tensor:
-    return votes[f"train.{member.tasks.index(task)}"]
-
-
-def measured(probabilities: Tensor, labels: Tensor) -> Measure:
+def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
     """Accuracy and confidence of answers on rows whose labels are known."""
     confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
-    return Measure(accuracy(probabilities, labels), confidence)
+    return Measure(accuracy(probabilities, labels), confidence, loss)
+
+
+class StoredVotes(Votes):
+    """Votes whose loss is known; what was said is read only if one is added to it."""
+
+    def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
+        super().__init__("stored")
+        self.__dict__["loss"] = loss  # as `Votes` keeps it until the next vote
+        self.read: Callable[[], Votes] | None = read
+
+    def add(self, probabilities: Tensor, weight: float) -> None:
+        """Counts one member's vote beside those that are stored."""
+        if self.read is not None:
+            stored, self.read = self.read(), None
+            self.total, self.weight = stored.total, stored.weight
+        super().add(probabilities, weight)
 
 
 def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
-    """The learner of a zoo, as it was after its last episode."""
+    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them."""
     learner = index.settings.learner(names)
-    learner.members = [ensemble_member(index, entry, net_of(entry)) for entry in index.members]
     learner.episode = len(index.episodes)
-    votes = {member.number: member_votes(folder, index, member) for member in index.members}
-    for name, task in index.tasks.items():
-        learner.classes[name] = task.classes
-        if task.train is not None:
-            learner.kept[name] = stored_task(folder, task)
-            if learner.tasks_per_episode > 1:
-                trained = [member for member in index.voters(name) if name in member.tasks]
-                sums = counted(lambda member: _on_labels(votes[member.number], member, name), trained, name)  # noqa: B023
-                if trained:
-                    learner.train_votes[name] = sums
+    learner.members = members_of(index, index.members, net_of)
+    learner.classes = {name: task.classes for name, task in index.tasks.items()}
+    kept = [name for name, task in index.tasks.items() if task.train is not None]
+    learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
+    learner.train_votes = {
+        name: StoredVotes(loss, partial(train_votes, folder, index, name))
+        for name in kept
+        if (loss := index.measures[name].loss) is not None
+    }
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
     return learner
 
 
-def ensemble_member(index: Index, entry: MemberEntry, net: Net) -> Member:
-    """A member as a learner has it: with the votes that count now."""
+def train_votes(folder: ZooFolder, index: Index, task: str, at: int | None = None) -> Votes:
+    """The sum of what members said about the labels of a task's kept rows, those that are not silent."""
+    members = [member for member in index.voters(task, at) if has_train_votes(index, member, task)]
+    return counted(lambda member: said_on_labels(folder, index, member, task), members, task)
+
+
+def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:
+    """Members as a learner has them."""
+    return LazyList(partial(_ensemble_member, index, entry, net_of) for entry in entries)
+
+
+def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
+    """With the votes that count now."""
     votes = {
         task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.votes_on(task)
     }
-    return Member(net, votes, entry.loss, entry.episode - 1)
+    return Member(net_of(entry), votes, entry.loss, entry.episode - 1)

@@ -1,7 +1,7 @@
 """Answers for inputs whose task nobody has told."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ class Recognised:
     label: str | None
     probability: float  # of the class, if the task is the right one
     chances: dict[str, float]  # of the tasks
+    strange: bool = False  # it is like nothing that is stored of any task
 
     @property
     def chance(self) -> float:
@@ -46,12 +47,15 @@ def recognised(
     """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""
     look = which.look(x, sure)
     likeliest = look.chances.argmax(dim=1)
-    found = [Recognised(None, None, 0.0, dict(zip(which.tasks, row, strict=True))) for row in look.chances.tolist()]
+    found = [
+        Recognised(None, None, 0.0, dict(zip(which.tasks, row, strict=True)), strange)
+        for row, strange in zip(look.chances.tolist(), look.strange.tolist(), strict=True)
+    ]
     for place in sorted(set(likeliest[look.certain].tolist())):
         rows = ((likeliest == place) & look.certain).nonzero()[:, 0]
         task = which.tasks[place]
         answers, classes = ask(x[rows], task)
         best, labels = torch.max(answers, dim=1)
         for row, probability, label in zip(rows.tolist(), best.tolist(), labels.tolist(), strict=True):
-            found[row] = Recognised(task, classes[label], probability, found[row].chances)
+            found[row] = replace(found[row], task=task, label=classes[label], probability=probability)
     return found

@@ -31,7 +31,10 @@ from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
 from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
+from zoolearn.zoo.renaming import renamed
+from zoolearn.zoo.scores import Change, Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
+from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
 
 Data = Path | str | Source
 
@@ -235,7 +238,7 @@ class Zoo:
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
 
     def _member(self, number: int) -> MemberEntry:
-        return next(member for member in self.members if member.number == number)
+        return self.index.member(number)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
@@ -267,6 +270,39 @@ class Zoo:
         if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
             raise DataError("inputs hold NaN or infinite values; clean them first")
         return inputs
+
+    def scores(self, task: str) -> Scores:
+        """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
+        return held_out_scores(self.folder, self.index, task)
+
+    def accuracy(self, task: str) -> Share:
+        """The accuracy on the held-out rows of a task, with its interval."""
+        return Share.of(self.measure(task).accuracy, self.tasks[task].test.count)
+
+    def majority(self, task: str) -> tuple[str, float]:
+        """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
+        return held_out_majority(self.folder, self.index.task(task))
+
+    def change(self, task: str) -> Change | None:
+        """What the newest member changed on a task's held-out rows; None if it is the first to answer."""
+        return change_by_last(self.folder, self.index, task)
+
+    def test(self, task: str, data: Data) -> Tested:
+        """How well a task is answered on new labelled data; nothing of it is kept."""
+        tested: Tested = run_to_end(self.iter_test(task, data))  # type: ignore[arg-type]
+        return tested
+
+    def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
+        """`test`, step by step."""
+        self.index.task(task)
+        columns = Columns(wanted=self.settings.columns)
+        source = data if isinstance(data, Source) else source_of(Path(data), columns)
+        return (yield from iter_test(self.predict_proba, self.index, task, source))
+
+    def rename(self, task: str, to: str) -> None:
+        """Gives a task another name; nothing else changes."""
+        with self.folder.writing() as index:
+            self._commit(renamed(index, task, to))
 
     def undo(self) -> str:
         """Goes back to before the last episode; gives the name of the task that is no longer known."""

@@ -87,7 +87,7 @@ def _beginnings(runs: Sequence[Results]) -> list[Results]:
             episodes=run.episodes[:length],
             train_samples=run.train_samples[:length],
             stored_samples=run.stored_samples * length // len(run.tasks),
-            weights=run.weights * length // len(run.tasks),
+            num_parameters=run.num_parameters * length // len(run.tasks),
             command=run.command,
         )
         for run in runs
@@ -132,7 +132,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     base = next((group for group in ordered if not tricks(group.first)), None)
     lines = [_line(group, base) for group in ordered]
     measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
-    costs = ("trained", "asked", "passes", "weights", "stored", "minutes")
+    costs = ("trained", "asked", "passes", "parameters", "stored", "minutes")
     gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
     lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
     return [
@@ -158,7 +158,7 @@ def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
         for evidence, found in record["unknown task"].items():
             unknown.append((name, evidence, *map(_percent, (whole["accuracy"], *found.values()))))
         for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
-            nets.append((name, what, _percent(net["accuracy"]), human(net["weights"]), f"{net['ms']:.2f}"))
+            nets.append((name, what, _percent(net["accuracy"]), human(net["num_parameters"]), f"{net['ms']:.2f}"))
         votes += [(name, rule, _percent(value)) for rule, value in record["voting"].items()]
         members.append((name, *(_percent(alone[part]) for part in ALONE)))
     found = ("told the task", "not told", "task found", "answered", "right if answered")
@@ -170,7 +170,7 @@ def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
         "",
         markdown(Table(("run", "evidence", *found), tuple(unknown), labels=2)),
         "",
-        markdown(Table(("run", "answered by", "accuracy", "weights", "ms per row"), tuple(nets), labels=2)),
+        markdown(Table(("run", "answered by", "accuracy", "parameters", "ms per row"), tuple(nets), labels=2)),
         "",
         "## Voting otherwise, and each member alone",
         "",
@@ -203,7 +203,7 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         _mean([run.rows_trained for run in group.runs], "{:,.0f}", 1000),
         _mean([run.rows_asked for run in group.runs], "{:,.0f}", 1000),
         _mean([run.passes for run in group.runs], "{:.1f}"),
-        human(fmean(run.weights for run in group.runs)),
+        human(fmean(run.num_parameters for run in group.runs)),
         f"{fmean(run.stored_samples for run in group.runs):,.0f}",
         f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
     )

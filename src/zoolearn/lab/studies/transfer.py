@@ -64,10 +64,10 @@ def measure(
         None if checkpoint_every is None else Checkpoints(folder / "checkpoints", checkpoint_every, final=True)
     )
     if setup.samples_per_class is not None:
-        whole = whole.sample(setup.samples_per_class, seed)
+        whole = whole.per_class(setup.samples_per_class, seed)
     risks: list[list[float]] = []
     for share in SHARES:
-        net = yield from _hypothesis(whole[place].keep(share, seed), setup, seed, checkpoints)
+        net = yield from _hypothesis(whole[place].subsample(share, seed), setup, seed, checkpoints)
         risks.append([risk(net, task) for task in whole])
     content = {"setup": described, "risks": risks, "test_samples": [len(task.test) for task in whole]}
     save_json(folder / FILE, content)

@@ -28,6 +28,6 @@ class Regularised(SingleNet):
         self.spring = QuadraticPenalty(**part_of(snapshots[-1], "spring")[1].tensors)
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net, and an anchor and an importance for each that tasks share."""
-        return super().weights + (self.spring.numbers if self.spring is not None else 0)
+        return super().num_parameters + (self.spring.numbers if self.spring is not None else 0)

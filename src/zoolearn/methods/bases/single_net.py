@@ -63,7 +63,7 @@ class SingleNet(Learner):
 
     def shared(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
-        module = net if self.shared_head else net.body
+        module = net if self.shared_head else net.backbone
         return [parameter for parameter in module.parameters() if parameter.requires_grad]
 
     @property
@@ -72,9 +72,9 @@ class SingleNet(Learner):
         return 0
 
     @property
-    def weights(self) -> int:
+    def num_parameters(self) -> int:
         """Weights of the net."""
-        return self.net.weights if self.net is not None else 0
+        return self.net.num_parameters if self.net is not None else 0
 
 
 def part_of(snapshot: State, folder: str) -> tuple[str, StateFile]:

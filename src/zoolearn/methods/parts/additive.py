@@ -137,8 +137,8 @@ class Held(torch.autograd.Function):
 
 def additive(net: Net, new: Callable[[Layer], AdditiveLayer]) -> Net:
     """The net with additive layers and batch-norm of every task's own."""
-    replace_modules(net.body, LAYERS, new)
-    replace_modules(net.body, Norm, TaskNorm)
+    replace_modules(net.backbone, LAYERS, new)
+    replace_modules(net.backbone, Norm, TaskNorm)
     follow(net)
     return net
 

@@ -60,12 +60,12 @@ def divergence(posterior: Distribution, prior: Distribution) -> Tensor:
 
 def make_gaussian(net: Net, log_variance: float, method: str) -> Net:
     """Replaces, in place, every linear layer of a net that is not Gaussian yet by one around its weights."""
-    if not isinstance(net.body, nn.Sequential) or not _is_perceptron(net.body):
+    if not isinstance(net.backbone, nn.Sequential) or not _is_perceptron(net.backbone):
         raise SettingsError(
             f"{method} takes backbones that are a sequence of linear layers and activations, such as mlp, mlp-100 or "
-            f"mlp-2000; {backbone_name(net.backbone)!r} is none"
+            f"mlp-2000; {backbone_name(net.backbone_fn)!r} is none"
         )
-    for layers in (net.body, net.heads):
+    for layers in (net.backbone, net.heads):
         for place, layer in enumerate(layers):
             if isinstance(layer, nn.Linear) and not isinstance(layer, GaussianLinear):
                 layers[place] = GaussianLinear(layer, log_variance)
@@ -82,7 +82,7 @@ def _is_perceptron(body: nn.Sequential) -> bool:
 
 def gaussian_layers(net: Net, task: str) -> list[GaussianLinear]:
     """The layers that answer for a task, its head last."""
-    layers = [*cast(nn.Sequential, net.body), net.head(task)]
+    layers = [*cast(nn.Sequential, net.backbone), net.head(task)]
     return [layer for layer in layers if isinstance(layer, GaussianLinear)]
 
 
@@ -93,8 +93,8 @@ def sampled_logits(net: Net, x: Tensor, task: str, noise: Noise) -> Tensor:
     rows, units) draws the weights anew for every row; (draws, 1, units) gives all rows the same noise, which leaves the
     distribution of each row as it is.
     """
-    hidden = net.scaled(x)
-    for layer in [*cast(nn.Sequential, net.body), net.head(task)]:
+    hidden = net.normalize(x)
+    for layer in [*cast(nn.Sequential, net.backbone), net.head(task)]:
         if isinstance(layer, GaussianLinear):
             mean, variance = layer.moments(hidden)
             hidden = mean + variance.sqrt() * noise(mean)

@@ -19,7 +19,7 @@ Per = Literal["task", "class"]
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Kept examples: row i is of tasks[rows[i]], the rows of a task lie together.
+    """Kept examples: row i is of tasks[task_index[i]], the rows of a task lie together.
 
     It never changes; `keep` gives a larger one. What is kept of a task is a uniform draw from its training data, raw as
     it came: the last rows of a shuffled pass, which the published rings hold, are such a draw too.
@@ -28,7 +28,7 @@ class Memory:
     tasks: tuple[str, ...] = ()
     x: Tensor = field(default_factory=lambda: torch.empty(0))
     y: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
-    rows: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
+    task_index: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -45,37 +45,37 @@ class Memory:
         """This memory and these examples of a new task."""
         rows = torch.full_like(chosen.y, len(self.tasks))
         x = torch.cat([self.x, chosen.x]) if self.tasks else chosen.x
-        return Memory((*self.tasks, task), x, torch.cat([self.y, chosen.y]), torch.cat([self.rows, rows]))
+        return Memory((*self.tasks, task), x, torch.cat([self.y, chosen.y]), torch.cat([self.task_index, rows]))
 
     def draw(self, count: int, seed: int) -> Batch:
         """Up to `count` different examples, each equally likely."""
         if count >= len(self):
-            return Batch(self.x, self.y, self.rows, self.tasks)
+            return Batch(self.x, self.y, self.task_index, self.tasks)
         places = torch.randperm(len(self), generator=generator(seed))[:count].to(self.y.device)
-        return Batch(self.x[places], self.y[places], self.rows[places], self.tasks)
+        return Batch(self.x[places], self.y[places], self.task_index[places], self.tasks)
 
     def by_task(self) -> list[Batch]:
         """All that is kept, one batch per task that has any."""
-        counts = torch.bincount(self.rows, minlength=len(self.tasks)).tolist()
-        parts = zip(self.tasks, *(torch.split(part, counts) for part in (self.x, self.y, self.rows)), strict=True)
+        counts = torch.bincount(self.task_index, minlength=len(self.tasks)).tolist()
+        parts = zip(self.tasks, *(torch.split(part, counts) for part in (self.x, self.y, self.task_index)), strict=True)
         return [Batch(x, y, torch.zeros_like(rows), (name,)) for name, x, y, rows in parts if len(y)]
 
     def with_one_head(self) -> "Memory":
         """The same examples as if all were of the first task, for nets that answer every task through one head."""
-        return Memory(self.tasks[:1], self.x, self.y, torch.zeros_like(self.rows))
+        return Memory(self.tasks[:1], self.x, self.y, torch.zeros_like(self.task_index))
 
     def to(self, device: torch.device) -> "Memory":
         """The same memory on a device."""
-        return Memory(self.tasks, self.x.to(device), self.y.to(device), self.rows.to(device))
+        return Memory(self.tasks, self.x.to(device), self.y.to(device), self.task_index.to(device))
 
     def save(self) -> StateFile:
         """The memory as one part of a learner's knowledge."""
-        return StateFile({"x": self.x, "y": self.y, "rows": self.rows}, {"tasks": list(self.tasks)})
+        return StateFile({"x": self.x, "y": self.y, "task_index": self.task_index}, {"tasks": list(self.tasks)})
 
     @classmethod
     def load(cls, part: StateFile) -> "Memory":
         """The memory that `save` gave."""
-        return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["rows"])
+        return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["task_index"])
 
 
 def check_single_rows(net: Net, rows: int) -> None:

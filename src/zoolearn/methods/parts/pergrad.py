@@ -46,7 +46,7 @@ def sample_gradients(
     rows = max(1, chunk_bytes // (4 * len(flat)))
     for inputs, chosen in zip(torch.split(x, rows), torch.split(labels, rows), strict=True):
         with evaluating(net), torch.no_grad():  # the heads stay outside: nothing is to be differentiated twice
-            parts = gradients(moved, net.scaled(inputs), chosen)
+            parts = gradients(moved, net.normalize(inputs), chosen)
         passed.rows["asked"] += len(chosen) - 1  # all of them looked like one row to the net
         yield torch.cat([parts[name].reshape(len(chosen), -1) for name in moved], dim=1)
 

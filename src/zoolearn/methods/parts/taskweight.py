@@ -69,7 +69,7 @@ def rebuilt(
     net = Net.from_spec(spec, backbones)
     net.seed = seed
     net = convert(net)
-    for task in net.places:
+    for task in net.head_index:
         begin_task(net, task)
         end_task(net)
     return net
@@ -85,7 +85,7 @@ def _tell(net: nn.Module, arguments: tuple[Any, ...]) -> None:
     net = cast(Net, net)
     net.head(task)  # names a task that is not known
     for part in _all(net):
-        part.task = net.places[task]
+        part.task = net.head_index[task]
 
 
 class TaskNorm(PerTask):

@@ -27,6 +27,7 @@ from zoolearn.zoo.serve.messages import (
     Members,
     Predictions,
     Recognitions,
+    Scores,
     Task,
     Tasks,
     option,
@@ -93,6 +94,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         said = 1 + len(index.voters(name)) if votes else 1
         async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
             answers, first = await service.ask(service.answers, name, rows)
+        service.counters.answered(name, answers.named(first, len(rows)))
         return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
 
     @app.post(
@@ -113,6 +115,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         assert shape is not None
         async with service.asked(request, shape, len(index.tasks)) as rows:
             found, first = await service.ask(service.recognitions, repr(sure), rows)
+        service.recognised(found.rows[first : first + len(rows)])
         return Response(found.json(first, len(rows)), media_type="application/json")
 
     @app.get("/healthz", responses={421: refusals()[421]})
@@ -125,7 +128,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
     async def metrics() -> PlainTextResponse:
         """Counters, as Prometheus reads them."""
-        text = service.counters.text(service.gauges())
+        text = service.counters.text(service.gauges(), service.index.tasks)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/tasks", responses=refusals())
@@ -140,14 +143,22 @@ def _add_routes(app: FastAPI, service: Service) -> None:
             shape=None if shape is None else list(shape),
             dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
             learns=service.training is not None,
-            tasks=[Task.of(index, entry) for entry in index.tasks.values()],
+            tasks=[Task.of(index, entry, service.following.majority(entry)) for entry in index.tasks.values()],
         )
 
     @app.get("/tasks/{name}", responses=refusals(404))
     async def task(name: str) -> Task:
         """One task."""
         index = service.index
-        return Task.of(index, index.task(_meant(name)))
+        entry = index.task(_meant(name))
+        return Task.of(index, entry, service.following.majority(entry))
+
+    @app.get("/tasks/{name}/scores", responses=refusals(404, 503))
+    async def scores(name: str) -> Scores:
+        """How good the answers for a task are on its held-out rows: class by class, and what is mistaken for what."""
+        name = _meant(name)
+        found = await service.scores(name)
+        return Scores(task=name, **found.to_json())
 
     @app.get("/members", responses=refusals())
     async def members() -> Members:

@@ -1,33 +1,16 @@
-"""What is counted while a server runs, as Prometheus reads it."""
+"""What is counted while a server runs, as Prometheus reads it: requests, answers, and rows that are like nothing stored."""
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+
+from zoolearn.zoo.scores import Share
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-
-
-class Histogram:
-    """How many values were at most so large, and their sum."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def add(self, value: float) -> None:
-        """Counts one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def lines(self, name: str) -> list[str]:
-        """As Prometheus reads it."""
-        counts = list(accumulate(self.counts))
-        bounds = [f"{bound:g}" for bound in self.bounds] + ["+Inf"]
-        lines = [f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in zip(bounds, counts, strict=True)]
-        return [*lines, f"{name}_sum {self.sum:.6f}", f"{name}_count {counts[-1]}"]
+SHARES = tuple(tenth / 10 for tenth in range(1, 11))
+NOT_SURE = "(not sure)"
 
 
 class Counters:
@@ -35,33 +18,107 @@ class Counters:
 
     >>> counters = Counters()
     >>> counters.request("GET", "/tasks", 200, 0.002)
-    >>> [line for line in counters.text({"zoo_tasks": 3}).splitlines() if line.startswith(("zoo_tasks", "zoo_requests"))]
-    ['zoo_requests_total{method="GET",route="/tasks",status="200"} 1', 'zoo_tasks 3']
+    >>> counters.answered("garden", [("heron", 0.9), ("stork", 0.6)])
+    >>> lines = counters.text({"zoo_tasks": 3}, ["garden"]).decode().splitlines()
+    >>> [line for line in lines if line.startswith(("zoo_requests_total", "zoo_answers_total", "zoo_tasks"))][:2]
+    ['zoo_requests_total{method="GET",route="/tasks",status="200"} 1.0', 'zoo_answers_total{class="heron",task="garden"} 1.0']
     """
 
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str, int]] = Counter()
-        self.seconds = Histogram(SECONDS)
-        self.batches = Histogram(ROWS)
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # else each series has another that tells when it began
+        self.registry = CollectorRegistry()
+        own = self.registry
+        self.requests = Counter(
+            "zoo_requests", "Requests that were answered.", ["method", "route", "status"], registry=own
+        )
+        self.seconds = Histogram(
+            "zoo_predict_seconds",
+            "Seconds from the head of a question to the end of its answer.",
+            buckets=SECONDS,
+            registry=own,
+        )
+        self.batches = Histogram(
+            "zoo_batch_rows",
+            "Rows in one model call; their sum is the number of rows asked.",
+            buckets=ROWS,
+            registry=own,
+        )
+        self.answers = Counter("zoo_answers", "Rows by the class that was named.", ["task", "class"], registry=own)
+        self.confidence = Histogram(
+            "zoo_answer_confidence",
+            "Probability of the class that was named.",
+            ["task"],
+            buckets=SHARES,
+            registry=own,
+        )
+        self.recognised = Counter("zoo_recognised", "Rows by the task that was found out.", ["task"], registry=own)
+        self.strange = Counter("zoo_strange_rows", "Recognised rows that are like nothing stored.", registry=own)
+        self.gauges: dict[str, Gauge] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts a request that was answered; the route is its pattern, so that clients cannot make up new ones."""
-        self.requests[method if method in ("GET", "POST") else "other", route, status] += 1
+        self.requests.labels(method if method in ("GET", "POST") else "other", route, str(status)).inc()
         if route.endswith("/predict"):
-            self.seconds.add(seconds)
+            self.seconds.observe(seconds)
 
-    def text(self, gauges: Mapping[str, float]) -> str:
-        """All of it, with some values of the moment."""
-        lines = ["# HELP zoo_requests_total Requests that were answered.", "# TYPE zoo_requests_total counter"]
-        lines += [
-            f'zoo_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}'
-            for (method, route, status), count in sorted(self.requests.items())
-        ]
-        for name, what, histogram in (
-            ("zoo_predict_seconds", "Seconds from the head of a question to the end of its answer.", self.seconds),
-            ("zoo_batch_rows", "Rows in one model call; their sum is the number of rows asked.", self.batches),
-        ):
-            lines += [f"# HELP {name} {what}", f"# TYPE {name} histogram", *histogram.lines(name)]
+    def answered(self, task: str, named: Iterable[tuple[str, float]]) -> None:
+        """Counts answers for a task: the class of each row and its probability."""
+        confidence = self.confidence.labels(task)
+        for name, probability in named:
+            self.answers.labels(task, name).inc()
+            confidence.observe(probability)
+
+    def found(self, tasks: Iterable[str | None], strange: int) -> None:
+        """Counts rows whose task was found out, or not, and how many of them were like nothing stored."""
+        for task in tasks:
+            self.recognised.labels(task or NOT_SURE).inc()
+        self.strange.inc(strange)
+
+    def text(self, gauges: Mapping[str, float], tasks: Collection[str]) -> bytes:
+        """All of it, with some values of the moment; names of tasks that the zoo no longer knows are let go first."""
+        for metric in (self.answers, self.confidence, self.recognised):
+            for sample in [sample for family in metric.collect() for sample in family.samples]:
+                if sample.labels["task"] not in (*tasks, NOT_SURE):
+                    metric.remove_by_labels({"task": sample.labels["task"]})
         for name, value in gauges.items():
-            lines += [f"# TYPE {name} gauge", f"{name} {value:g}"]
-        return "\n".join(lines) + "\n"
+            if name not in self.gauges:
+                self.gauges[name] = Gauge(name, name.removeprefix("zoo_").replace("_", " "), registry=self.registry)
+            self.gauges[name].set(value)
+        return generate_latest(self.registry)
+
+
+class Drift:
+    """Watches the share of rows that are like nothing stored, over the last ones; tells when it rises and when it falls.
+
+    Of the stored rows themselves, one in a hundred is. The alarm is raised where even the low end of the share's 95 %
+    interval is above `share`, and ends where the share is below it.
+
+    >>> told = []
+    >>> drift = Drift(rows=100, share=0.1, told=told.append)
+    >>> drift.add([False] * 90 + [True] * 10), drift.is_alarming
+    (None, False)
+    >>> drift.add([True] * 15), drift.is_alarming, len(told)
+    (None, True, 1)
+    """
+
+    def __init__(self, rows: int, share: float, told: Callable[[str], None]) -> None:
+        self.last: deque[bool] = deque(maxlen=rows)
+        self.share, self.told, self.is_alarming = share, told, False
+
+    @property
+    def now(self) -> Share:
+        """The share of strange rows among the last ones."""
+        return Share(sum(self.last), len(self.last))
+
+    def add(self, strange: Iterable[bool]) -> None:
+        """Takes more rows into account."""
+        self.last.extend(strange)
+        now, was = self.now, self.is_alarming
+        self.is_alarming = now.value > self.share if was else now.low > self.share
+        if self.is_alarming and not was:
+            self.told(
+                f"{now.value:.0%} of the last {now.rows} rows to recognise are like nothing stored (1 % is usual): what is "
+                "asked has changed; look at it, and teach the zoo what is new"
+            )
+        elif was and not self.is_alarming:
+            self.told(f"{now.value:.0%} of the last {now.rows} rows to recognise are like nothing stored: usual again")

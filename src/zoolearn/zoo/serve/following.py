@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from torch import Tensor
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.folder import INDEX
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.index_files import HEAD
 from zoolearn.zoo.recognising import Recognised
 from zoolearn.zoo.serve.rows import Rows
+from zoolearn.zoo.testing import held_out_majority
 
 LOOK_EVERY = 0.5  # seconds
 
@@ -50,10 +51,16 @@ class Answers:
         content = {"task": self.task, "generation": self.generation, "predictions": predictions}
         return json.dumps(content, allow_nan=False).encode()
 
+    def named(self, first: int, count: int) -> Iterator[tuple[str, float]]:
+        """The class and its probability of each row of one question."""
+        for row in self.mean[first : first + count]:
+            best = int(row.argmax())
+            yield self.classes[best], float(row[best])
+
     def _one(self, probabilities: list[float]) -> dict[str, object]:
         best = max(probabilities)
         return {
-            "label": self.classes[probabilities.index(best)],
+            "class": self.classes[probabilities.index(best)],
             "probability": best,
             "probabilities": dict(zip(self.classes, probabilities, strict=True)),
         }
@@ -71,8 +78,9 @@ class Recognitions:
         found = [
             {
                 "task": row.task,
-                "label": row.label,
+                "class": row.label,
                 "probability": row.probability if row.task is not None else None,
+                "strange": row.strange,
                 "chances": row.chances,
             }
             for row in self.rows[first : first + count]
@@ -85,9 +93,10 @@ class Following:
 
     def __init__(self, folder: Path, thread: Executor, told: Callable[[str], None] = lambda line: None) -> None:
         self.thread, self.told = thread, told
-        self.file = folder / INDEX
+        self.file = folder / HEAD
         self.seen = self._mark()
         self.zoo = Zoo(folder)
+        self.majorities: dict[str, tuple[str, float]] = {}  # by the digest of labels
         self.problem: str | None = None  # why the folder's newest state is not known
 
     @property
@@ -109,6 +118,16 @@ class Following:
         mean = average(list(votes.values()), [weights[number] for number in votes])
         said = {number: vote.numpy() for number, vote in votes.items()}
         return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
+
+    def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
+        """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
+        digest = entry.test.y.digest
+        if digest not in self.majorities:  # a file never changes
+            try:
+                self.majorities[digest] = held_out_majority(self.zoo.folder, entry)
+            except (ZooError, OSError):
+                return None
+        return self.majorities[digest]
 
     def recognise(self, sure: str, rows: Rows) -> Recognitions:
         """The task and class of some rows, where the chance of the task is at least so high; on the thread."""

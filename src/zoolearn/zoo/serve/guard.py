@@ -9,12 +9,17 @@
 import asyncio
 import hmac
 import json
+import logging
 import time
 from collections.abc import Collection
+from datetime import UTC, datetime
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from zoolearn.errors import SettingsError
 from zoolearn.zoo.serve.counters import Counters
 from zoolearn.zoo.serve.page import shell
 
@@ -26,6 +31,9 @@ HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
+
+
+access = logging.getLogger("zoolearn.zoo.serve.access")
 
 
 class TooSlow(Exception):
@@ -47,11 +55,11 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status = time.perf_counter(), 500
+        started, status, sent = time.perf_counter(), 500, 0
         posts = scope["method"] != "GET"
 
         async def watched(message: Message) -> None:
-            nonlocal status
+            nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
@@ -62,6 +70,7 @@ class Guard:
             try:
                 async with asyncio.timeout(self.send_seconds):
                     await send(message)
+                sent += len(message.get("body", b""))
             except TimeoutError as error:
                 raise TooSlow from error
 
@@ -76,7 +85,10 @@ class Guard:
             pass  # the answer is not complete: the connection is closed
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self.counters.request(scope["method"], route, status, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self.counters.request(scope["method"], route, status, seconds)
+            if access.handlers:
+                access.info(_line(scope, status, sent, seconds))
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = dict(scope["headers"])
@@ -95,6 +107,35 @@ class Guard:
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
             return 401, "this server needs its token; send it as `Authorization: Bearer TOKEN`"
         return None
+
+
+def log_access(file: Path) -> logging.Handler:
+    """Adds a line to a file for every request from now on; the file may be moved away at any time (logrotate)."""
+    try:
+        handler = WatchedFileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"the access log {file} cannot be written: {error.strerror}; give another file") from error
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access.addHandler(handler)
+    access.setLevel(logging.INFO)
+    access.propagate = False
+    return handler
+
+
+def _line(scope: Scope, status: int, sent: int, seconds: float) -> str:
+    """A request as the access log tells it: a JSON object; no token, and no option of the address."""
+    client = scope.get("client") or ("", 0)
+    path = unquote((scope.get("raw_path") or b"").decode("latin-1"))
+    told = {
+        "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "client": client[0],
+        "method": scope["method"][:16],
+        "path": path[:300],
+        "status": status,
+        "bytes": sent,
+        "seconds": round(seconds, 6),
+    }
+    return json.dumps(told)
 
 
 def _name(host: str) -> str:

@@ -33,6 +33,9 @@ class Limits:
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0
 
+    drift_rows: int = 500  # the last ones that were recognised
+    drift_share: float = 0.1  # of them, like nothing stored: from here on an alarm is raised
+
     archive_bytes: int = 512 << 20
     archive_seconds: float = 900.0
     archive_entries: int = 100_000

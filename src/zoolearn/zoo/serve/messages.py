@@ -2,9 +2,10 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.scores import Share, doubts
 
 
 class Message(BaseModel):
@@ -36,7 +37,11 @@ class Measured(Message):
 
 
 class Task(Message):
-    """A task that the zoo knows."""
+    """A task that the zoo knows.
+
+    `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `majority` what always naming
+    `most_frequent` would get (null if the rows cannot be read); `confidence` the mean probability of the class that is named; `notes` say what is wrong.
+    """
 
     name: str
     episode: int
@@ -45,13 +50,20 @@ class Task(Message):
     rows_held_out: int
     members: list[int]
     accuracy: float
+    low: float
+    high: float
+    majority: float | None
+    most_frequent: str | None
     confidence: float
+    notes: list[str]
     history: list[Measured]
 
     @classmethod
-    def of(cls, index: Index, entry: TaskEntry) -> "Task":
+    def of(cls, index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> "Task":
         """As the index says."""
         now = index.measures[entry.name]
+        accuracy = Share.of(now.accuracy, entry.test.count)
+        most_frequent, rate = majority or (None, None)
         return cls(
             name=entry.name,
             episode=entry.episode,
@@ -60,13 +72,51 @@ class Task(Message):
             rows_held_out=entry.test.count,
             members=[member.number for member in index.voters(entry.name)],
             accuracy=now.accuracy,
+            low=accuracy.low,
+            high=accuracy.high,
+            majority=rate,
+            most_frequent=most_frequent,
             confidence=now.confidence,
+            notes=doubts(accuracy, majority, now.confidence),
             history=[
                 Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
                 for episode in index.episodes
                 if (measure := episode.measures.get(entry.name)) is not None
             ],
         )
+
+
+class Right(Message):
+    """How many of some rows were answered rightly, and the 95 % interval of that accuracy."""
+
+    accuracy: float
+    low: float
+    high: float
+    right: int
+    rows: int
+
+
+class Calibration(Right):
+    """Answers of about one confidence."""
+
+    confidence: float
+
+
+class Scores(Right):
+    """How a task is answered on its held-out rows, class by class; `confusion` has a row for each class as it is."""
+
+    task: str
+    majority: float
+    most_frequent: str
+    balanced_accuracy: float
+    confidence: float
+    log_loss: float
+    chance_log_loss: float
+    calibration_error: float
+    classes: dict[str, Right]
+    confusion: list[list[int]]
+    calibration: list[Calibration]
+    notes: list[str]
 
 
 class Tasks(Message):
@@ -120,7 +170,7 @@ class Vote(Message):
 
     member: int
     weight: float
-    label: str
+    class_: str = Field(alias="class")
     probability: float
     probabilities: dict[str, float]
 
@@ -128,7 +178,7 @@ class Vote(Message):
 class Prediction(Message):
     """What the zoo says about one row; votes only if they were asked for."""
 
-    label: str
+    class_: str = Field(alias="class")
     probability: float
     probabilities: dict[str, float]
     votes: list[Vote] = []
@@ -143,11 +193,15 @@ class Predictions(Message):
 
 
 class Recognition(Message):
-    """What the zoo makes of a row whose task was not told: null where it is not sure; and the chance of every task."""
+    """What the zoo makes of a row whose task was not told: null where it is not sure; and the chance of every task.
+
+    `strange`: it is like nothing that is stored of any task.
+    """
 
     task: str | None
-    label: str | None
+    class_: str | None = Field(alias="class")
     probability: float | None
+    strange: bool
     chances: dict[str, float]
 
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +14,10 @@ from starlette.datastructures import UploadFile
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Index
+from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
-from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.counters import Counters, Drift
 from zoolearn.zoo.serve.following import Answers, Following, Recognitions
 from zoolearn.zoo.serve.limits import Limits, Room, limited
 from zoolearn.zoo.serve.problems import Problem, busy
@@ -42,7 +44,8 @@ class Service:
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
         self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
-        together, note = limits.together, self.counters.batches.add
+        together, note = limits.together, self.counters.batches.observe
+        self.drift = Drift(limits.drift_rows, limits.drift_share, log.warning)
         self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
         self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
 
@@ -92,20 +95,23 @@ class Service:
             _check_long_answer(len(rows), each, limits.numbers)
             yield rows
 
+    async def scores(self, task: str) -> Scores:
+        """How a task is answered on its held-out rows."""
+        loop = asyncio.get_running_loop()
+        with _told():
+            return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
+
     async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
         """What the model says, and the place of the first row in it."""
-        try:
+        with _told():
             async with asyncio.timeout(self.limits.answer_seconds):
                 return await model.answer(question, rows)
-        except TimeoutError as error:
-            raise busy("the server did not come to this question in time; send it again later", 5) from error
-        except UnknownTask as error:
-            raise Problem(404, str(error)) from error
-        except DataError as error:  # the zoo has changed since the rows were read
-            raise Problem(422, str(error)) from error
-        except (ZooError, OSError) as error:
-            log.error("%s", error)
-            raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
+
+    def recognised(self, found: Sequence[Recognised]) -> None:
+        """Counts what was made of rows whose task was not told."""
+        strange = [row.strange for row in found]
+        self.counters.found([row.task for row in found], sum(strange))
+        self.drift.add(strange)
 
     def gauges(self) -> dict[str, float]:
         """Values of the moment."""
@@ -115,12 +121,30 @@ class Service:
             "zoo_members": len(self.index.members),
             "zoo_waiting_rows": self.backlog.rows,
             "zoo_stale": self.following.problem is not None,
+            "zoo_strange_share": self.drift.now.value,
+            "zoo_drift_alarm": self.drift.is_alarming,
         }
         if self.training is not None:
             values["zoo_training"] = self.training.taken
             for end, count in self.training.finished.items():
                 values[f"zoo_trainings_{end}"] = count
         return values
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What goes wrong in the zoo becomes an answer that says whose fault it is."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise busy("the server did not come to this question in time; send it again later", 5) from error
+    except UnknownTask as error:
+        raise Problem(404, str(error)) from error
+    except DataError as error:  # the zoo has changed since the rows were read
+        raise Problem(422, str(error)) from error
+    except (ZooError, OSError) as error:
+        log.error("%s", error)
+        raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
 
 
 async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:

@@ -106,7 +106,7 @@ function showRecognition(found) {
   const sure = found.task !== null;
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, sure ? `${found.task}:` : "its task?"),
-    make("p", { class: "verdict" }, sure ? found.label : "not sure"),
+    make("p", { class: "verdict" }, sure ? found.class : "not sure"),
     make("p", { class: "soft" }, sure ? `${percent(found.probability)}, if the task is right` : "No task is likely enough, or it is like nothing that the zoo has seen."),
     make("h3", {}, "The chance of each task"),
     ...bars(found.chances, found.task),
@@ -115,18 +115,18 @@ function showRecognition(found) {
 
 function showAnswer(prediction) {
   const votes = prediction.votes;
-  const agree = votes.filter((vote) => vote.label === prediction.label).length;
+  const agree = votes.filter((vote) => vote.class === prediction.class).length;
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, `${chosenTask}:`),
-    make("p", { class: "verdict" }, prediction.label),
+    make("p", { class: "verdict" }, prediction.class),
     make("p", { class: "soft" }, `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
     make("h3", {}, "The zoo"),
-    ...bars(prediction.probabilities, prediction.label),
+    ...bars(prediction.probabilities, prediction.class),
     make("h3", {}, "Each member’s vote"),
     make("dl", { class: "bars" }, votes.flatMap((vote) => [
       make("dt", {}, `member ${vote.member}`, vote.weight === 1 ? "" : make("small", {}, ` weight ${vote.weight.toFixed(2)}`)),
-      make("dd", { class: vote.label === prediction.label ? "" : "other" }, bar(vote.probability),
-        make("span", { class: "said" }, `${vote.label} ${percent(vote.probability)}`)),
+      make("dd", { class: vote.class === prediction.class ? "" : "other" }, bar(vote.probability),
+        make("span", { class: "said" }, `${vote.class} ${percent(vote.probability)}`)),
     ])),
   );
 }

@@ -1,0 +1,139 @@
+"""A zoo of ten, a hundred, a thousand, ten thousand tasks: what should be flat is flat, the rest is linear.
+
+Zoos are written through the package's own classes, with members that were never trained: what is stored, read and written
+is the same. Then a task is learned, asked about and undone as people do it, in programs that have imported everything.
+"""
+
+import io
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from time import process_time
+
+import numpy as np
+import torch
+
+import zoolearn
+from benchmarks.tables import Table
+from zoolearn import cli
+from zoolearn.data.task import Examples, Task
+from zoolearn.methods.ensemble import Member, Vote
+from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import EpisodeEntry
+from zoolearn.zoo.intake import taken_in
+from zoolearn.zoo.learning import entry_of, now, written
+from zoolearn.zoo.learning import measure as measured
+
+SIZES = (10, 100, 1_000, 10_000)
+ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
+FLAT, LINEAR = "at most 1.5", "linear"
+
+
+def measure(*, quick: bool) -> list[Table]:
+    """Processor seconds for each number of tasks, and how many times those of ten tasks a thousand take."""
+    sizes = SIZES[:2] if quick else SIZES
+    found = {size: of_size(size) for size in sizes}
+    last = sizes[-1] if quick else 1_000
+    table = Table(
+        "a zoo of many tasks: processor seconds, and bytes",
+        ["what", *(f"{size:,} tasks" for size in sizes), f"{last:,} / 10", "bar"],
+    )
+    for what, (_, bar) in found[10].items():
+        values = [found[size][what][0] for size in sizes]
+        table.rows.append([what, *values, found[last][what][0] / found[10][what][0], bar])
+    return [table]
+
+
+def task(number: int) -> Task:
+    """A table of 20 rows, 4 of them held out."""
+    rng = np.random.default_rng(number)
+    labels = torch.arange(ROWS) % 2
+    x = torch.from_numpy(rng.normal(size=(ROWS, WIDTH)).astype(np.float32)) + labels[:, None]
+    return Task(f"task {number}", Examples(x[4:], labels[4:]), Examples(x[:4], labels[:4]), ("no", "yes"))
+
+
+def grown(folder: Path, tasks: int) -> None:
+    """A zoo that knows this many tasks; each member but the first few knows four drawn before it."""
+    zoo = zoolearn.new(folder, epochs=3)
+    zoo.learn(task(0))
+    rng = np.random.default_rng(0)
+    with zoo.folder.writing() as found:
+        index = found
+        learner = index.settings.learner()
+        for number in range(1, tasks):
+            _, entry = taken_in(zoo.folder, index, task(number))
+            index = replace(index, tasks={**index.tasks, entry.name: entry})
+            drawn = rng.choice(number, min(BESIDE, number), replace=False)
+            names = [entry.name, *(f"task {place}" for place in drawn)]
+            net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
+            made = Member(net, {name: Vote(1.0, entry.classes) for name in names}, 0.1, number)
+            member = written(zoo.folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
+            index = replace(index, members=(*index.members, member))
+            done = EpisodeEntry(number + 1, entry.name, tuple(names), now(), measured(zoo.folder, index, names))
+            index = replace(index, episodes=(*index.episodes, done)).after("learned", done.when, entry.name, "by hand")
+        zoo.folder.commit(index)
+
+
+def of_size(tasks: int) -> dict[str, tuple[float, str]]:
+    """What each piece of work takes, and its bar."""
+    place = Path(tempfile.mkdtemp(prefix="zoo-scale-"))
+    folder = place / "zoo"
+    try:
+        grown(folder, tasks)
+        return {**_changes(folder), **_questions(folder), **_server(folder)}
+    finally:
+        shutil.rmtree(place)
+
+
+def _changes(folder: Path) -> dict[str, tuple[float, str]]:
+    learned, bytes_written, undone = [], [], []
+    for _ in range(REPEATS + 1):
+        before = _bytes_written()
+        learned.append(_seconds(lambda: zoolearn.open(folder).learn(task(1 << 20))))
+        bytes_written.append(_bytes_written() - before)
+        undone.append(_seconds(lambda: zoolearn.open(folder).undo()))
+    return {
+        "learn one more, 3 epochs": (median(learned[1:]), FLAT),
+        "bytes written by it": (median(bytes_written[1:]), FLAT),
+        "undo": (median(undone[1:]), FLAT),
+    }
+
+
+def _questions(folder: Path) -> dict[str, tuple[float, str]]:
+    rows = task(0).test.x[:1]
+    return {
+        "predict 1 row": (_often(lambda: zoolearn.open(folder).predict(rows, "task 0")), FLAT),
+        "zoo log": (_often(lambda: _said("log", str(folder))), FLAT),
+        "zoo show": (_often(lambda: _said("show", str(folder))), FLAT),
+        "read the index": (_often(lambda: ZooFolder(folder).read()), LINEAR),
+        "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
+    }
+
+
+def _server(folder: Path) -> dict[str, tuple[float, str]]:
+    return {}
+
+
+def _often(work: Callable[[], object]) -> float:
+    return median([_seconds(work) for _ in range(REPEATS + 1)][1:])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = process_time()
+    work()
+    return process_time() - started
+
+
+def _said(*words: str) -> None:
+    with redirect_stdout(io.StringIO()):
+        cli.main([*words])
+
+
+def _bytes_written() -> int:
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("wchar")))

@@ -1,0 +1,101 @@
+"""Scores on a terminal: an accuracy never without its interval, the majority rate and each class."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.zoo.scores import Scores, Share
+
+MOST_CLASSES = 20
+WIDEST_MATRIX = 12  # classes
+
+
+def interval(share: Share) -> str:
+    """Where a share lies with 95 % certainty, in percent.
+
+    >>> interval(Share(59, 64))
+    '83-97'
+    """
+    return f"{100 * share.low:.0f}-{100 * share.high:.0f}"
+
+
+def show_scores(scores: Scores, console: Console, where: str) -> None:
+    """Prints how well a task is answered: overall, by class, what is mistaken, and what confidence is worth."""
+    console.print(
+        f"accuracy [bold]{scores.accuracy.value:.1%}[/] {escape(where)}: {interval(scores.accuracy)} % with 95 % certainty, "
+        f"{scores.accuracy.right:,} of {scores.rows:,} right"
+    )
+    console.print(
+        f"always answering {escape(repr(scores.most_frequent))} would get {scores.majority.value:.1%}; the mean over classes "
+        f"is {scores.balanced_accuracy:.1%}"
+    )
+    console.print(
+        f"confidence {scores.confidence:.1%} on average, log-loss {scores.log_loss:.3f} (guessing by frequency "
+        f"{scores.chance_log_loss:.3f}), calibration error {scores.calibration_error:.1%}"
+    )
+    show_notes(scores.notes(), console)
+    console.print(_classes(scores))
+    if len(scores.classes) > MOST_CLASSES:
+        console.print(f"the {MOST_CLASSES} classes that are answered worst, of {len(scores.classes)}")
+
+
+def show_notes(notes: Sequence[str], console: Console) -> None:
+    """Prints what must be known before an accuracy is believed."""
+    for note in notes:
+        console.print(Text(f"! {note}", "yellow"))
+
+
+def _classes(scores: Scores) -> Table:
+    """The classes, those answered worst first where there are many."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("class", overflow="fold")
+    for column in ("rows", "right", "95 %"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("mistaken for", overflow="fold")
+    shares = {name: scores.of_class(name) for name in scores.classes}
+    shown = list(scores.classes)
+    if len(shown) > MOST_CLASSES:
+        shown = sorted(shown, key=lambda name: shares[name].value)[:MOST_CLASSES]
+    mistakes = scores.mistakes()
+    for name in shown:
+        share = shares[name]
+        taken = [f"{said} ({count})" for true, said, count in mistakes if true == name][:3]
+        right, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
+        table.add_row(Text(name), f"{share.rows:,}", right, around, Text(", ".join(taken)))
+    return table
+
+
+def show_confusion(scores: Scores, console: Console) -> None:
+    """Prints which class was taken for which, where the table fits a terminal."""
+    if len(scores.classes) > WIDEST_MATRIX:
+        return
+    table = Table(
+        title="rows of a class (down) by what was answered (across)", title_justify="left", title_style="bold", box=None
+    )
+    table.add_column("", overflow="fold", max_width=16)
+    for name in scores.classes:
+        table.add_column(Text(name), justify="right", overflow="fold", max_width=9)
+    for true, counts in zip(scores.classes, scores.confusion, strict=True):
+        cells = [
+            Text(f"{count:,}" if count else ".", "bold" if true == said else "")
+            for said, count in zip(scores.classes, counts, strict=True)
+        ]
+        table.add_row(Text(true), *cells)
+    console.print(table)
+
+
+def show_calibration(scores: Scores, console: Console) -> None:
+    """Prints how often answers of about one confidence were right."""
+    table = Table(
+        title="what confidence is worth", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
+    )
+    for column in ("confidence", "answers", "right", "95 %"):
+        table.add_column(column, justify="right")
+    for part in scores.bins:
+        table.add_row(
+            f"{part.confidence:.1%}", f"{part.accuracy.rows:,}", f"{part.accuracy.value:.1%}", interval(part.accuracy)
+        )
+    console.print(table)

@@ -1,0 +1,97 @@
+"""`zoo test FOLDER NAME DATA`: how good a task's answers are on new labelled data."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli import output
+from zoolearn.cli.asking import printable
+from zoolearn.cli.bars import follow
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.scores import show_calibration, show_confusion, show_scores
+from zoolearn.cli.words import counted
+from zoolearn.files import Json
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.inputs import Columns, source_of
+from zoolearn.zoo.testing import Tested
+
+IDEA = """How good is a zoo on new labelled data: accuracy with its interval, class by class, what is mistaken for what, and
+what confidence is worth. DATA is what `zoo learn` takes; its classes are the task's. Nothing of it is kept.
+
+Rows that the zoo was trained on are no test: give data that it has not seen."""
+MOST_NAMED = 10
+
+
+@dataclass
+class TestOptions:
+    """What to test, and on what."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="labelled rows")]
+    json: Annotated[bool, tyro.conf.arg(help="print one JSON object instead")] = False
+    label: Annotated[
+        str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
+    ] = None
+    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Tests a task on new data."""
+    options = parse(TestOptions, arguments, "zoo test", IDEA)
+    zoo = Zoo(options.folder)
+    zoo.index.task(options.name)
+    source = source_of(
+        options.data, Columns(options.label, options.ignore, zoo.settings.columns), labels=options.labels
+    )
+    console = output.console()
+    tested: Tested = follow(
+        zoo.iter_test(options.name, source), output.console(stderr=True) if options.json else console
+    )
+    if options.json:
+        print(json.dumps(as_json(tested)))
+        return
+    show_scores(tested.scores, console, f"on {counted(tested.scores.rows, 'row')} of {options.data}")
+    show_confusion(tested.scores, console)
+    show_calibration(tested.scores, console)
+    _show_mistakes(tested, console)
+    expected = zoo.accuracy(options.name)
+    console.print(f"on the {expected.rows:,} rows that were held out when it was learned: {expected.value:.1%}")
+    for row in tested.broken[:MOST_NAMED]:
+        console.print(Text(f"left out: {printable(row.name)}: {row.reason}"))
+    if tested.broken:
+        console.print(f"{counted(len(tested.broken), 'row')} left out because they cannot be read")
+
+
+def _show_mistakes(tested: Tested, console: Console) -> None:
+    if not tested.mistakes:
+        return
+    table = Table(title="the surest mistakes", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    for column in ("is", "answered", "confidence", "input"):
+        table.add_column(column, overflow="fold")
+    for mistake in tested.mistakes[:MOST_NAMED]:
+        table.add_row(
+            Text(mistake.label), Text(mistake.answer), f"{mistake.probability:.1%}", Text(printable(mistake.name))
+        )
+    console.print(table)
+
+
+def as_json(tested: Tested) -> dict[str, Json]:
+    """All of it, for programs."""
+    return {
+        "task": tested.task,
+        **tested.scores.to_json(),
+        "mistakes": [
+            {"input": row.name, "class": row.label, "answer": row.answer, "probability": row.probability}
+            for row in tested.mistakes
+        ],
+        "broken": [asdict(row) for row in tested.broken],
+    }

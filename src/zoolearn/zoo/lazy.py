@@ -1,0 +1,69 @@
+"""Values that are read when they are asked for, so that a learner of a large zoo holds only what it uses."""
+
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+class LazyDict(MutableMapping[str, Value]):
+    """Names known from the start, and values that are read once each.
+
+    >>> tasks = LazyDict(["birds", "cars"], str.upper)
+    >>> len(tasks), "cars" in tasks, tasks["birds"]
+    (2, True, 'BIRDS')
+    """
+
+    def __init__(self, names: Iterable[str], read: Callable[[str], Value]) -> None:
+        self.reads: dict[str, Callable[[str], Value] | None] = dict.fromkeys(names, read)
+        self.values_read: dict[str, Value] = {}
+
+    def __getitem__(self, name: str) -> Value:
+        read = self.reads[name]
+        if read is not None:
+            self[name] = read(name)
+        return self.values_read[name]
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        self.reads[name], self.values_read[name] = None, value
+
+    def __delitem__(self, name: str) -> None:
+        del self.reads[name]
+        self.values_read.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.reads
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.reads)
+
+    def __len__(self) -> int:
+        return len(self.reads)
+
+
+class LazyList(MutableSequence[Value]):
+    """As many values as there are calls that read them; each is made when it is asked for, and not kept.
+
+    >>> LazyList([lambda: "first", lambda: "last"])[-1]
+    'last'
+    """
+
+    def __init__(self, reads: Iterable[Callable[[], Value]]) -> None:
+        self.reads = list(reads)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.reads[place]
+        return [read() for read in found] if isinstance(found, list) else found()
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self.reads[place] = lambda: value
+
+    def __delitem__(self, place: Any) -> None:
+        del self.reads[place]
+
+    def __len__(self) -> int:
+        return len(self.reads)
+
+    def insert(self, place: int, value: Value) -> None:
+        """Puts a value before this place."""
+        self.reads.insert(place, lambda: value)

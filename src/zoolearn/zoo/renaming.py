@@ -1,0 +1,52 @@
+"""Another name for a task: names are in the index alone, so no file of the zoo changes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.intake import check_name
+from zoolearn.zoo.learning import now
+
+Value = TypeVar("Value")
+
+
+def renamed(index: Index, task: str, to: str) -> Index:
+    """The zoo with a task under another name, also in its log: the old name is found nowhere any more."""
+    index.task(task)
+    check_name(to, index)
+
+    def name(old: str) -> str:
+        return to if old == task else old
+
+    def keys(old: Mapping[str, Value]) -> dict[str, Value]:
+        return {name(key): value for key, value in old.items()}
+
+    def names(old: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(name, old))
+
+    return replace(
+        index,
+        tasks={name(key): replace(entry, name=name(key)) for key, entry in index.tasks.items()},
+        members=tuple(
+            replace(
+                member,
+                tasks=names(member.tasks),
+                fitted=names(member.fitted),
+                share=keys(member.share),
+                silent=names(member.silent),
+            )
+            for member in index.members
+        ),
+        episodes=tuple(
+            replace(
+                episode,
+                task=None if episode.task is None else name(episode.task),
+                tasks=names(episode.tasks),
+                measures=keys(episode.measures),
+                since=keys(episode.since),
+            )
+            for episode in index.episodes
+        ),
+        log=tuple(replace(line, task=None if line.task is None else name(line.task)) for line in index.log),
+    ).after("renamed", now(), to)

@@ -1,0 +1,248 @@
+"""How far an accuracy can be believed: its interval, the majority rate beside it, each class, and what confidence is worth."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from zoolearn.files import Json
+
+Z = 1.959964  # of a normal distribution: 95 % lie within so many deviations
+BINS = 10
+FEW = 1e-12  # the least probability that a log-loss counts with
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many right answers out of so many, and the 95 % interval of what that tells about further rows (Wilson's).
+
+    >>> one_of_two = Share(1, 2)
+    >>> round(one_of_two.low, 2), one_of_two.value, round(one_of_two.high, 2)
+    (0.09, 0.5, 0.91)
+    """
+
+    right: int
+    rows: int
+
+    @classmethod
+    def of(cls, value: float, rows: int) -> "Share":
+        """A share that was recorded as a number."""
+        return cls(round(value * rows), rows)
+
+    @property
+    def value(self) -> float:
+        """The share itself; 0 of no rows."""
+        return self.right / self.rows if self.rows else 0.0
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return max(0.0, self._middle - self._half)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return min(1.0, self._middle + self._half)
+
+    def to_json(self) -> dict[str, Json]:
+        """For programs."""
+        return {"accuracy": self.value, "low": self.low, "high": self.high, "right": self.right, "rows": self.rows}
+
+    @property
+    def _middle(self) -> float:
+        return (self.right + Z**2 / 2) / (self.rows + Z**2)
+
+    @property
+    def _half(self) -> float:
+        value = self.value
+        return Z * math.sqrt(self.rows * value * (1 - value) + Z**2 / 4) / (self.rows + Z**2)
+
+
+@dataclass(frozen=True)
+class Change:
+    """The difference of two accuracies on the same rows, from those that were gained and lost (Bonett and Price).
+
+    >>> change = Change(gained=1, lost=0, rows=2)
+    >>> change.value, round(change.margin, 2)
+    (0.5, 0.81)
+    """
+
+    gained: int
+    lost: int
+    rows: int
+
+    @classmethod
+    def between(cls, before: Tensor, after: Tensor, labels: Tensor) -> "Change":
+        """Of two answers on rows with these labels."""
+        was, now = (answers.argmax(dim=1) == labels for answers in (before, after))
+        return cls(int((now & ~was).sum()), int((was & ~now).sum()), len(labels))
+
+    @property
+    def value(self) -> float:
+        """As a share of the rows."""
+        return (self.gained - self.lost) / self.rows
+
+    @property
+    def margin(self) -> float:
+        """Half of the 95 % interval."""
+        gained, lost, rows = self.gained + 1, self.lost + 1, self.rows + 2
+        return Z * math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Answers of about one confidence: their mean confidence, and how many of them were right."""
+
+    confidence: float
+    accuracy: Share
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Answers for one task on rows whose labels are known.
+
+    `confusion[true][said]` counts rows; `confidence` is the mean probability of the class that was named, and `log_loss`
+    the mean of -log of the probability that the right class was given.
+
+    >>> answers = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
+    >>> scores = Scores.of(answers, torch.tensor([0, 0, 1]), ("cat", "dog"))
+    >>> scores.accuracy.right, scores.most_frequent, scores.majority.right
+    (2, 'cat', 2)
+    >>> scores.of_class("dog").right, scores.mistakes()
+    (0, [('dog', 'cat', 1)])
+    """
+
+    classes: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    confidence: float
+    log_loss: float
+    bins: tuple[Bin, ...]
+
+    @classmethod
+    def of(cls, probabilities: Tensor, labels: Tensor, classes: tuple[str, ...]) -> "Scores":
+        """Of probabilities, one row an input, columns as the classes."""
+        chosen, said = probabilities.double().max(dim=1)
+        count = len(classes)
+        confusion = torch.bincount(labels * count + said, minlength=count * count).view(count, count)
+        given = probabilities.double().gather(1, labels[:, None])[:, 0]
+        return cls(
+            classes,
+            tuple(map(tuple, confusion.tolist())),
+            min(1.0, float(chosen.mean())),
+            float(-given.clamp_min(FEW).log().mean()),
+            _bins(chosen, said == labels),
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many rows were asked about."""
+        return sum(map(sum, self.confusion))
+
+    @cached_property
+    def accuracy(self) -> Share:
+        """Of all rows."""
+        return Share(sum(row[place] for place, row in enumerate(self.confusion)), self.rows)
+
+    def of_class(self, name: str) -> Share:
+        """Of the rows of one class: its recall."""
+        place = self.classes.index(name)
+        return Share(self.confusion[place][place], sum(self.confusion[place]))
+
+    @property
+    def most_frequent(self) -> str:
+        """The class with the most rows."""
+        return max(self.classes, key=lambda name: self.of_class(name).rows)
+
+    @property
+    def majority(self) -> Share:
+        """What always naming the most frequent class would get."""
+        return Share(self.of_class(self.most_frequent).rows, self.rows)
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean over the classes that have rows: each counts the same."""
+        shares = [share for name in self.classes if (share := self.of_class(name)).rows]
+        return sum(share.value for share in shares) / len(shares)
+
+    @property
+    def chance_log_loss(self) -> float:
+        """The log-loss of an answer that is the frequency of every class, whatever the input."""
+        counts = [self.of_class(name).rows for name in self.classes]
+        return -sum(count / self.rows * math.log(count / self.rows) for count in counts if count)
+
+    @property
+    def calibration_error(self) -> float:
+        """How far confidence is from accuracy, averaged over the bins by their rows (expected calibration error)."""
+        return sum(abs(part.confidence - part.accuracy.value) * part.accuracy.rows for part in self.bins) / self.rows
+
+    def mistakes(self) -> list[tuple[str, str, int]]:
+        """What was taken for what, and how often; the most frequent first."""
+        found = [
+            (true, said, self.confusion[row][column])
+            for row, true in enumerate(self.classes)
+            for column, said in enumerate(self.classes)
+            if row != column and self.confusion[row][column]
+        ]
+        return sorted(found, key=lambda mistake: -mistake[2])
+
+    def to_json(self) -> dict[str, Json]:
+        """For programs."""
+        return {
+            **self.accuracy.to_json(),
+            "majority": self.majority.value,
+            "most_frequent": self.most_frequent,
+            "balanced_accuracy": self.balanced_accuracy,
+            "confidence": self.confidence,
+            "log_loss": self.log_loss,
+            "chance_log_loss": self.chance_log_loss,
+            "calibration_error": self.calibration_error,
+            "classes": {name: self.of_class(name).to_json() for name in self.classes},
+            "confusion": [list(row) for row in self.confusion],
+            "calibration": [{"confidence": part.confidence, **part.accuracy.to_json()} for part in self.bins],
+            "notes": self.notes(),
+        }
+
+    def notes(self) -> list[str]:
+        """What a reader must know before believing the accuracy."""
+        told = [*doubts(self.accuracy, (self.most_frequent, self.majority.value), self.confidence)]
+        if self.log_loss > self.chance_log_loss:
+            told.append(
+                f"its probabilities are worse than guessing by the frequency of the classes (log-loss "
+                f"{self.log_loss:.2f}, guessing {self.chance_log_loss:.2f}): believe the class, not the probability"
+            )
+        return told
+
+
+def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: float) -> list[str]:
+    """Why an accuracy says less than it seems to, in sentences; empty where nothing is to be said.
+
+    >>> doubts(Share(59, 64), ("cat", 60 / 64), 0.93)
+    ["no better than always answering 'cat', which would be right for 93.8%"]
+    """
+    told = []
+    name, rate = majority or ("", -1.0)
+    always = f"always answering {name!r}, which would be right for {rate:.1%}"
+    if accuracy.value <= rate:
+        told.append(f"no better than {always}")
+    elif accuracy.low <= rate:
+        told.append(f"not surely better than {always}: {accuracy.rows:,} held-out rows are too few to tell")
+    if is_overconfident(accuracy, confidence):
+        told.append(f"overconfident: on average {confidence:.0%} sure, but right for {accuracy.value:.0%}")
+    return told
+
+
+def is_overconfident(accuracy: Share, confidence: float) -> bool:
+    """Whether answers are surer than the rows, with all their chance, allow."""
+    return confidence > accuracy.high
+
+
+def _bins(confidence: Tensor, right: Tensor) -> tuple[Bin, ...]:
+    """Answers sorted by confidence, in ten bins of equal width; empty ones are left out."""
+    place = (confidence * BINS).long().clamp_max(BINS - 1)
+    return tuple(
+        Bin(float(confidence[rows].mean()), Share(int(right[rows].sum()), int(rows.sum())))
+        for number in range(BINS)
+        if (rows := place == number).any()
+    )

@@ -1,0 +1,116 @@
+"""A zoo's answers compared with labels: on the rows that it holds out, and on new data."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from zoolearn.errors import DataError, unknown_name
+from zoolearn.runs.step import Step
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.recall import counted, said
+from zoolearn.zoo.scores import Change, Scores
+
+MOST_ERRORS = 1000  # rows that are named
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row that was answered wrongly."""
+
+    name: str
+    label: str
+    answer: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How a task was answered on new data: the scores, the surest mistakes first, and rows that could not be read."""
+
+    task: str
+    scores: Scores
+    mistakes: tuple[Mistake, ...]
+    broken: tuple[Broken, ...]
+
+
+def held_out_answers(folder: ZooFolder, index: Index, task: str, voters: Sequence[MemberEntry] | None = None) -> Tensor:
+    """What members (those that answer now) said about a task's held-out rows; no net is asked."""
+    members = index.voters(task) if voters is None else voters
+    return counted(lambda member: said(folder, index, member, task), members, task).mean
+
+
+def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
+    """The most frequent class of a task's held-out rows, and the share of them that it has."""
+    counts = torch.bincount(folder.tensor(entry.test.y), minlength=len(entry.classes))
+    return entry.classes[int(counts.argmax())], float(counts.max()) / entry.test.count
+
+
+def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
+    """How a task is answered on the rows that are held out of it."""
+    entry = index.task(task)
+    return Scores.of(held_out_answers(folder, index, task), folder.tensor(entry.test.y), entry.classes)
+
+
+def change_by_last(folder: ZooFolder, index: Index, task: str) -> Change | None:
+    """What the newest member changed in the answers on a task's held-out rows; None if it is the first to answer."""
+    voters = index.voters(task)
+    others = [member for member in voters if member is not index.members[-1]]
+    if not sum(member.share[task] for member in others):
+        return None
+    labels = folder.tensor(index.task(task).test.y)
+    before, after = (held_out_answers(folder, index, task, members) for members in (others, voters))
+    return Change.between(before, after, labels)
+
+
+def iter_test(
+    ask: Callable[[Tensor, str], Tensor], index: Index, task: str, source: Source
+) -> Generator[Step, None, Tested]:
+    """Asks about labelled rows, block by block."""
+    classes, shape = index.task(task).classes, index.settings.shape
+    assert shape is not None
+    rows = list(range(len(source)))
+    numbers = _numbers(source, task, classes)
+    answers: list[Tensor] = []
+    labels: list[int] = []
+    asked: list[int] = []
+    broken: list[Broken] = []
+    for block in source.blocks(rows, shape):
+        broken += block.broken
+        if len(block.x):
+            answers.append(ask(torch.from_numpy(block.x), task))
+            labels += [numbers[row] for row in block.rows]
+            asked += block.rows
+        yield Step(f"testing {task}", len(asked) + len(broken), len(rows))
+    if not asked:
+        raise DataError(
+            f"{source.where}: none of the {len(rows)} rows can be read; {broken[0].name}: {broken[0].reason}"
+        )
+    probabilities, truth = torch.cat(answers), torch.tensor(labels)
+    scores = Scores.of(probabilities, truth, classes)
+    return Tested(task, scores, _mistakes(source, asked, probabilities, truth, classes), tuple(broken))
+
+
+def _numbers(source: Source, task: str, classes: Sequence[str]) -> list[int]:
+    """The number of the class of every row."""
+    place = {name: number for number, name in enumerate(classes)}
+    for row, label in enumerate(source.labels or ()):
+        if label not in place:
+            known = unknown_name("class", label, classes)
+            raise DataError(f"{source.name(row)}: {known}; task {task!r} can only be tested on its own classes")
+    return [place[label] for label in source.labels or ()]
+
+
+def _mistakes(
+    source: Source, rows: Sequence[int], probabilities: Tensor, labels: Tensor, classes: Sequence[str]
+) -> tuple[Mistake, ...]:
+    best, chosen = probabilities.max(dim=1)
+    wrong = (chosen != labels).nonzero()[:, 0].tolist()
+    wrong.sort(key=lambda place: -float(best[place]))
+    return tuple(
+        Mistake(source.name(rows[place]), classes[int(labels[place])], classes[int(chosen[place])], float(best[place]))
+        for place in wrong[:MOST_ERRORS]
+    )
