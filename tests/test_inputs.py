@@ -230,7 +230,7 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
     assert source.labels == ["night", "day"]
     assert everything(source, (3, 8, 8))[0].mean(axis=(1, 2, 3)).round().tolist() == [20, 220]
     (tmp_path / "rows.csv").write_text("\ufeffage;height;class\n1;2,5;a\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"rows.csv\[0\], column 'height': '2,5' is not a number.*--ignore"):
+    with pytest.raises(DataError, match=r"--ignore 'height':\n.*1 numbers with a decimal comma, as '2,5' in row 2"):
         source_of(tmp_path / "rows.csv")
     ignoring = source_of(tmp_path / "rows.csv", Columns(ignore=("height",)))
     assert (ignoring.x.tolist(), ignoring.labels) == ([[1.0]], ["a"])
@@ -243,7 +243,7 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
         ("a,b\n", "no rows"),
         ("a,label\n1\n", "line 2: 1 values for 2 columns"),
         ("a,b\n1,2\n", "--label"),
-        ("a,label\n1,\n", "column 'label': no label"),
+        ("a,label\n1,\n", "column 'label': 1 row has no label"),
         ("a,a\n1,2\n", "each once"),
     ],
 )
@@ -314,6 +314,109 @@ def test_a_folder_is_streamed_in_blocks_of_bounded_size(tmp_path, monkeypatch) -
         list(streamed([(tmp_path / "empty").mkdir() or tmp_path / "empty"], (3, 8, 8)))
 
 
+def test_what_is_not_taken_from_a_folder_is_named_with_the_reason(tmp_path) -> None:
+    folder = image_folder(tmp_path / "data")
+    first = sorted(entry for entry in folder.iterdir())[0]
+    (first / "notes.txt").write_text("to do")
+    saved(Image.new("L", (5, 5)), folder / "stray.png")
+    (folder / "elsewhere").symlink_to(tmp_path)
+    for litter in (".DS_Store", "Thumbs.db", "__MACOSX"):
+        (folder / litter).mkdir()
+    left = {Path(thing.name).name: thing.reason for thing in source_of(folder).left_out}
+    assert left == {
+        "notes.txt": "no picture that can be read",
+        "stray.png": "a picture in no subfolder, so of no class",
+        "elsewhere": "a link to a folder, which is not followed",
+    }
+
+
+def test_pictures_are_known_by_their_content_where_the_name_does_not_tell(tmp_path) -> None:
+    folder = image_folder(tmp_path / "data")
+    first = sorted(entry for entry in folder.iterdir())[0]
+    for name, form in (("bare", "JPEG"), ("photo.dat", "PNG"), ("photo.tga", "TGA"), ("photo.avif", "AVIF")):
+        Image.new("RGB", (8, 8), "red").save(first / name, form)
+    data = source_of(folder)
+    assert (len(data), data.left_out) == (14, ())
+    assert not [row for _, block in streamed([folder], (3, 8, 8)) for row in block.broken]
+    assert [names for names, _ in streamed([first / "bare"], (3, 8, 8))] == [[str(first / "bare")]]
+
+
+def test_heic_is_read_with_the_extra_and_without_it_the_extra_is_named(tmp_path, monkeypatch) -> None:
+    heif = pytest.importorskip("pillow_heif")
+    heif.from_pillow(Image.new("RGB", (16, 16), "white")).save(tmp_path / "photo.heic")
+    assert decode(tmp_path / "photo.heic", (1, 8, 8)).min() > 250
+    monkeypatch.setattr("zoolearn.zoo.inputs.pictures._formats", lambda suffix="": ("PNG",))
+    with pytest.raises(Undecodable, match=r"takes pillow-heif; install it with: pip install 'zoolearn\[heic\]'"):
+        decode(tmp_path / "photo.heic", (1, 8, 8))
+
+
+def test_a_split_of_a_saved_data_set_that_is_not_used_is_told(tmp_path) -> None:
+    datasets = pytest.importorskip("datasets")
+    part = datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]})
+    datasets.DatasetDict({"train": part, "validation": part, "test": part}).save_to_disk(str(tmp_path / "saved"))
+    train, _ = pair_of(tmp_path / "saved", None)
+    assert [(Path(thing.name).name, thing.reason) for thing in train.left_out] == [
+        ("saved[validation]", "a split of 2 rows, neither trained on nor held out")
+    ]
+
+
+def table(tmp_path, header: str, row, rows: int = 60) -> Path:
+    """A text table with a line for each number."""
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join([header, *(row(number) for number in range(rows))]))
+    return path
+
+
+def test_columns_of_words_and_dates_are_told_together_by_what_they_hold(tmp_path) -> None:
+    path = table(
+        tmp_path,
+        "a,colour,when,size,label",
+        lambda n: f"{n},{'red' if n % 2 else 'blue'},2024-01-0{1 + n % 9},{'big' if n == 5 else n},{n % 2}",
+    )
+    with pytest.raises(DataError) as told:
+        source_of(path)
+    assert str(told.value).removeprefix(str(path)).splitlines() == [
+        ": 3 columns hold more than numbers; make numbers of them, or leave them out with --ignore 'colour' 'when' 'size':",
+        "  column 'colour': categories, 2 different (blue, red), as 'blue' in row 2",
+        "  column 'when': dates, as '2024-01-01' in row 2",
+        "  column 'size': 1 of 60 cells are no numbers, as 'big' in row 7",
+    ]
+
+
+def test_however_many_columns_are_wrong_ten_lines_tell_of_them(tmp_path) -> None:
+    names = ",".join(f"c{place}" for place in range(30))
+    with pytest.raises(DataError, match="and 21 more") as told:
+        source_of(table(tmp_path, f"{names},label", lambda n: ",".join(["x"] * 30) + f",{n % 2}"))
+    assert len(str(told.value).splitlines()) == 11
+
+
+def test_missing_cells_are_told_by_column_and_count(tmp_path) -> None:
+    path = table(tmp_path, "a,b,label", lambda n: f"{n},{'' if n % 3 == 0 else n},{n % 2}")
+    zoo = zoolearn.new(tmp_path / "zoo", recipe=TINY)
+    with pytest.raises(
+        DataError,
+        match=r"20 of 60 rows cannot be read.*\n  column 'b': 20 of 60 missing.*\(rows 2, 5, 8, 11, 14, \.\.\.\)$",
+    ):
+        zoo.learn_from("task", path)
+
+
+def test_a_quantity_is_known_for_no_class(tmp_path) -> None:
+    path = table(tmp_path, "a,price", lambda n: f"{n},{n * 1.25}")
+    with pytest.raises(
+        DataError, match=r"column 'price' holds 60 different numbers in 60 rows, from 0 to 73.75: a quantity"
+    ):
+        source_of(path, Columns("price"))
+    counted = table(tmp_path, "a,price", lambda n: f"{n},{n % 30}")
+    assert len(set(source_of(counted, Columns("price")).labels)) == 30, "whole numbers that come again may be classes"
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
+def test_a_column_without_a_name_that_counts_the_rows_is_no_feature(tmp_path, name) -> None:
+    data = source_of(table(tmp_path, f"{name},a,label", lambda n: f"{n},{n / 3},{n % 2}"))
+    assert data.columns == ("a",)
+    assert [thing.reason for thing in data.left_out] == ["it counts the rows, so it is no feature"]
+
+
 def test_links_to_folders_are_not_followed(tmp_path) -> None:
     folder = image_folder(tmp_path / "data")
     (folder / "loop").symlink_to(folder)
@@ -332,7 +435,11 @@ def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> N
     (tmp_path / "rows.csv").write_text("age,height,class\n1,,a\n2,3,b\nNA,1,a\n\n4,5,b\n")
     x, broken = everything(source_of(tmp_path / "rows.csv"), (2,))
     assert x.tolist() == [[2, 3], [4, 5]]
-    assert [row.name.rpartition("[")[2] for row in broken] == ["0]", "2]"]
+    assert [row.name.rpartition(", ")[2] for row in broken] == ["row 2", "row 4"]
+    assert [row.reason for row in broken] == [
+        "column 'height' missing or not finite",
+        "column 'age' missing or not finite",
+    ]
 
 
 def test_a_line_is_counted_as_an_editor_counts_it(tmp_path) -> None:

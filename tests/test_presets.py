@@ -15,7 +15,8 @@ from zoolearn.runs.spec import RunSpec
 )
 def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
     assert preset.spec.benchmark in {*BENCHMARKS, EVERY}
-    assert preset.spec.options.keys() <= set(signature(benchmark).parameters)
+    takes = signature(BENCHMARKS.get(preset.spec.benchmark, benchmark)).parameters
+    assert preset.spec.making.keys() <= takes.keys()
     made = flatten(preset.spec.learner().settings())
     assert {name: made[name] for name in preset.spec.settings} == preset.spec.settings
 

@@ -16,6 +16,7 @@ from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.net import Columns
 from zoolearn.training.predict import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
@@ -45,14 +46,20 @@ def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 
 
 def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, what its heads say read in some way and averaged by the weights of votes; every member looks once."""
+    """For each task, what its heads say read in some way and averaged by the weights of votes.
+
+    Every member looks once; at features of a table, which each task has its own scale for, once for each task.
+    """
     totals = [torch.zeros(()) for _ in tasks]
     weights = [0.0 for _ in tasks]
     for member in zoo.members:
-        features = feature_rows(member.net, x, zoo.recipe).to(zoo.recipe.torch_device)
+        net, device = member.net, zoo.recipe.torch_device
+        features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
             if task.name in member.votes:
                 weight = member.votes[task.name].weight
+                if net.standardize:
+                    features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
                 weights[place] += weight
     return [total / weight for total, weight in zip(totals, weights, strict=True)]
@@ -61,10 +68,12 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
 def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """How near an input is to a class of the task: the distance to the mean features of its stored rows.
 
-    Features are the newest member's, in units of their scatter within classes.
+    Features are the newest member's, in units of their scatter within classes. Inputs from tables are brought to the
+    scale of each task in turn, and so look strange to the others.
     """
     net = zoo.members[-1].net
-    features = {task.name: feature_rows(net, task.train.x, zoo.recipe).double() for task in stored}
+    scales = {task.name: _scale(task) for task in stored}
+    features = {task.name: feature_rows(net, scales[task.name](task.train.x), zoo.recipe).double() for task in stored}
     means = {
         task.name: torch.stack(
             [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
@@ -78,11 +87,23 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
-        here = feature_rows(net, x, zoo.recipe).double() @ unit
-        nearest = [torch.cdist(here, mean @ unit).min(dim=1).values.square() for mean in means.values()]
+        shared = None if net.standardize else feature_rows(net, x, zoo.recipe).double() @ unit
+        nearest = []
+        for task, mean in means.items():
+            here = feature_rows(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
+            nearest.append(torch.cdist(here, mean @ unit).min(dim=1).values.square())
         return -torch.stack(nearest, dim=1) / 2
 
     return evidence
+
+
+def _scale(task: Task) -> Callable[[Tensor], Tensor]:
+    """Brings features to the scale of a task's, also where a member has no head for it; pictures stay as they are."""
+    if len(task.shape) == 3:
+        return lambda x: x
+    columns = Columns(task.shape[0])
+    columns.fit(task.train.x)
+    return columns
 
 
 EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}

@@ -152,10 +152,10 @@ def _logs(answers: Tensor) -> Tensor:
 
 
 def _sharpness(zoo: ModelZoo, member: Member, flips: bool) -> float:
-    """The inverse of the temperature that suits a member, by held-out rows of the past tasks that it was trained on."""
+    """The inverse of the temperature that suits a member, by held-out rows of the tasks that it was trained on."""
     assert isinstance(zoo.grow, WarmStart)
     said, labels = [], []
-    for name in list(member.votes)[1 : zoo.tasks_per_episode]:  # the first was new and seen in full, later ones fitted
+    for name in list(member.votes)[: zoo.tasks_per_episode]:  # later ones are fitted
         held = zoo.grow.held_out_mask(zoo, zoo.kept[name]) if name in zoo.kept else None
         if held is not None:
             rows = zoo.kept[name].train.select(held.nonzero()[:, 0])

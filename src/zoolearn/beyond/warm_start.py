@@ -31,8 +31,9 @@ LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from t
 class WarmStart:
     """How a zoo grows a member out of its last one. Each field is one idea; all False and 0 is a bare warm start.
 
-    A vote counts exp(`vote_sharpness` x mean log-likelihood of rows), of rows that were not trained on where there are
-    any: leave-one-out for heads that are fitted, and `held_out` rows of past tasks.
+    A vote counts exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are judged by the same rows,
+    the `held_out` ones, which no net is ever trained on, new or not; only heads are fitted to them, and judged by
+    leave-one-out.
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=1, grow=WarmStart())
@@ -50,7 +51,7 @@ class WarmStart:
         default=16.0, metadata={"help": "how much more a vote counts that explains rows better; 0: as in the paper"}
     )
     held_out: float = field(
-        default=0.1, metadata={"help": "share of the kept rows that is not trained on again, to weigh votes by"}
+        default=0.1, metadata={"help": "share of a task's rows that no net is trained on, to weigh votes by"}
     )
 
     def __post_init__(self) -> None:
@@ -75,8 +76,8 @@ class WarmStart:
         return Member(net.freeze(), votes, loss, zoo.episode)
 
     def held_out_mask(self, zoo: ModelZoo, task: Task) -> Tensor | None:
-        """Which kept rows of a past task are never trained on again; None if none are, as of a new task."""
-        if not self.held_out or task.name not in zoo.kept:
+        """Which rows of a task are never trained on; None if none are, as where nothing is kept to judge later members by."""
+        if not self.held_out or not zoo.replay:
             return None
         held = is_held_out(task.train, self.held_out, derive(zoo.seed, "held out"))
         return held if bool(held.any()) else None
@@ -99,14 +100,14 @@ class WarmStart:
 
     def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
-        head = self._fitted(zoo, net, task)
         if task.name not in net.tasks:
-            net.add_head(task.name, len(task.classes))
+            net.add_head(task.name, len(task.classes), task.train.x)
+        head = self._fitted(zoo, net, task)
         set_head(net, task.name, head)
         return Vote(self._weight(head.likelihood) if self.vote_sharpness else zoo.share(task), task.classes)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
-        features = feature_rows(net, task.train.x, zoo.recipe)
+        features = feature_rows(net, net.standardized(task.train.x, task.name), zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
 
     def _weight(self, likelihood: float) -> float:

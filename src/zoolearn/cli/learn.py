@@ -1,11 +1,12 @@
 """`zoo learn FOLDER NAME DATA`: one more task, one more member."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
@@ -21,10 +22,14 @@ from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import Measure
-from zoolearn.zoo.inputs import Columns, pair_of
+from zoolearn.zoo.inputs import Columns, Source, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.splitting import Holdout
+
+MOST_NAMED = 10  # things that were not used
 
 IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
 not exist yet becomes a zoo with default settings.
@@ -43,6 +48,12 @@ class LearnOptions:
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="what to learn from")]
     test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
     holdout: Annotated[float, tyro.conf.arg(help="share of each class that is held out")] = 0.2
+    last: Annotated[
+        float | None, optional("SHARE", "hold out the last rows, as they come in time", "rows at random")
+    ] = None
+    group: Annotated[
+        str | None, optional("COLUMN", "hold out whole groups: rows with equal values in this column", "single rows")
+    ] = None
     skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
         False
     )
@@ -54,6 +65,12 @@ class LearnOptions:
     ] = None
     ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
     labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+    epochs: Annotated[
+        int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
+    ] = None
+    dry_run: Annotated[bool, tyro.conf.arg(help="read the data, say what would be done and how long, then stop")] = (
+        False
+    )
     threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
 
 
@@ -68,25 +85,77 @@ def main(arguments: Sequence[str]) -> None:
         torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
     wanted = () if zoo is None else zoo.settings.columns
-    data, test = pair_of(options.data, options.test, Columns(options.label, options.ignore, wanted), options.labels)
+    data, test = pair_of(
+        options.data, options.test, Columns(options.label, options.ignore, wanted, group=options.group), options.labels
+    )
+    if options.dry_run:
+        with TemporaryDirectory() as temporary:  # a folder that is not there stays so
+            zoo = zoo or Zoo.create(Path(temporary) / "zoo", ZooSettings.chosen())
+            _rehearse(_work(zoo, options, data, test), console)
+        zoo.folder.tidy(zoo.index)
+        return
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
         zoo = Zoo.create(options.folder, ZooSettings.chosen())
         console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
-    work = zoo.iter_learn_from(
-        options.name,
-        data,
-        test=test,
-        holdout=options.holdout,
-        skip_broken=options.skip_broken,
-        augment=options.augment,
-    )
     try:
-        learned = follow(work, console, also=lambda reading: _understood(reading, console))
+        learned = follow(_work(zoo, options, data, test), console, also=lambda event: _told(event, console))
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
     _brought(zoo, learned, console)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
+
+
+def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) -> Generator[Any, None, Learned]:
+    return zoo.iter_learn_from(
+        options.name,
+        data,
+        test=test,
+        holdout=Holdout(options.holdout, options.last, options.group),
+        skip_broken=options.skip_broken,
+        augment=options.augment,
+        epochs=options.epochs,
+    )
+
+
+def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
+    """Follows the work up to where training would begin."""
+
+    def until_planned() -> Generator[Any, None, None]:
+        for event in work:
+            yield event
+            if isinstance(event, Plan):
+                return
+
+    follow(until_planned(), console, also=lambda event: _told(event, console))
+    work.close()
+    console.print("nothing was learned (--dry-run)")
+
+
+def _told(event: Reading | Plan, console: Console) -> None:
+    """Prints what was understood, and what will be done."""
+    if isinstance(event, Reading):
+        _understood(event, console)
+        return
+    others = f", beside {', '.join(map(escape, event.tasks[1:]))}" if event.tasks[1:] else ""
+    console.print(
+        f"training on {escape(event.tasks[0])}{others}: {event.epochs} epoch(s) of {event.rows:,} rows, "
+        f"about {duration(event.seconds)}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(0.3), duration(80), duration(4000)
+    ('1 s', '1 min 20 s', '1 h 7 min')
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
 
 
 def _understood(reading: Reading, console: Console) -> None:
@@ -104,12 +173,14 @@ def _understood(reading: Reading, console: Console) -> None:
         table.add_row(f"... {len(reading.counts) - 20} more", "", "")
     table.add_row("[dim]all[/]", f"{trained:,}", f"{entry.test.count:,}")
     console.print(table)
-    for row in reading.broken:
-        console.print(Text(f"left out: {row.name}: {row.reason}"))
     if reading.broken:
-        console.print(f"{len(reading.broken)} rows left out because they cannot be read")
-    recipe = reading.settings.recipe
-    console.print(f"training a {reading.settings.backbone} for {counted(int(recipe['epochs']), 'epoch')} ...")
+        console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.told}"))
+    for thing in reading.left_out[:MOST_NAMED]:
+        console.print(Text(f"not used: {thing.name}: {thing.reason}"))
+    if len(reading.left_out) > MOST_NAMED:
+        console.print(f"not used: {len(reading.left_out) - MOST_NAMED:,} more")
+    for note in reading.notes:
+        console.print(Text(f"note: {note}"))
 
 
 def _brought(zoo: Zoo, learned: Learned, console: Console) -> None:

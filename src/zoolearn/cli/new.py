@@ -1,9 +1,9 @@
 """`zoo new FOLDER`: an empty zoo, its settings chosen once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, get_type_hints
 
 import tyro
 from rich.markup import escape
@@ -11,10 +11,9 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse, settings_form
-from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.weighing import WEIGH
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
@@ -25,6 +24,8 @@ from zoolearn.zoo.settings import ZooSettings
 IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.
 
 Then, any time: `zoo learn FOLDER NAME DATA` teaches it a task, `zoo predict FOLDER NAME INPUT...` asks it."""
+
+RECIPE = ("batch_size", "lr", "dropout", "flip_tta", "device")  # what else of a recipe is a flag
 
 
 @dataclass
@@ -45,19 +46,9 @@ class NewOptions:
     backbone: Annotated[
         str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
     ] = None
-    epochs: Annotated[int | None, optional("N", "passes over the data per training", "minutes of work: 3 to 50")] = None
-    tasks_per_episode: Annotated[int, tyro.conf.arg(help="tasks that a member is trained on, the new one included")] = 5
-    replay: Annotated[float, tyro.conf.arg(help="share of each task's training rows that is kept for later")] = 1.0
-    weigh: Annotated[
-        Literal["boosted", "released", "uniform"],
-        tyro.conf.arg(help="how past tasks are weighed when some are drawn"),
-    ] = "boosted"
-    batch_size: Annotated[int, tyro.conf.arg(help="rows per step")] = 16
-    lr: Annotated[float, tyro.conf.arg(help="learning rate at the first step")] = 0.01
-    dropout: Annotated[float, tyro.conf.arg(help="share of units dropped, by backbones that drop units")] = 0.2
-    flip_tta: Annotated[bool, tyro.conf.arg(help="answer for a colour picture and its mirror image together")] = False
-    device: Annotated[Literal["auto", "cpu", "cuda"], tyro.conf.arg(help="auto: a GPU if there is one")] = "auto"
-    seed: Annotated[int, tyro.conf.arg(help="seed of everything random")] = 0
+    epochs: Annotated[
+        int | None, optional("N", "passes over the data in every episode", "as many as its rows need, 3 to 50")
+    ] = None
     preset: Annotated[
         str | None, optional("NAME", "paper, or beyond: the settings past the paper that were found best", "paper")
     ] = None
@@ -70,16 +61,18 @@ class NewOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    growing = settings_form(ModelZoo, only=["grow"])
-    form = make_dataclass("New", [("growing", growing, field(default_factory=growing))], bases=(NewOptions,))
-    options = parse(form, arguments, "zoo new", IDEA)
+    own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), "recipe"}
+    forms = {"zoo": settings_form(ModelZoo, only=own), "recipe": settings_form(Recipe, only=RECIPE)}
+    shown: list[tuple[str, Any, Any]] = [(name, form, field(default_factory=form)) for name, form in forms.items()]
+    kind = make_dataclass("New", shown, bases=(NewOptions,))
+    options = parse(kind, arguments, "zoo new", IDEA)
     if options.preset is not None:
         preset = settings_of(options.preset, "model-zoo")
-        given, grow = (
-            {own.name: preset[own.name] for own in fields(kind) if own.name in preset} for kind in (NewOptions, growing)
-        )
-        begun = form(folder=options.folder, growing=growing(**grow), **given)
-        options = parse(form, arguments, "zoo new", IDEA, begun)
+        given = {
+            name: form(**{own.name: preset[own.name] for own in fields(form) if own.name in preset})
+            for name, form in forms.items()
+        }
+        options = parse(kind, arguments, "zoo new", IDEA, kind(folder=options.folder, **given))
     console = output.console()
     if options.adopt is not None:
         others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
@@ -90,31 +83,18 @@ def main(arguments: Sequence[str]) -> None:
             f"{escape(str(zoo.path))} holds the {len(zoo.members)} members and {len(zoo.tasks)} tasks of the run"
         )
         return
-    if options.backbone is not None and options.backbone not in BACKBONES:
-        raise SettingsError(unknown_name("backbone", options.backbone, BACKBONES))
     if options.grey and options.no_grey:
         raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
-    recipe = Recipe(
-        epochs=1 if options.epochs is None else options.epochs,
-        batch_size=options.batch_size,
-        lr=options.lr,
-        dropout=options.dropout,
-        flip_tta=options.flip_tta,
-        device=options.device,
-    )
+    nested = nest(ModelZoo, vars(options.zoo))
+    learner = ModelZoo.from_settings(nested)
     settings = ZooSettings.chosen(
-        backbone=None if options.backbone is None else BACKBONES[options.backbone],
-        recipe=recipe,
-        seed=options.seed,
-        tasks_per_episode=options.tasks_per_episode,
-        replay=options.replay,
-        weigh=WEIGH[options.weigh],
-        grow=ModelZoo.from_settings(nest(ModelZoo, vars(options.growing))).grow,
+        backbone=options.backbone,
+        epochs=options.epochs,
         side=options.side,
         grey=True if options.grey else False if options.no_grey else None,
+        **{name: getattr(learner, name) for name in nested},
+        **vars(options.recipe),
     )
-    if options.epochs is None:
-        settings = replace(settings, recipe={**settings.recipe, "epochs": None})
     Zoo.create(options.folder, settings)
     console.print(
         f"{escape(str(options.folder))} is an empty zoo. Teach it: zoo learn {escape(str(options.folder))} NAME DATA"

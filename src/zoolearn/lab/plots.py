@@ -13,7 +13,7 @@ import numpy as np
 from zoolearn.errors import SettingsError
 from zoolearn.files import replacing
 from zoolearn.lab.figures import Figure, Map, Plot, Series
-from zoolearn.lab.provenance import short_name
+from zoolearn.runs.spec import short_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

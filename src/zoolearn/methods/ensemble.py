@@ -43,6 +43,7 @@ class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows: ClassVar[bool] = True
+    standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
     members: MutableSequence[Member] = field(init=False, default_factory=list)

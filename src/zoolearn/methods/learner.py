@@ -72,6 +72,7 @@ class Learner(ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
     grows: ClassVar[bool] = False  # True: each episode's snapshot adds to the earlier ones; False: it replaces them
+    standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
@@ -212,10 +213,11 @@ class Learner(ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
+            standardize=self.standardizes and len(tasks[0].shape) == 1,
             seed=seed,
         )
         for task in tasks:
-            net.add_head(task.name, len(task.classes))
+            net.add_head(task.name, len(task.classes), task.train.x)
         return net
 
     def settings(self) -> dict[str, Json]:

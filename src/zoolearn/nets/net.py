@@ -1,7 +1,8 @@
 """A network: a backbone that turns raw inputs into features, and one linear head per task.
 
-Scaling of pixels is part of the net, so that serving cannot disagree with training; and so is whether it answers for a
-picture and its mirror image together (test-time flips).
+Scaling of inputs is part of the net, so that serving cannot disagree with training: of pixels alike for all tasks, of
+features, where asked for, by the columns of each task. And so is whether it answers for a picture and its mirror image
+together (test-time flips).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,8 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.nets.passes import passed
 from zoolearn.seeds import derive, global_seed
 
+ROWS_BYTES = 1 << 24  # of features that are looked at together
+
 
 def flip_is_safe(shape: Shape) -> bool:
     """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
@@ -25,6 +28,38 @@ def flip_is_safe(shape: Shape) -> bool:
     (True, False, False)
     """
     return len(shape) == 3 and shape[0] == 3
+
+
+class Columns(nn.Module):
+    """The mean and the deviation of each column of one task's features, and the features without them.
+
+    >>> columns = Columns(2)
+    >>> columns.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
+    >>> columns(torch.tensor([[5.0, 6.0]])).tolist()
+    [[3.0, 1.0]]
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(count))
+        self.register_buffer("deviation", torch.ones(count))
+
+    def fit(self, rows: Tensor) -> None:
+        """Takes them from rows, which may be larger than memory; a column of one value has deviation 1."""
+        blocks = torch.split(rows, max(1, ROWS_BYTES // (8 * rows.shape[1])))
+        mean = torch.stack([block.double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
+        squares = torch.stack([(block.double() - mean).square().sum(dim=0) for block in blocks]).sum(dim=0)
+        deviation = (squares / len(rows)).sqrt()
+        resolution = torch.finfo(torch.float32).eps * mean.abs()  # below it, a column of float32 holds one value
+        self.mean.copy_(mean)
+        self.deviation.copy_(deviation.where(deviation > resolution, 1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each column at mean 0 and deviation 1, as far as the rows are like those that were fitted."""
+        return (x - self.mean) / self.deviation
 
 
 class Net(nn.Module):
@@ -46,6 +81,7 @@ class Net(nn.Module):
         pixel_mean: float = 0.5,
         pixel_std: float = 0.25,
         flip_tta: bool = False,
+        standardize: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -62,6 +98,8 @@ class Net(nn.Module):
             self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
         self.heads = nn.ModuleList()
+        self.standardize = standardize
+        self.columns = nn.ModuleList()  # of the tasks' features, where they are standardised: one for each head
         self.head_index: dict[str, int] = {}
         self._layout = (
             torch.channels_last
@@ -108,13 +146,18 @@ class Net(nn.Module):
         """Whether the backbone has convolutions, whose features are many times larger than their inputs."""
         return self._layout == torch.channels_last
 
-    def add_head(self, task: str, classes: int) -> None:
-        """Adds an untrained head for a task, its biases zero."""
+    def add_head(self, task: str, classes: int, rows: Tensor | None = None) -> None:
+        """Adds an untrained head for a task, its biases zero; `rows` tell the scale of its features, if that counts."""
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
         self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
+        if self.standardize:
+            columns = Columns(self.shape[0])
+            if rows is not None:
+                columns.fit(rows)
+            self.columns.append(columns.to(self.device))
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
@@ -149,9 +192,20 @@ class Net(nn.Module):
         layout = self._layout if x.ndim == 4 else torch.preserve_format
         return x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
 
+    def standardized(self, x: Tensor, task: str) -> Tensor:
+        """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""
+        return cast(Tensor, self.columns[self.head_index[task]](x.to(self.device))) if self.standardize else x
+
+    def _standardized_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
+        if not self.standardize:
+            return x
+        columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
+        mean, deviation = (torch.stack([getattr(part, name) for part in columns]) for name in ("mean", "deviation"))
+        return (x - mean[rows]) / deviation[rows]
+
     def forward(self, x: Tensor, task: str) -> Tensor:
         """The logits of one task's classes."""
-        return cast(Tensor, self.head(task)(self.embed(x)))
+        return cast(Tensor, self.head(task)(self.embed(self.standardized(x, task))))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
@@ -163,7 +217,7 @@ class Net(nn.Module):
         heads = [self.head(task) for task in tasks]
         weight = torch.cat([head.weight for head in heads])
         bias = torch.cat([head.bias for head in heads])
-        logits = F.linear(self.embed(x), weight, bias)
+        logits = F.linear(self.embed(self._standardized_mixed(x, tasks, rows)), weight, bias)
         return logits + closed[rows], first[rows]
 
     def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
@@ -214,6 +268,7 @@ class Net(nn.Module):
             "pixel_mean": self.pixel_mean,
             "pixel_std": self.pixel_std,
             "flip_tta": self.flip_tta,
+            "standardize": self.standardize,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
             "head_index": dict(self.head_index),
         }
@@ -233,7 +288,9 @@ class Net(nn.Module):
             pixel_mean=spec["pixel_mean"],
             pixel_std=spec["pixel_std"],
             flip_tta=spec["flip_tta"],
+            standardize=spec["standardize"],
         )
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
+        net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
         net.head_index = dict(spec["head_index"])
         return net

@@ -78,7 +78,7 @@ def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> 
 
 
 def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
-    """The features that a net's backbone makes of raw inputs, in evaluation mode, on the CPU."""
+    """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []

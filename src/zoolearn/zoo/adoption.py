@@ -29,7 +29,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     assert isinstance(learner, ModelZoo)
     tasks = recorded_benchmark(header, data, source.path)
     records = source.episodes()
-    settings = _settings(learner)
+    settings = replace(ZooSettings.of(learner), shape=learner.shape)
     index = Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}")
     with zoo.beginning():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
@@ -48,18 +48,3 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             index = replace(index, episodes=(*index.episodes, done))
         zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
     return Zoo(folder)
-
-
-def _settings(learner: ModelZoo) -> ZooSettings:
-    return replace(
-        ZooSettings.chosen(
-            backbone=learner.backbone,
-            recipe=learner.recipe,
-            seed=learner.seed,
-            tasks_per_episode=learner.tasks_per_episode,
-            replay=learner.replay,
-            weigh=learner.weigh,
-            grow=learner.grow,
-        ),
-        shape=learner.shape,
-    )

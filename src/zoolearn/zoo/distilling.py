@@ -25,10 +25,10 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")
     learner = learner_of(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
-    recipe = learner.recipe if epochs is None else replace(learner.recipe, epochs=epochs)
+    learner.epochs = epochs or learner.epochs
     tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
     started = perf_counter()
-    net, loss = yield from distilling(learner, tasks, recipe)
+    net, loss = yield from distilling(learner, tasks, learner.recipe_for(tasks))
     votes = {task.name: Vote(1.0, task.classes) for task in tasks}
     member = Member(net, votes, loss, len(index.episodes) - 1)
     entry = entry_of(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)

@@ -1,20 +1,30 @@
 """Model Zoo as a scikit-learn estimator, for arrays of features."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import BACKBONES
+from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 FIRST = "default"  # the task of callers who have one only
@@ -24,8 +34,11 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A zoo of small nets over columns of features: `fit` for one task, `partial_fit` with a name for one task after another.
 
     Each call of `partial_fit` is an episode: a new member, trained on the rows given and on up to `tasks_per_episode` - 1
-    earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote.
-    `classes_` and `predict` are those of the task that was learned last, unless another is named.
+    earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote. Rows of
+    one class are joined with earlier ones of their task, or wait for a second class. Once there are several tasks, every
+    question names its task; `classes_` are those of the task that was learned last.
+
+    It holds the rows that it was taught with (the share `replay`), and so does its pickle; `without_rows` does not.
 
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
@@ -43,7 +56,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.0,
         tasks_per_episode: int = 5,
         replay: float = 1.0,
-        random_state: int = 0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.backbone = backbone
         self.epochs = epochs
@@ -52,36 +66,56 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout = dropout
         self.tasks_per_episode = tasks_per_episode
         self.replay = replay
+        self.class_weight = class_weight
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803 (scikit-learn's names)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Learns one task from scratch."""
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
-        return self._start()._learn(rows, labels, unique_labels(labels), FIRST)
+        classes = unique_labels(labels)
+        if len(rows) < 2:
+            raise ValueError(f"there is 1 sample (n_samples={len(rows)}); an episode needs at least 2")
+        if len(classes) < 2:
+            raise ValueError(
+                f"the rows hold one class, {classes[0]!r}; there is nothing to tell apart with fewer than 2 classes"
+            )
+        return self._start()._learn(rows, labels, classes, FIRST, sample_weight)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, task: str = FIRST) -> Self:  # noqa: N803
+    def partial_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        classes: Any = None,
+        task: str = FIRST,
+        sample_weight: Any = None,
+    ) -> Self:
         """Learns one more episode, of a new task or of one met before; `classes` names all classes it will ever have."""
         first = not hasattr(self, "learner_")
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(labels)
         if first:
             self._start()
-        return self._learn(rows, labels, self._all_classes(labels, classes, task), task)
+        elif self.replay and self.learner_.classes and not self.learner_.kept:
+            raise ValueError(
+                "this copy holds no rows, so it answers and cannot learn on; go on with the one it came of"
+            )
+        return self._learn(rows, labels, self._all_classes(labels, classes, task), task, sample_weight)
 
     def _start(self) -> Self:
         if self.backbone not in BACKBONES:
             raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
         recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
-        self.learner_ = ModelZoo(
+        self.learner_ = WeightedZoo(
             backbone=BACKBONES[self.backbone],
             recipe=recipe,
-            seed=derive(0, repr(self.random_state)),
+            seed=_seed(self.random_state),
             tasks_per_episode=self.tasks_per_episode,
             replay=self.replay,
         )
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
+        self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
         return self
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
@@ -95,40 +129,77 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"task {task!r} has the classes {list(given if known is None else known)}, y holds {list(np.unique(y))}; "
                 "name all classes in the first call"
             )
+        if len(given) < 2:
+            raise ValueError(
+                f"task {task!r} has one class, {given[0]!r}; name all classes it will have in the first call"
+            )
         return np.asarray(given)
 
-    def _learn(self, x: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], task: str) -> Self:
-        seen = np.unique(y)
-        if len(x) < 2:
-            raise ValueError(f"there is 1 sample (n_samples={len(x)}); an episode needs at least 2")
-        if len(seen) < 2:
-            raise ValueError(
-                f"the rows hold one class, {seen[0]!r}; there is nothing to tell apart with fewer than 2 classes"
-            )
-        rows = Examples(_float32(x), torch.from_numpy(np.searchsorted(seen, y)))
-        past = self.episodes_.setdefault(task, [])
-        name = f"{task} {len(past) + 1}"
-        self.learner_.learn(Task(name, rows, rows, tuple(map(str, range(len(seen))))))
-        past.append((name, np.searchsorted(classes, seen)))
-        self.task_classes_[task] = classes
-        self.classes_ = classes
+    def _learn(self, x: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
+        rows = self._joined(Rows(_float32(x), y, self._weights(x, y, weight)), task)
+        self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
+        past = self.episodes_.setdefault(task, [])
+        seen = np.unique(rows.y)
+        if len(seen) < 2:
+            self.waiting_[task] = rows
+            return self
+        name = f"{task} {len(past) + 1}"
+        examples = Examples(rows.x, torch.from_numpy(np.searchsorted(seen, rows.y)))
+        self.learner_.learn_weighted(Task(name, examples, examples, tuple(map(str, range(len(seen))))), rows.weights)
+        past.append((name, np.searchsorted(classes, seen)))
+        self.waiting_.pop(task, None)
         return self
 
+    def _joined(self, rows: "Rows", task: str) -> "Rows":
+        """These rows; if they are of one class, with those that wait, or with earlier ones of their task."""
+        if task in self.waiting_:
+            rows = self.waiting_[task] + rows
+        for name, places in reversed(self.episodes_.get(task, [])):
+            if len(np.unique(rows.y)) > 1:
+                break
+            kept = self.learner_.kept.get(name)
+            if kept is not None:
+                labels = self.task_classes_[task][places][kept.train.y.numpy()]
+                rows = Rows(kept.train.x, labels, self.learner_.weights_of(kept)) + rows
+        return rows
+
+    def _weights(self, x: NDArray[Any], y: NDArray[Any], given: Any) -> torch.Tensor:
+        weights = _check_sample_weight(given, x, dtype=np.float64, ensure_non_negative=True)
+        weights = weights * compute_sample_weight(self.class_weight, y)
+        if not weights.sum() > 0:
+            raise ValueError("all weights are 0; there is nothing to learn from")
+        return torch.from_numpy(weights.astype(np.float32))
+
     def predict_proba(self, X: Any, task: str | None = None) -> NDArray[np.float64]:  # noqa: N803
-        """The probability of each class of a task, by default the one learned last; columns as in its `task_classes_`."""
+        """The probability of each class of a task, which is named if there are several; columns as in its `task_classes_`."""
         check_is_fitted(self, "task_")
         rows = _float32(validate_data(self, X, dtype=np.float64, reset=False))
         name = self._named(task)
-        total = np.zeros((len(rows), len(self.task_classes_[name])))
-        for episode, places in self.episodes_[name]:
-            total[:, places] += self.learner_.predict_proba(rows, episode).double().numpy()
-        return np.asarray(total / total.sum(axis=1, keepdims=True))
+        count = len(self.task_classes_[name])
+        said = [
+            (places, self.learner_.predict_proba(rows, episode).double().numpy())
+            for episode, places in self.episodes_[name]
+        ]
+        if not said:  # one class so far
+            said = [(np.searchsorted(self.task_classes_[name], self.waiting_[name].y[:1]), np.ones((len(rows), 1)))]
+        return _together(said, len(rows), count)
 
     def predict(self, X: Any, task: str | None = None) -> NDArray[Any]:  # noqa: N803
-        """The most probable class of each row, for a task, by default the one learned last."""
+        """The most probable class of each row, for a task, which is named if there are several."""
         probabilities = self.predict_proba(X, task)
         return np.asarray(self.task_classes_[self._named(task)][probabilities.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803
+        """The accuracy on rows of a task, which is named if there are several."""
+        return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
+
+    def without_rows(self) -> Self:
+        """A copy that answers as this one does, but holds no row, as its pickle does not; it cannot learn on."""
+        check_is_fitted(self, "task_")
+        bare = copy(self)
+        bare.learner_, bare.waiting_ = self.learner_.without_rows(), {}
+        return bare
 
     @property
     def tasks(self) -> Sequence[str]:
@@ -137,11 +208,99 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tuple(self.task_classes_)
 
     def _named(self, task: str | None) -> str:
-        if task is None:
-            return str(self.task_)
-        if task not in self.task_classes_:
-            raise UnknownTask(unknown_name("task", task, self.task_classes_))
-        return task
+        known = self.task_classes_
+        if task is None and len(known) > 1:
+            raise ValueError(f"{len(known)} tasks were learned ({', '.join(known)}); say which one is meant: task=...")
+        if task is not None and task not in known:
+            raise UnknownTask(unknown_name("task", task, known))
+        return str(self.task_) if task is None else task
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one call: features, labels as they were given, and how much each counts."""
+
+    x: torch.Tensor
+    y: NDArray[Any]
+    weights: torch.Tensor
+
+    def __add__(self, other: "Rows") -> "Rows":
+        x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
+        return Rows(x, np.concatenate([self.y, other.y]), weights)
+
+
+@dataclass(kw_only=True, eq=False)
+class WeightedZoo(ModelZoo):
+    """Model Zoo whose rows may count more or less in the loss of a training."""
+
+    row_weights: dict[str, torch.Tensor] = field(init=False, default_factory=dict)  # of tasks whose rows are not alike
+
+    def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
+        """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
+        if bool((weights != 1).any()):
+            self.row_weights[task.name] = weights
+        self.learn(task)
+        if task.name in self.row_weights and task.name in self.kept:
+            places = Examples(torch.arange(len(weights), dtype=torch.float32)[:, None], task.train.y)
+            kept = replace(task, train=places, test=places).subsample(self.replay, derive(self.seed, "replay"))
+            self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
+
+    def weights_of(self, task: Task) -> torch.Tensor:
+        """How much each row of a task counts."""
+        return self.row_weights.get(task.name, torch.ones(len(task.train)))
+
+    def fit(
+        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
+    ) -> Generator[Progress, None, float]:
+        """Trains the net of a member; gives its final loss."""
+        if not any(task.name in self.row_weights for task in tasks):
+            return super().fit(net, tasks, seed, balanced=balanced)
+        weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
+        return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, loss=partial(_weighted, weights=weights))
+
+    def without_rows(self) -> Self:
+        """A copy that answers as this one does, without any row or what is known of single rows."""
+        bare = copy(self)
+        bare.kept, bare.train_votes, bare.test_votes, bare.row_weights = {}, {}, {}, {}
+        return bare
+
+
+def _weighted(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
+    """The cross-entropy of rows that count by their weights, whose mean is 1."""
+    assert batch.row_index is not None
+    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
+    missed = F.cross_entropy(logits, batch.y + first, reduction="none")
+    return (weights[batch.row_index.cpu()].to(missed.device) * missed).mean()
+
+
+def _together(said: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int) -> NDArray[np.float64]:
+    """Answers about some classes each, as one about all.
+
+    Those about the most classes say how likely the classes of each other answer are together; it divides that among them.
+
+    >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
+    >>> _together([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
+    [[0.28, 0.12, 0.6]]
+    """
+    widest = max(len(places) for places, _ in said)
+    total = np.zeros((rows, classes))
+    for places, answers in said:
+        if len(places) == widest:
+            total[:, places] += answers
+    known = total / total.sum(axis=1, keepdims=True)
+    for places, answers in said:
+        if len(places) < widest:
+            vote = known.copy()
+            vote[:, places] = answers * known[:, places].sum(axis=1, keepdims=True)
+            total += vote
+    return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+
+def _seed(random_state: Any) -> int:
+    """A seed out of what scikit-learn takes for randomness: a number, a generator that gives one, or None: any."""
+    if isinstance(random_state, Integral):
+        return derive(0, repr(int(random_state)))
+    return derive(0, int(check_random_state(random_state).randint(1 << 31)))
 
 
 def _float32(x: NDArray[Any]) -> torch.Tensor:

@@ -18,12 +18,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from zoolearn.data.task import Task
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.index import TaskEntry
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 ROWS_CHECKED = 64
@@ -49,6 +49,8 @@ class Ensemble(nn.Module):
         super().__init__()
         self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
+        columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
+        self.columns = nn.ModuleList(map(deepcopy, columns))
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
@@ -61,8 +63,10 @@ class Ensemble(nn.Module):
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
-            weight * torch.softmax(head(self.features(backbone, x)), dim=1)
-            for backbone, head, weight in zip(self.backbones, self.heads, self.weights, strict=True)
+            weight * torch.softmax(head(self.features(backbone, columns(x))), dim=1)
+            for backbone, head, columns, weight in zip(
+                self.backbones, self.heads, self.columns, self.weights, strict=True
+            )
         ]
         return torch.stack(votes).sum(dim=0)
 
@@ -74,17 +78,23 @@ class Ensemble(nn.Module):
 
 def export(
     nets: Sequence[tuple[Net, float]],
-    task: Task,
+    task: TaskEntry,
+    rows: Tensor,
     path: Path,
     to: Literal["onnx", "torch"],
     recipe: Recipe,
 ) -> Exported:
-    """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name."""
+    """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
+
+    They are compared on some of `rows`.
+    """
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
     ensemble = Ensemble(nets, task.name).cpu().eval()
-    rows = task.test.x[:ROWS_CHECKED]
-    sample = torch.zeros(2, *task.shape, dtype=rows.dtype)  # never a stored row: programs carry their example inputs
+    rows = rows[:ROWS_CHECKED]
+    sample = torch.zeros(
+        2, *rows.shape[1:], dtype=rows.dtype
+    )  # never a stored row: programs carry their example inputs
     with replacing(path) as part:
         named = part.with_name(part.name + SUFFIXES[to])  # the writers look at the end of the name
         try:
@@ -109,7 +119,7 @@ def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe:
     return average([joined(said) for said in zip(*pieces, strict=True)], [share for _, share in nets])
 
 
-def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: Task, rows: Tensor) -> Tensor:
+def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
     program = torch.export.export(ensemble, (sample,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     notes = {"task.json": json.dumps({"task": task.name, "classes": task.classes})}
     torch.export.save(program, path, extra_files=notes)
@@ -118,7 +128,7 @@ def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: Task, row
     return answers.clone()
 
 
-def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: Task, rows: Tensor) -> Tensor:
+def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
     try:
         import onnx
         import onnxruntime

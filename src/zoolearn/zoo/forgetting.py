@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
+from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.recall import member_net, members_of, stored_task
 from zoolearn.zoo.settings import Names
 
@@ -125,7 +125,7 @@ def removing(
     """
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
-    learner.checkpoints = checkpoints(folder, learner.recipe, index, "forget", task, str(drop))
+    learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
     rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
@@ -150,19 +150,22 @@ def removing(
 
 
 def _retrained(
-    folder: ZooFolder, rest: Index, learner: ModelZoo, member: MemberEntry, task: str
+    folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, task: str
 ) -> Generator[Progress, None, MemberEntry]:
     """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
     entries = rest.tasks.values()
     known = [entry.name for entry in entries if entry.train is not None and entry.episode <= member.episode]
     learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name]))
     learner.episode = member.episode - 1
+    learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != task]
     started = perf_counter()
     made = yield from learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
     entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started)
     share = {name: weight for name, weight in entry.share.items() if name in member.share}
-    entry = replace(entry, share=share, silent=tuple(name for name in member.silent if name in share))
+    entry = replace(
+        entry, epochs=member.epochs, share=share, silent=tuple(name for name in member.silent if name in share)
+    )
     return written(folder, rest, entry, made.net, learner.recipe, {})
 
 

@@ -93,6 +93,7 @@ class MemberEntry:
     loss: float
     seconds: Annotated[float, Meta(ge=0)]
     fitted: tuple[Name, ...] = ()
+    epochs: Number | None = None  # that were asked for; None: as many as its rows needed
 
     @property
     def heads(self) -> tuple[str, ...]:

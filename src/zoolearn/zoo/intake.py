@@ -1,4 +1,4 @@
-"""People's data taken into the folder: split, read block by block, stored, and what was understood of it."""
+"""People's data taken into the folder: read block by block, split, stored, and what was understood of it."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +11,18 @@ from zoolearn.errors import DataError, unknown_name
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
-from zoolearn.seeds import derive
+from zoolearn.zoo.dividing import Taken, check_counts, divide
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
 from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.leaks import Prints
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.splitting import Holdout
 
-MOST_LISTED = 1000  # broken rows in one message
+BYTES_AT_ONCE = 1 << 22
 
 Augment = Literal["auto", "none", "crop", "flip", "crop-flip"]
 AUGMENT: dict[Augment, tuple[str, ...]] = {
@@ -33,13 +35,16 @@ AUGMENT: dict[Augment, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What was understood of people's data before it is learned from."""
+    """What was understood of people's data before it is learned from; `notes` say what they should know of it."""
 
     task: TaskEntry
     look: Look
     settings: ZooSettings
     counts: dict[str, tuple[int, int]]  # of each class: rows to train on, rows held out
     broken: tuple[Broken, ...]
+    told: str  # of broken rows, lines for people
+    left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
+    notes: tuple[str, ...] = ()
 
 
 def iter_take_in(
@@ -49,37 +54,46 @@ def iter_take_in(
     data: Source,
     test: Source | None,
     *,
-    holdout: float,
+    holdout: Holdout,
     skip_broken: bool,
     augment: Augment,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
-    """Reads labelled data into the folder; gives the index with settled settings and what was read."""
+    """Reads labelled data into the folder; gives the index with settled settings and what was read.
+
+    All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
+    stay on one side.
+    """
     check_name(name, index)
-    labels = _labels(data)
-    classes = data.classes or tuple(sorted(set(labels), key=natural))
-    train_rows, test_rows = _split(data, labels, classes, holdout, derive(index.settings.seed, "holdout", name), test)
+    classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
+    if test is None:
+        check_counts(data, data.labels or (), classes)
     look = data.look()
     for column in look.columns:
         _check_odd_name("column", column)
-    settings = index.settings.settled(look, len(train_rows))
-    assert settings.shape is not None
-    broken: list[Broken] = []
-    parts = {}
-    for split, source, rows in (("train", data, train_rows), ("test", test or data, test_rows)):
-        numbers = _numbers(source, classes, rows)
-        work = _stored(folder, source, rows, numbers, settings.shape, f"reading {name} ({split})", broken)
-        parts[split] = yield from work
-        if not parts[split].count:
-            raise DataError(f"{source.where}: none of the {len(rows)} rows to {split} on can be read{_listed(broken)}")
+    settings = index.settings.settled(look)
+    kinds = _augmentation(augment, settings.shape or ())
+    read = []
+    for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
+        if source is not None:
+            read.append((yield from _iter_read(folder, source, classes, settings.shape or (), what)))
+    broken = [row for part in read for row in part.broken]
+    told = "".join(part.source.told(part.broken) for part in read)
     if broken and not skip_broken:
+        total = sum(len(part.source) for part in read)
         raise DataError(
-            f"{data.where}: {len(broken)} of {len(train_rows) + len(test_rows)} rows cannot be read; repair or remove "
-            f"them, or leave them out with --skip-broken{_listed(broken)}"
+            f"{data.where}: {len(broken)} of {total} rows cannot be read; repair or remove them, or leave them out with "
+            f"--skip-broken:{told}"
         )
-    kinds = _augmentation(augment, settings.shape)
-    entry = TaskEntry(name, len(index.episodes) + 1, classes, kinds, parts["train"], parts["test"])
+    split, notes = divide(folder, index, name, read, classes, holdout)
+    parts = [_store_part(folder, part, rows) for part, rows in zip((read[0], read[-1]), split, strict=True)]
+    _drop_scratch(folder, index, read, parts)
+    entry = TaskEntry(name, len(index.episodes) + 1, classes, kinds, parts[0], parts[1])
     counts = _counts(folder, entry)
-    return replace(index, settings=settings), Reading(entry, look, settings, counts, tuple(broken))
+    left_out = (*data.left_out, *(test.left_out if test else ()))
+    if settings.lacks_gpu:
+        notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
+    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes))
+    return replace(index, settings=settings), reading
 
 
 def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEntry]:
@@ -90,9 +104,7 @@ def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEn
     shape, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
-    settings = (
-        replace(index.settings, shape=shape).settled(look, len(task.train)) if not index.tasks else index.settings
-    )
+    settings = replace(index.settings, shape=shape).settled(look) if not index.tasks else index.settings
     if settings.shape != shape:
         raise DataError(
             f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} {dtype}; bring them to that "
@@ -138,49 +150,43 @@ def _numbers(source: Source, classes: Sequence[str], rows: Sequence[int]) -> lis
     return [place[labels[row]] for row in rows]
 
 
-def _split(
-    data: Source, labels: Sequence[str], classes: Sequence[str], holdout: float, seed: int, test: Source | None
-) -> tuple[list[int], list[int]]:
-    """The rows to train on and those held out: all of `test`, or a random share of every class."""
-    if test is not None:
-        _labels(test)
-        return list(range(len(data))), list(range(len(test)))
-    if not 0 < holdout < 1:
-        raise DataError(f"holdout is {holdout}; it is the share of rows to test on, above 0 and below 1")
-    rng = np.random.default_rng(seed)
-    places: dict[str, list[int]] = {name: [] for name in classes}
-    for row, label in enumerate(labels):
-        places[label].append(row)
-    held: set[int] = set()
-    for name, rows in places.items():
-        if len(rows) < 2:
-            raise DataError(
-                f"{data.where}: class {name!r} has {len(rows)} example(s); it needs at least 2, one to test on"
-            )
-        count = min(len(rows) - 1, max(1, round(holdout * len(rows))))
-        held.update(rng.choice(rows, count, replace=False).tolist())
-    return [row for row in range(len(labels)) if row not in held], sorted(held)
-
-
-def _stored(
-    folder: ZooFolder,
-    source: Source,
-    rows: Sequence[int],
-    numbers: Sequence[int],
-    shape: Shape,
-    what: str,
-    broken: list[Broken],
-) -> Generator[Step, None, Rows]:
-    """Writes inputs and labels of the rows that can be read; collects the others."""
-    label_of = dict(zip(rows, numbers, strict=True))
-    labels: list[int] = []
+def _iter_read(
+    folder: ZooFolder, source: Source, classes: Sequence[str], shape: Shape, what: str
+) -> Generator[Step, None, Taken]:
+    """Writes the rows that can be read, whatever side they come to; collects the others."""
+    numbers = _numbers(source, classes, range(len(source)))
+    rows: list[int] = []
+    broken: list[Broken] = []
+    prints = Prints()
     with folder.receiving_rows("uint8" if len(shape) == 3 else "float32", shape) as writer:
-        for block in source.blocks(rows, shape):
+        for block in source.blocks(range(len(source)), shape):
             writer.add(block.x)
-            labels.extend(label_of[row] for row in block.rows)
+            prints.add(block.x)
+            rows.extend(block.rows)
             broken.extend(block.broken)
-            yield Step(what, len(labels), len(rows))
-    return Rows(writer.stored, folder.store_blocks([np.array(labels, np.int64)], "int64", ()))
+            yield Step(what, len(rows), len(source))
+    if not rows:
+        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
+    labels = np.array([numbers[row] for row in rows], np.int64)
+    return Taken(source, rows, labels, writer.stored, prints, tuple(broken))
+
+
+def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows:
+    """The rows of one side, as tensors of their own."""
+    stored = taken.stored
+    if len(rows) < len(taken.rows):
+        every, at_once = folder.tensor(stored), max(1, BYTES_AT_ONCE // (stored.bytes // stored.shape[0]))
+        blocks = (every[list(rows[first : first + at_once])].numpy() for first in range(0, len(rows), at_once))
+        stored = folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
+    return Rows(stored, folder.store_blocks([taken.labels[list(rows)]], "int64", ()))
+
+
+def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows]) -> None:
+    """Deletes what was read, where neither side is all of it."""
+    wanted = {part.x.digest for part in parts} | {part.digest for task in index.tasks.values() for part in task.stored}
+    for taken in read:
+        if taken.stored.digest not in wanted:
+            folder.file("data", taken.stored.digest).unlink(missing_ok=True)
 
 
 def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
@@ -199,9 +205,3 @@ def _counts(folder: ZooFolder, entry: TaskEntry) -> dict[str, tuple[int, int]]:
     Task(entry.name, splits[0], splits[1], entry.classes, entry.augment)  # its own checks, before anything is trained
     train, test = (np.bincount(examples.y.numpy(), minlength=len(entry.classes)) for examples in splits)
     return {name: (int(train[place]), int(test[place])) for place, name in enumerate(entry.classes)}
-
-
-def _listed(broken: Sequence[Broken]) -> str:
-    lines = [f"\n  {row.name}: {row.reason}" for row in broken[:MOST_LISTED]]
-    more = f"\n  and {len(broken) - MOST_LISTED} more" if len(broken) > MOST_LISTED else ""
-    return ":" + "".join(lines) + more if lines else ""

@@ -16,6 +16,7 @@ from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.recall import (
     NetOf,
     counted,
@@ -28,8 +29,6 @@ from zoolearn.zoo.recall import (
     train_votes,
 )
 from zoolearn.zoo.settings import Names
-
-CHECKPOINTS = 20  # of a training, at most
 
 
 @dataclass(frozen=True)
@@ -45,12 +44,13 @@ class Learned:
 
 
 def iter_learn(
-    folder: ZooFolder, index: Index, task: TaskEntry, net_of: NetOf, names: Names | None
-) -> Generator[Progress, None, tuple[Index, Learned]]:
-    """Trains the episode's member and writes it; gives the index that makes it part of the zoo."""
-    learner = learner_of(folder, index, net_of, names)
+    folder: ZooFolder, index: Index, task: TaskEntry, net_of: NetOf, names: Names | None, epochs: int | None = None
+) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
+    """Says what the episode will do, trains its member and writes it; gives the index that makes it part of the zoo."""
+    learner = learner_of(folder, index, net_of, names, epochs)
     digests = (part.digest for part in task.stored)
-    learner.checkpoints = checkpoints(folder, learner.recipe, index, "learn", *digests, *task.augment)
+    learner.checkpoints = checkpoints(folder, index, "learn", *digests, *task.augment, str(epochs))
+    yield learner.plan(stored_task(folder, task))
     seed = learner.episode_seed()
     started = perf_counter()
     yield from learner.iter_learn(stored_task(folder, task))
@@ -59,7 +59,7 @@ def iter_learn(
     task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
     number = max((member.number for member in index.members), default=0) + 1
-    entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds)
+    entry = replace(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     grown = replace(index, tasks=tasks)
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
@@ -137,10 +137,10 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
     return measures
 
 
-def checkpoints(folder: ZooFolder, recipe: Recipe, index: Index, *what: str) -> Checkpoints:
+def checkpoints(folder: ZooFolder, index: Index, *what: str) -> Checkpoints:
     """Where this very training is kept while it goes on: found again only by the same work on the same zoo."""
     key = sha256("/".join([str(index.generation), *what]).encode()).hexdigest()[:32]
-    return Checkpoints(folder.checkpoints(key), max(1, recipe.epochs // CHECKPOINTS))
+    return Checkpoints(folder.checkpoints(key), every=1)
 
 
 def now() -> str:

@@ -11,12 +11,12 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
+from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.settings import Names, known_backbone
 
 NetOf = Callable[[MemberEntry], Net]
@@ -33,6 +33,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
+        "standardize": settings.kind == "features",
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
     }
@@ -65,9 +66,12 @@ def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
 
 
 def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
-    """A task with its kept training rows (its held-out ones stand in where none are kept)."""
-    test = stored_examples(folder, entry.test)
-    train = stored_examples(folder, entry.train) if entry.train else test
+    """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
+    if entry.train is None:
+        raise DataError(
+            f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
+        )
+    test, train = stored_examples(folder, entry.test), stored_examples(folder, entry.train)
     try:
         return Task(entry.name, train, test, entry.classes, entry.augment)
     except DataError as error:
@@ -120,9 +124,14 @@ class StoredVotes(Votes):
         super().add(probabilities, weight)
 
 
-def learner_of(folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None) -> ModelZoo:
-    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them."""
-    learner = index.settings.learner(names)
+def learner_of(
+    folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
+) -> OwnedZoo:
+    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
+
+    `epochs` are those of the next episode, if somebody says.
+    """
+    learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
     learner.members = members_of(index, index.members, net_of)
     learner.classes = {name: task.classes for name, task in index.tasks.items()}

@@ -1,4 +1,7 @@
-"""A zoo's settings: chosen once, what was left open is settled by looking at the first data."""
+"""A zoo's settings: chosen once, what was left open is settled by looking at the first data.
+
+Every setting is a field here and listed nowhere else: keyword arguments, flags, records and reports go by the fields.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
@@ -9,172 +12,40 @@ import torch
 
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.model_zoo import Grow, ModelZoo, from_scratch
-from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
+from zoolearn.methods.model_zoo import ModelZoo, from_scratch
+from zoolearn.methods.parts.weighing import WEIGH
 from zoolearn.methods.registry import GROW
 from zoolearn.methods.settings import plain_choice
 from zoolearn.names import registered_name
-from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.inputs.look import Look
+from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
-PIXELS_TO_SEE = 50_000 * 32 * 32  # how much a training looks at if nobody says how many epochs: minutes on a CPU
-FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ZooSettings:
-    """Settings of a zoo folder; None means: not yet settled, the first task decides.
-
-    `grow` is the name of a way to grow members; of one that has settings of its own, an object with its name and these.
-
-    >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500), rows=1000).shape
-    (3, 84, 84)
-    """
-
-    backbone: str | None = None
-    recipe: Mapping[str, Json] = field(default_factory=lambda: {**asdict(Recipe()), "epochs": None})
-    seed: int = 0
-    tasks_per_episode: int = 5
-    replay: float = 1.0
-    weigh: str = "boosted"
-    grow: Json = FROM_SCRATCH
-    side: int | None = None
-    grey: bool | None = None
-    shape: Shape | None = None
-    columns: tuple[str, ...] = ()  # the names of features, where the first task came from a table
-
-    @classmethod
-    def chosen(
-        cls,
-        *,
-        backbone: Backbone | None = None,
-        recipe: Recipe | None = None,
-        epochs: int | None = None,
-        seed: int = 0,
-        tasks_per_episode: int = 5,
-        replay: float = 1.0,
-        weigh: Weigh = boosted,
-        grow: Grow = from_scratch,
-        flip_tta: bool = False,
-        side: int | None = None,
-        grey: bool | None = None,
-    ) -> Self:
-        """Settings as people give them: functions become names, and impossible values are refused."""
-        if side is not None and not 4 <= side <= LARGEST_SIDE:
-            raise SettingsError(f"side is {side}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}")
-        plain = asdict(recipe or (Recipe() if epochs is None else Recipe(epochs=epochs)))
-        plain["epochs"] = epochs if epochs is not None or recipe is None else recipe.epochs
-        plain["flip_tta"] = plain["flip_tta"] or flip_tta
-        settings = cls(
-            backbone=None if backbone is None else backbone_name(backbone),
-            recipe=plain,
-            seed=seed,
-            tasks_per_episode=tasks_per_episode,
-            replay=replay,
-            weigh=registered_name(weigh, WEIGH),
-            grow=plain_choice(grow, GROW),
-            side=side,
-            grey=grey,
-        )
-        names = own_names(backbone, weigh, grow)
-        replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
-        return settings
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is left open."""
-        return self.shape is not None and self.backbone is not None and self.recipe["epochs"] is not None
-
-    @property
-    def descends(self) -> bool:
-        """Whether members may grow out of those before them, so that what shaped one has shaped all that came later."""
-        return bool(self.grow != FROM_SCRATCH)
-
-    @property
-    def kind(self) -> Literal["images", "features"] | None:
-        """What the zoo takes, once that is known."""
-        if self.shape is None:
-            return None
-        return "images" if len(self.shape) == 3 else "features"
-
-    def settled(self, look: Look, rows: int) -> Self:
-        """These settings with nothing left open, for data that looks like this.
-
-        Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
-        are smaller than 84. Grey if all are. Epochs so that a training looks at as many pixels as 50,000 images of
-        32x32 have, but at least 3 times and at most 50 times at each row.
-        """
-        if self.is_settled:
-            return self
-        if look.kind == "features":
-            shape: Shape = (look.width,)
-        else:
-            channels = look.channels if self.grey is None else 1 if self.grey else 3
-            side = self.side or _side(look)
-            shape = (channels, side, side) if look.side is None or self.side else (channels, look.side, look.side)
-        pixels = rows * (prod(shape[1:]) if look.kind == "images" else 32 * 32)
-        epochs = self.recipe["epochs"] or max(FEWEST_EPOCHS, min(MOST_EPOCHS, PIXELS_TO_SEE // max(1, pixels)))
-        backbone = self.backbone or ("small-conv" if look.kind == "images" else "tabular")
-        recipe = {**self.recipe, "epochs": epochs}
-        return replace(self, backbone=backbone, shape=shape, columns=look.columns, recipe=recipe)
-
-    def learner(self, names: Names | None = None) -> ModelZoo:
-        """The learner that these settings describe; one of a machine with a GPU works on machines without, too."""
-        device = "auto" if self.recipe["device"] == "cuda" and not torch.cuda.is_available() else self.recipe["device"]
-        plain = {
-            "backbone": self.backbone,
-            "recipe": {**self.recipe, "epochs": self.recipe["epochs"] or 1, "device": device},
-            "seed": self.seed,
-            "tasks_per_episode": self.tasks_per_episode,
-            "replay": self.replay,
-            "weigh": self.weigh,
-            "grow": self.grow,
-        }
-        return ModelZoo.from_settings(plain, names)
-
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        """Checked."""
-        shape = None
-        if not record["shape"].is_null:
-            shape = tuple(extent.whole(1, LARGEST_INPUT) for extent in record["shape"].items(3))
-            if (
-                len(shape) not in (1, 3)
-                or prod(shape) > LARGEST_INPUT
-                or (len(shape) == 3 and shape[0] not in (1, 3, 4))
-            ):
-                raise StoreError(
-                    f"{record.place}.shape is {shape}; inputs are (channels, height, width) or (features,)"
-                )
-        columns = tuple(entry.name() for entry in record["columns"].items(LARGEST_INPUT))
-        if columns and (
-            shape is None or len(shape) != 1 or len(set(columns)) != len(columns) or len(columns) > shape[0]
-        ):
-            raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
-        return cls(
-            backbone=None if record["backbone"].is_null else record["backbone"].name(),
-            recipe=_read_recipe(record["recipe"]),
-            seed=record["seed"].whole(-(1 << 63), 1 << 63),
-            tasks_per_episode=record["tasks_per_episode"].whole(1, 1 << 31),
-            replay=record["replay"].number(0, 1),
-            weigh=record["weigh"].name(),
-            grow=_read_grow(record["grow"]),
-            side=None if record["side"].is_null else record["side"].whole(4, LARGEST_SIDE),
-            grey=None if record["grey"].is_null else record["grey"].flag(),
-            shape=shape,
-            columns=columns,
-        )
+def _or_none(read: Callable[[Reader], Json]) -> Callable[[Reader], Json]:
+    return lambda record: None if record.is_null else read(record)
 
 
-def _side(look: Look) -> int:
-    return 84 if min(look.height, look.width) >= 84 else 32
+def _read_shape(record: Reader) -> Shape:
+    shape = tuple(extent.whole(1, LARGEST_INPUT) for extent in record.items(3))
+    if len(shape) not in (1, 3) or prod(shape) > LARGEST_INPUT or (len(shape) == 3 and shape[0] not in (1, 3, 4)):
+        raise StoreError(f"{record.place} is {shape}; inputs are (channels, height, width) or (features,)")
+    return shape
+
+
+def _read_columns(record: Reader) -> tuple[str, ...]:
+    columns = tuple(entry.name() for entry in record.items(LARGEST_INPUT))
+    if len(set(columns)) != len(columns):
+        raise StoreError(f"{record.place} names a column twice; the file was altered, restore it from a copy")
+    return columns
 
 
 def _read_recipe(record: Reader) -> dict[str, Json]:
@@ -230,6 +101,151 @@ def _value(entry: Reader, kind: type) -> Json:
     return entry.whole(0, 1 << 31) if kind is int else entry.number()
 
 
+@dataclass(frozen=True, kw_only=True)
+class ZooSettings:
+    """Settings of a zoo folder; None means: not yet settled, the first task decides (or each, how many epochs it takes).
+
+    `grow` is the name of a way to grow members; of one that has settings of its own, an object with its name and these.
+
+    >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500)).shape
+    (3, 84, 84)
+    """
+
+    backbone: str | None = field(default=None, metadata={"read": _or_none(Reader.name), "choices": BACKBONES})
+    recipe: Mapping[str, Json] = field(
+        default_factory=lambda: {**asdict(Recipe()), "epochs": None}, metadata={"read": _read_recipe}
+    )
+    seed: int = field(default=0, metadata={"read": lambda record: record.whole(-(1 << 63), 1 << 63)})
+    tasks_per_episode: int = field(default=5, metadata={"read": lambda record: record.whole(1, 1 << 31)})
+    replay: float = field(default=1.0, metadata={"read": lambda record: record.number(0, 1)})
+    weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
+    grow: Json = field(default=FROM_SCRATCH, metadata={"read": _read_grow, "choices": GROW})
+    side: int | None = field(default=None, metadata={"read": _or_none(lambda record: record.whole(4, LARGEST_SIDE))})
+    grey: bool | None = field(default=None, metadata={"read": _or_none(Reader.flag)})
+    shape: Shape | None = field(default=None, metadata={"read": _or_none(_read_shape), "settled": True})
+    columns: tuple[str, ...] = field(default=(), metadata={"read": _read_columns, "settled": True})  # of a table
+
+    @classmethod
+    def chosen(cls, **given: Any) -> Self:
+        """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
+        own = {setting.name: setting for setting in fields(cls) if not setting.metadata.get("settled")}
+        of_recipe = [setting.name for setting in fields(Recipe)]
+        for name in given:
+            if name not in own and name not in of_recipe:
+                raise SettingsError(unknown_name("setting of a zoo", name, [*own, *of_recipe]))
+        plain = {
+            name: _plain(name, value, own[name].metadata["choices"]) if "choices" in own[name].metadata else value
+            for name, value in given.items()
+            if name in own and value is not None
+        }
+        plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in of_recipe if name in given})
+        settings = cls(**plain)
+        settings._check_images()
+        names = own_names(**given)
+        replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
+        return settings
+
+    @classmethod
+    def of(cls, learner: ModelZoo) -> Self:
+        """Those that a learner has."""
+        known = {setting.name for setting in fields(cls)}
+        given = {setting.name: getattr(learner, setting.name) for setting in fields(ModelZoo) if setting.init}
+        return cls.chosen(**{name: value for name, value in given.items() if name in known})
+
+    def _check_images(self) -> None:
+        if self.grey not in (None, True, False):
+            raise SettingsError(f"grey is {self.grey!r}; it must be True, False, or None: as the first data is")
+        if self.side is not None and not (isinstance(self.side, int) and 4 <= self.side <= LARGEST_SIDE):
+            raise SettingsError(
+                f"side is {self.side!r}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}"
+            )
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left open."""
+        return self.shape is not None and self.backbone is not None
+
+    @property
+    def lacks_gpu(self) -> bool:
+        """Whether it was made to train on a GPU, and there is none here."""
+        return self.recipe["device"] == "cuda" and not torch.cuda.is_available()
+
+    @property
+    def descends(self) -> bool:
+        """Whether members may grow out of those before them, so that what shaped one has shaped all that came later."""
+        return bool(self.grow != FROM_SCRATCH)
+
+    @property
+    def kind(self) -> Literal["images", "features"] | None:
+        """What the zoo takes, once that is known."""
+        if self.shape is None:
+            return None
+        return "images" if len(self.shape) == 3 else "features"
+
+    def settled(self, look: Look) -> Self:
+        """These settings with nothing left open, for data that looks like this.
+
+        Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
+        are smaller than 84. Grey if all are.
+        """
+        if self.is_settled:
+            return self
+        if look.kind == "features":
+            shape: Shape = (look.width,)
+        else:
+            channels = look.channels if self.grey is None else 1 if self.grey else 3
+            side = self.side or _side(look)
+            shape = (channels, side, side) if look.side is None or self.side else (channels, look.side, look.side)
+        backbone = self.backbone or ("small-conv" if look.kind == "images" else "tabular")
+        return replace(self, backbone=backbone, shape=shape, columns=look.columns)
+
+    def learner(self, names: Names | None = None, epochs: int | None = None) -> OwnedZoo:
+        """The learner that these settings describe; one of a machine with a GPU works on machines without, too.
+
+        `epochs` are those of its next episode, where they are not the zoo's own.
+        """
+        known = {setting.name for setting in fields(OwnedZoo) if setting.init}
+        plain = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name in known}
+        device = "auto" if self.lacks_gpu else self.recipe["device"]
+        plain["recipe"] = {**self.recipe, "epochs": self.recipe["epochs"] or 1, "device": device}
+        learner = OwnedZoo.from_settings(plain, names)
+        learner.epochs = epochs or self.recipe["epochs"]
+        return learner
+
+    @classmethod
+    def read(cls, record: Reader) -> Self:
+        """Checked."""
+        settings = cls(**{setting.name: setting.metadata["read"](record[setting.name]) for setting in fields(cls)})
+        shape, columns = settings.shape, settings.columns
+        if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
+            raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
+        return settings
+
+
+def _plain(name: str, value: Any, choices: Mapping[str, Any]) -> Json:
+    """A function as settings record it; one may be given by its name."""
+    if not isinstance(value, str):
+        return plain_choice(value, choices)
+    if value not in choices:
+        raise SettingsError(unknown_name(name, value, choices))
+    return plain_choice(choices[value](), choices) if is_dataclass(choices[value]) else value
+
+
+def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
+    """A recipe as settings record it: the one given with single values changed; epochs are open unless given."""
+    if recipe is not None and not isinstance(recipe, Recipe):
+        raise SettingsError(f"recipe is {recipe!r}; it must be a Recipe")
+    plain = {**asdict(Recipe()), "epochs": None} if recipe is None else asdict(recipe)
+    plain.update({name: value for name, value in given.items() if value is not None})
+    known = Recipe(**{**plain, "epochs": 1 if plain["epochs"] is None else plain["epochs"]})
+    _ = known.torch_device  # refused where there is none
+    return plain
+
+
+def _side(look: Look) -> int:
+    return 84 if min(look.height, look.width) >= 84 else 32
+
+
 def known_backbone(name: str, names: Names | None) -> Backbone:
     """A backbone by name, ours or the caller's."""
     known = {**BACKBONES, **(names or {})}
@@ -238,8 +254,12 @@ def known_backbone(name: str, names: Names | None) -> Backbone:
     return known[name]
 
 
-def own_names(backbone: Backbone | None, weigh: Weigh, grow: Grow) -> dict[str, Callable[..., Any]]:
-    """Functions under the names that settings record them by, for those that are in none of our tables."""
-    grower: Any = type(grow) if is_dataclass(grow) else grow
-    functions = {registered_name(function, {}): function for function in (weigh, grower)}
-    return functions if backbone is None else {**functions, backbone_name(backbone): backbone}
+def own_names(**given: Any) -> dict[str, Callable[..., Any]]:
+    """Functions under the names that settings record them by, out of settings as people give them."""
+    functions: dict[str, Callable[..., Any]] = {}
+    for setting in fields(ZooSettings):
+        value = given.get(setting.name)
+        if "choices" in setting.metadata and value is not None and not isinstance(value, str):
+            function = type(value) if is_dataclass(value) else value
+            functions[registered_name(function, setting.metadata["choices"])] = function
+    return functions

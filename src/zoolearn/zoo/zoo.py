@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -11,9 +11,6 @@ from torch import Tensor
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
-from zoolearn.methods.model_zoo import Grow, from_scratch
-from zoolearn.methods.parts.weighing import Weigh, boosted
-from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -29,11 +26,13 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
-from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_task
+from zoolearn.zoo.owned import Plan, check_epochs
+from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_examples, stored_task
 from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
+from zoolearn.zoo.splitting import Holdout
 from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
 
 Data = Path | str | Source
@@ -117,19 +116,20 @@ class Zoo:
         return changed
 
     def task(self, name: str) -> Task:
-        """A task with its kept training rows and its held-out rows, memory-mapped."""
+        """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def learn(self, task: Task) -> Learned:
-        """Learns one new task."""
-        learned: Learned = run_to_end(self.iter_learn(task))
+    def learn(self, task: Task, *, epochs: int | None = None) -> Learned:
+        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need."""
+        learned: Learned = run_to_end(self.iter_learn(task, epochs=epochs))  # type: ignore[arg-type]
         return learned
 
-    def iter_learn(self, task: Task) -> Generator[Progress, None, Learned]:
-        """`learn`, step by step."""
+    def iter_learn(self, task: Task, *, epochs: int | None = None) -> Generator[Plan | Progress, None, Learned]:
+        """`learn`, step by step: what will be done, then how training goes."""
+        check_epochs(epochs)
         with self.folder.writing() as before:
             index, entry = taken_in(self.folder, before, task)
-            return (yield from self._iter_learn(index, entry))
+            return (yield from self._iter_learn(index, entry, epochs))
 
     def learn_from(
         self,
@@ -137,14 +137,18 @@ class Zoo:
         data: Data,
         *,
         test: Data | None = None,
-        holdout: float = 0.2,
+        holdout: float | Holdout = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
+        epochs: int | None = None,
     ) -> Learned:
-        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it."""
+        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it.
+
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups.
+        """
         learned: Learned = run_to_end(
             self.iter_learn_from(  # type: ignore[arg-type]
-                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment
+                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment, epochs=epochs
             )
         )
         return learned
@@ -155,26 +159,30 @@ class Zoo:
         data: Data,
         *,
         test: Data | None = None,
-        holdout: float = 0.2,
+        holdout: float | Holdout = 0.2,
         skip_broken: bool = False,
         augment: Augment = "auto",
-    ) -> Generator[Step | Reading | Progress, None, Learned]:
-        """`learn_from`, step by step: how reading goes, what was understood, then how training goes."""
+        epochs: int | None = None,
+    ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
+        """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
+        check_epochs(epochs)
         with self.folder.writing() as before:
             index, reading = yield from iter_take_in(
                 self.folder,
                 before,
                 name,
                 *_sources(data, test, Columns(wanted=before.settings.columns)),
-                holdout=holdout,
+                holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
                 skip_broken=skip_broken,
                 augment=augment,
             )
             yield reading
-            return (yield from self._iter_learn(index, reading.task))
+            return (yield from self._iter_learn(index, reading.task, epochs))
 
-    def _iter_learn(self, index: Index, entry: TaskEntry) -> Generator[Progress, None, Learned]:
-        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names)
+    def _iter_learn(
+        self, index: Index, entry: TaskEntry, epochs: int | None
+    ) -> Generator[Plan | Progress, None, Learned]:
+        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names, epochs)
         self._commit(grown)
         return learned
 
@@ -373,7 +381,8 @@ class Zoo:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
         voters = self.index.voters(task)
         nets = [(self.net(member.number), member.share[task]) for member in voters]
-        return export(nets, self.task(task), Path(path), to, self.recipe)
+        entry = self.index.task(task)
+        return export(nets, entry, self.folder.tensor(entry.test.x), Path(path), to, self.recipe)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
@@ -392,7 +401,8 @@ class Zoo:
         problems = []
         checks: list[Callable[[], object]] = [partial(self.net, member.number) for member in self.members]
         checks += [partial(member_votes, self.folder, self.index, member) for member in self.members]
-        checks += [partial(self.task, name) for name in self.tasks]
+        checks += [partial(self.task, name) for name, entry in self.tasks.items() if entry.train is not None]
+        checks += [partial(stored_examples, self.folder, entry.test) for entry in self.tasks.values()]
         for check in checks:
             try:
                 check()
@@ -418,37 +428,15 @@ def open(folder: Path | str, names: Names | None = None) -> Zoo:
 
 def new(
     folder: Path | str,
-    *,
-    backbone: Backbone | None = None,
-    recipe: Recipe | None = None,
-    epochs: int | None = None,
-    seed: int = 0,
-    tasks_per_episode: int = 5,
-    replay: float = 1.0,
-    weigh: Weigh = boosted,
-    grow: Grow = from_scratch,
-    flip_tta: bool = False,
-    side: int | None = None,
-    grey: bool | None = None,
+    **settings: Any,
 ) -> Zoo:
-    """Makes a zoo in a new or empty folder; what is not given is settled by looking at the first data.
+    """Makes a zoo in a new or empty folder; settings are fields of `ZooSettings` or of a `Recipe`.
 
-    `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for more work when it answers.
+    `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
+    settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
+    more work when it answers.
     """
-    settings = ZooSettings.chosen(
-        backbone=backbone,
-        recipe=recipe,
-        epochs=epochs,
-        seed=seed,
-        tasks_per_episode=tasks_per_episode,
-        replay=replay,
-        weigh=weigh,
-        grow=grow,
-        flip_tta=flip_tta,
-        side=side,
-        grey=grey,
-    )
-    return Zoo.create(folder, settings, own_names(backbone, weigh, grow))
+    return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))
 
 
 def _sources(data: Data, test: Data | None, columns: Columns) -> tuple[Source, Source | None]:

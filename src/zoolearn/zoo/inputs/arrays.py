@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
+from zoolearn.zoo.inputs.cells import texts
 from zoolearn.zoo.inputs.source import Numbers
 
 INPUTS = ("x", "X", "data", "images", "features")
@@ -58,29 +59,6 @@ def mapped(path: Path) -> NDArray[Any]:
             f"{path} is not a whole .npy file of numbers: it is cut, damaged, or holds Python objects; save it again with "
             "numpy.save"
         ) from error
-
-
-def texts(values: NDArray[Any], what: str) -> list[str]:
-    """Labels as texts: whole numbers, true and false, or names.
-
-    >>> texts(np.array([2.0, 10.0]), "labels")
-    ['2', '10']
-    """
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"{what} have shape {values.shape}; give one label per row")
-    if values.dtype.kind == "f":
-        whole = np.isfinite(values) & (values == np.floor(values)) & (np.abs(values) < 1e15)
-        if not whole.all():
-            row = int((~whole).argmax())
-            raise DataError(f"{what}: row {row} is {values[row]}; a label is a whole number or a name")
-        values = values.astype(np.int64)
-    if values.dtype.kind not in "iubUS":
-        raise DataError(f"{what} have dtype {values.dtype}; a label is a whole number or a name")
-    if values.dtype.kind == "S":
-        return [bytes(value).decode("utf-8", "replace") for value in values]
-    return [str(value) for value in values.tolist()]
 
 
 def _beside(path: Path) -> Path:

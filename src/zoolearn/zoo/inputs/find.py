@@ -9,11 +9,12 @@ from zoolearn.errors import DataError, MissingData
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.inputs.arrays import npy_source, npz_source
 from zoolearn.zoo.inputs.folders import image_folder, images_below
-from zoolearn.zoo.inputs.pictures import SUFFIXES
+from zoolearn.zoo.inputs.pictures import SUFFIXES, is_picture
 from zoolearn.zoo.inputs.saved import is_saved, saved_source, splits_of
-from zoolearn.zoo.inputs.source import PICTURES_AT_ONCE, Block, Numbers, Pictures, Source
+from zoolearn.zoo.inputs.source import PICTURES_AT_ONCE, Block, Broken, Numbers, Pictures, Source
 from zoolearn.zoo.inputs.tables import Columns, csv_source, parquet_source
 
+TABLES = {".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq"}
 KINDS = "a folder with one subfolder of images per class, .npz, .npy, .csv, .parquet, or a data set saved to disk"
 
 
@@ -54,15 +55,24 @@ def pair_of(
     first = source_of(data, columns, labels=labels)
     if isinstance(first, Numbers) and first.columns:
         columns = replace(columns or Columns(), wanted=first.columns)
+    split = _test_split(data) if test is None else None
+    splits = _splits(data)
+    first.left_out += tuple(
+        Broken(f"{data}[{name}]", f"a split of {rows:,} rows, neither trained on nor held out")
+        for name, rows in splits.items()
+        if name not in ("train", split)
+    )
     if test is not None:
         return first, source_of(test, columns, split=_test_split(test))
-    split = _test_split(data)
     return first, source_of(data, columns, split=split) if split else None
 
 
+def _splits(path: Path) -> dict[str, int]:
+    return splits_of(path) if path.is_dir() and is_saved(path) else {}
+
+
 def _test_split(path: Path) -> str | None:
-    splits = splits_of(path) if path.is_dir() and is_saved(path) else ()
-    return next((name for name in ("test", "validation") if name in splits), None)
+    return next((name for name in ("test", "validation") if name in _splits(path)), None)
 
 
 def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:
@@ -71,7 +81,7 @@ def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None
     columns = replace(columns or Columns(), features=None if is_picture else shape[0], pictures=is_picture)
     pictures: list[Path] = []
     for path in paths:
-        if path.suffix.lower() in SUFFIXES and not path.is_dir():
+        if not path.is_dir() and (path.suffix.lower() in SUFFIXES or _is_unnamed_picture(path)):
             pictures.append(path)
             continue
         yield from _pictures(pictures, shape)
@@ -83,6 +93,10 @@ def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None
             for block in source.blocks(range(len(source)), shape):
                 yield [source.name(row) for row in block.rows], block
     yield from _pictures(pictures, shape)
+
+
+def _is_unnamed_picture(path: Path) -> bool:
+    return path.suffix.lower() not in TABLES and path.is_file() and is_picture(path)
 
 
 def _pictures(paths: Iterable[Path], shape: Shape, folder: Path | None = None) -> Iterator[tuple[list[str], Block]]:

@@ -1,24 +1,35 @@
 """A folder of images with one subfolder for each class."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.pictures import SUFFIXES
-from zoolearn.zoo.inputs.source import Pictures
+from zoolearn.zoo.inputs.pictures import is_picture
+from zoolearn.zoo.inputs.source import Broken, Pictures
 
+NO_PICTURE = "no picture that can be read"
+STRAY = "a picture in no subfolder, so of no class"
+LINK = "a link to a folder, which is not followed"
+LITTER = {"__macosx", "thumbs.db", "desktop.ini"}
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 
 def image_folder(folder: Path) -> Pictures:
     """The images below each subfolder, labelled by the subfolder's name; links to folders are not followed."""
-    classes = sorted((entry.name for entry in folder.iterdir() if _is_class(entry)), key=natural)
+    left_out: list[Broken] = []
+    entries = [
+        entry for entry in sorted(folder.iterdir(), key=lambda path: natural(path.name)) if not _is_litter(entry)
+    ]
+    classes = [entry.name for entry in entries if entry.is_dir() and not entry.is_symlink()]
+    for entry in entries:
+        if entry.name not in classes:
+            why = LINK if entry.is_dir() else STRAY if is_picture(entry) else NO_PICTURE
+            left_out.append(Broken(str(entry), why))
     names: list[str] = []
     labels: list[str] = []
     for name in classes:
-        images = [str(path) for path in images_below(folder / name)]
+        images = [str(path) for path in images_below(folder / name, left_out)]
         if not images:
             raise DataError(f"{folder / name} holds no image; put images there or remove the folder")
         names += images
@@ -33,22 +44,33 @@ def image_folder(folder: Path) -> Pictures:
             f"{folder} is split into {', '.join(classes)}, which are not classes; learn from {folder / 'train'} "
             f"with --test {folder / test}"
         )
-    return Pictures(str(folder), names, labels)
+    pictures = Pictures(str(folder), names, labels)
+    pictures.left_out = tuple(left_out)
+    return pictures
 
 
-def images_below(folder: Path) -> Iterator[Path]:
-    """Every image file below a folder, in natural order, without following links to folders; listed folder by folder."""
+def images_below(folder: Path, left_out: list[Broken] | None = None) -> Iterator[Path]:
+    """Every image file below a folder, in natural order, without following links to folders; listed folder by folder.
+
+    What is no image is added to `left_out`.
+    """
+    others = [] if left_out is None else left_out
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: natural(entry.name))
+        entries = sorted(folder.iterdir(), key=lambda path: natural(path.name))
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror}") from error
     for entry in entries:
-        if entry.name.startswith("."):
+        if _is_litter(entry):
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from images_below(Path(entry.path))
-        elif Path(entry.name).suffix.lower() in SUFFIXES:
-            yield Path(entry.path)
+        if entry.is_dir():
+            if entry.is_symlink():
+                others.append(Broken(str(entry), LINK))
+            else:
+                yield from images_below(entry, others)
+        elif is_picture(entry):
+            yield entry
+        else:
+            others.append(Broken(str(entry), NO_PICTURE))
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
@@ -63,5 +85,6 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part[0] in "0123456789" else (1, part.casefold()) for part in parts)
 
 
-def _is_class(entry: Path) -> bool:
-    return not entry.name.startswith(".") and entry.is_dir() and not entry.is_symlink()
+def _is_litter(entry: Path) -> bool:
+    """Whether an entry is hidden, or what systems and archivers leave in folders of their own accord."""
+    return entry.name.startswith(".") or entry.name.casefold() in LITTER

@@ -6,6 +6,7 @@ become the upper 8, colours and grey are turned into each other as the zoo needs
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,10 +20,14 @@ from zoolearn.nets.backbones import Shape
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")  # none starts a program, or decodes early
-SUFFIXES = frozenset(
-    {".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-)
+FORMATS = (
+    "AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP",
+)  # none starts a program, or decodes early  # fmt: skip
+BY_SUFFIX = {".tga": "TGA"}  # a format that anything may look like
+HEIF = frozenset({".heic", ".heif"})
+SUFFIXES = HEIF | {
+    ".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tga", ".tif", ".tiff", ".webp",
+}  # fmt: skip
 MOST_PIXELS = 80_000_000  # a file of a few bytes can claim to be an image of any size
 
 
@@ -69,11 +74,23 @@ def fitted(pixels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
     return _fit(Image.fromarray(np.ascontiguousarray(planes)), shape)
 
 
-def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Made:
-    from PIL import Image
-
+def is_picture(path: Path) -> bool:
+    """Whether a file is a picture: by the end of its name, or else by its first bytes."""
+    if path.suffix.lower() in SUFFIXES:
+        return True
     try:
-        with Image.open(source, formats=_formats()) as image:
+        picture_size(path)
+    except Undecodable:
+        return False
+    return True
+
+
+def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Made:
+    from PIL import Image, UnidentifiedImageError
+
+    suffix = source.suffix.lower() if isinstance(source, Path) else ""
+    try:
+        with Image.open(source, formats=_formats(suffix)) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise Undecodable(f"it has {image.width}x{image.height} pixels, more than {MOST_PIXELS:,}")
             return use(image)
@@ -83,17 +100,26 @@ def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Mad
         raise Undecodable("there is no such file") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Undecodable(f"it has more than {MOST_PIXELS:,} pixels") from error
+    except UnidentifiedImageError as error:
+        if suffix in HEIF and "HEIF" not in _formats():
+            raise Undecodable("to read it takes pillow-heif; install it with: pip install 'zoolearn[heic]'") from error
+        raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
     except Exception as error:  # decoders of damaged files fail in many ways
         raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
 
 
 @cache
-def _formats() -> tuple[str, ...]:
-    """Those of our formats that this installation of Pillow can read."""
+def _formats(suffix: str = "") -> tuple[str, ...]:
+    """Those of our formats that this installation of Pillow, with or without pillow-heif, can read."""
     from PIL import Image
 
     Image.init()
-    return tuple(name for name in FORMATS if name in Image.OPEN)
+    with suppress(ImportError):
+        from pillow_heif import register_heif_opener
+
+        register_heif_opener()
+    known = (*FORMATS, *filter(None, [BY_SUFFIX.get(suffix)]))
+    return tuple(name for name in known if name in Image.OPEN)
 
 
 def _size(image: "Image") -> Size:

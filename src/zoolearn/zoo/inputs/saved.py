@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from zoolearn.errors import DataError, MissingData, unknown_name
-from zoolearn.zoo.inputs.arrays import texts
+from zoolearn.zoo.inputs.cells import texts
 from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
 from zoolearn.zoo.inputs.tables import Columns
 
@@ -40,10 +40,10 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
     return _numbers(folder, data, kept, labels, classes)
 
 
-def splits_of(folder: Path) -> tuple[str, ...]:
-    """The names of the splits that were saved together; none if it is a single data set."""
+def splits_of(folder: Path) -> dict[str, int]:
+    """The names and the rows of the splits that were saved together; none if it is a single data set."""
     data = _loaded(folder)
-    return tuple(data) if isinstance(data, dict) else ()
+    return {name: len(rows) for name, rows in data.items()} if isinstance(data, dict) else {}
 
 
 def _loaded(folder: Path) -> Any:

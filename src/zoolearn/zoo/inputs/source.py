@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.inputs.cells import listed, missing_cells
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
 
 PICTURES_AT_ONCE = 256
+MOST_LISTED = 1000  # broken rows in one message
 CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
 LOOKED_AT = 2000  # pictures whose size is asked before all are read
 
@@ -45,6 +47,8 @@ class Source(ABC):
     where: str
     labels: Sequence[str] | None
     classes: tuple[str, ...] | None = None
+    groups: Sequence[str] | None = None  # of rows that belong together, where a column tells
+    left_out: tuple[Broken, ...] = ()  # what lay beside the rows and was not taken, and why
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -60,6 +64,10 @@ class Source(ABC):
     @abstractmethod
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
         """These rows, brought to the zoo's shape, some at a time."""
+
+    def told(self, broken: Sequence[Broken]) -> str:
+        """What people are told of rows that cannot be read, a line each."""
+        return listed((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
 
 class Pictures(Source):
@@ -129,8 +137,10 @@ class Numbers(Source):
         labels: Sequence[str] | None,
         classes: tuple[str, ...] | None = None,
         columns: tuple[str, ...] = (),
+        numbered: Sequence[int] | None = None,
     ) -> None:
         self.where, self.x, self.labels, self.classes, self.columns = where, x, labels, classes, columns
+        self.numbered = numbered  # the rows' numbers, as a spreadsheet counts them
         if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
             raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
         if x.ndim > 2 and x.dtype != np.uint8:
@@ -147,7 +157,13 @@ class Numbers(Source):
 
     def name(self, row: int) -> str:
         """The file and the row."""
-        return f"{self.where}[{row}]"
+        return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
+
+    def told(self, broken: Sequence[Broken]) -> str:
+        """Of a table, the columns that have missing cells, and how many."""
+        if self.numbered is None or not broken:
+            return super().told(broken)
+        return listed(missing_cells(self.x, self.columns, self.numbered))
 
     @property
     def _channels_last(self) -> bool:
@@ -188,8 +204,15 @@ class Numbers(Source):
         with np.errstate(over="ignore"):
             x = chosen.astype(np.float32)
         finite: NDArray[np.bool_] = np.asarray(np.isfinite(x).all(axis=1))
-        broken = (Broken(self.name(row), "holds a value that is not finite") for row in np.asarray(rows)[~finite])
-        return Block([row for row, fine in zip(rows, finite, strict=True) if fine], x[finite], tuple(broken))
+        broken = tuple(Broken(self.name(rows[place]), self._why(x[place])) for place in np.flatnonzero(~finite))
+        return Block([row for row, fine in zip(rows, finite, strict=True) if fine], x[finite], broken)
+
+    def _why(self, row: NDArray[np.float32]) -> str:
+        if not self.columns or len(self.columns) != len(row):
+            return "holds a value that is not finite"
+        missing = [repr(name) for name, value in zip(self.columns, row, strict=True) if not np.isfinite(value)]
+        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        return f"column{'s' if len(missing) > 1 else ''} {shown} missing or not finite"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
         if chosen.ndim == 3:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError, MissingData, unknown_name
-from zoolearn.zoo.inputs.arrays import texts
+from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
 from zoolearn.zoo.inputs.pictures import SUFFIXES
-from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
+from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
-MISSING = ("", "na", "n/a", "nan", "null", "none")  # what people and programs write where a value is missing
 MOST_NAMED = 10  # columns in one message
 
 
@@ -34,6 +33,7 @@ class Columns:
     wanted: tuple[str, ...] = ()
     features: int | None = None
     pictures: bool = False  # the zoo takes images, so a table can only hold their paths
+    group: str | None = None  # the column that tells which rows belong together; no feature
 
     def label_of(self, names: Iterable[str]) -> str | None:
         """The column that holds the label, by what was said or by its name."""
@@ -48,7 +48,7 @@ class Columns:
         >>> Columns(features=2).of_features(Path("t.csv"), {"x": 1, "y": 1}, "y", labelled=False)
         ['x', 'y']
         """
-        kept = [name for name in widths if name not in (self.label, *self.ignore)]
+        kept = [name for name in widths if name not in (self.label, self.group, *self.ignore)]
         others = [name for name in kept if name != label]
         if self.wanted:
             self._check_others(where, others, labelled=labelled)
@@ -71,7 +71,8 @@ class Columns:
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
     """A text table with a header line; commas, semicolons or tabs."""
-    return table_source(path, _read_csv(path), columns, labelled=labelled)
+    table, rows = _read_csv(path)
+    return table_source(path, table, rows, columns, labelled=labelled)
 
 
 def parquet_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
@@ -88,29 +89,46 @@ def parquet_source(path: Path, columns: Columns, *, labelled: bool = True) -> So
     except (ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} is not a whole Parquet file ({error}); write it again") from error
     read = {name: table.column(name).to_numpy() for name in table.column_names}
-    return table_source(path, read, columns, labelled=labelled)
+    return table_source(path, read, range(2, table.num_rows + 2), columns, labelled=labelled)
 
 
-def table_source(path: Path, table: Mapping[str, NDArray[Any]], columns: Columns, *, labelled: bool) -> Source:
-    """The rows of a table whose columns were read: images if one column holds their paths, else features."""
-    for name in (*columns.ignore, *([columns.label] if columns.label else [])):
+def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns, *, labelled: bool) -> Source:
+    """The rows of a table whose columns were read: images if one column holds their paths, else features.
+
+    `rows` are their numbers, as a spreadsheet counts them.
+    """
+    where = str(path)
+    for name in (*columns.ignore, *filter(None, (columns.label, columns.group))):
         if name not in table:
             raise DataError(f"{path}: {unknown_name('column', name, table)}")
+    index = [name for name, values in table.items() if name not in columns.wanted and is_index(name, values)]
+    table = {name: values for name, values in table.items() if name not in index}
     label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
-    labels = texts(_whole(path, table[label], label), f"{path}, column {label!r}") if labelled and label else None
+    labels = labels_of(where, label, table[label], rows) if labelled and label else None
     kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     rest = {name: table[name] for name in kept}
-    paths = _named(rest, PATH_NAMES, _holds_images)
+    source = _rows_of(path, rest, rows, labels, columns)
+    source.groups = [str(value) for value in table[columns.group].tolist()] if columns.group else None
+    source.left_out = tuple(
+        Broken(f"{path}, column {name or 'without a name'}", "it counts the rows, so it is no feature")
+        for name in index
+    )
+    return source
+
+
+def _rows_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
+    paths = _named(table, PATH_NAMES, _holds_images)
     if paths is not None:
-        names = [str(path.parent / str(name)) for name in rest[paths].tolist()]
-        return Pictures(str(path), names, labels)
+        return Pictures(str(path), [str(path.parent / str(name)) for name in table[paths].tolist()], labels)
     if columns.pictures:
         raise DataError(
             f"{path} has no column of paths of images (named {', '.join(PATH_NAMES)}), but the zoo takes images; use another zoo"
         )
-    return Numbers(str(path), _features(path, rest), labels, columns=tuple(kept))
+    if not table:
+        raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
+    return Numbers(str(path), numbers_of(str(path), table, rows), labels, columns=tuple(table), numbered=rows)
 
 
 def _named(
@@ -123,52 +141,15 @@ def _holds_images(values: NDArray[Any]) -> bool:
     return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
 
 
-def _whole(path: Path, values: NDArray[Any], name: str) -> NDArray[Any]:
-    if values.dtype.kind == "O":
-        missing = [row for row, value in enumerate(values) if value is None or value == ""]
-        if missing:
-            raise DataError(f"{path}[{missing[0]}], column {name!r}: no label; {len(missing)} rows lack one")
-        return np.array([str(value) for value in values])
-    if values.dtype.kind == "U" and (values == "").any():
-        raise DataError(f"{path}[{int((values == '').argmax())}], column {name!r}: no label")
-    return values
-
-
-def _features(path: Path, table: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    if not table:
-        raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
-    features = np.empty((len(next(iter(table.values()))), len(table)), np.float32)
-    for place, (name, values) in enumerate(table.items()):
-        features[:, place] = _numbers(path, name, values)
-    return features
-
-
-def _numbers(path: Path, name: str, values: NDArray[Any]) -> NDArray[np.float32]:
-    """A column as numbers; NaN, which a row is broken by, where a value is missing."""
-    if values.dtype.kind in "uifb":
-        return values.astype(np.float32)
-    numbers = np.full(len(values), np.nan, np.float32)
-    for row, value in enumerate(values):
-        if value is None or str(value).strip().lower() in MISSING:
-            continue
-        try:
-            numbers[row] = float(value)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"{path}[{row}], column {name!r}: {str(value)!r} is not a number; if it is no feature, leave the column "
-                f"out with --ignore {name!r}"
-            ) from error
-    return numbers
-
-
-def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
+def _read_csv(path: Path) -> tuple[Table, list[int]]:
+    """The columns, and the number of each row: empty ones are left out, and count."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
             delimiter = max(",;\t", key=first.count)
             header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
             reader = csv.reader(file, delimiter=delimiter)
-            rows = [(reader.line_num + 1, row) for row in reader if row]
+            read = [(place, reader.line_num + 1, row) for place, row in enumerate(reader, start=2)]
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
     except (csv.Error, UnicodeDecodeError, OSError) as error:
@@ -177,11 +158,12 @@ def _read_csv(path: Path) -> dict[str, NDArray[Any]]:
         raise DataError(
             f"{path} starts with {first[:80].rstrip()!r}; its first line must name two or more columns, each once"
         )
-    for number, row in rows:
+    rows = [(place, line, row) for place, line, row in read if row]
+    for _, line, row in rows:
         if len(row) != len(header):
-            raise DataError(f"{path}, line {number}: {len(row)} values for {len(header)} columns")
+            raise DataError(f"{path}, line {line}: {len(row)} values for {len(header)} columns")
     if not rows:
         raise DataError(f"{path} has a header but no rows")
-    return {
-        name: np.array(values) for name, values in zip(header, zip(*(row for _, row in rows), strict=True), strict=True)
-    }
+    cells = zip(*(row for _, _, row in rows), strict=True)
+    table = {name: np.array(values) for name, values in zip(header, cells, strict=True)}
+    return table, [place for place, _, _ in rows]

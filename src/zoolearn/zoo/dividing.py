@@ -1,0 +1,171 @@
+"""The rows of a task divided into those to train on and those held out, and what was found about copies among them."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError
+from zoolearn.seeds import derive
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Index, Stored
+from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined
+from zoolearn.zoo.splitting import Holdout, last_rows, random_rows
+
+MOST_NAMED = 10  # rows in one note
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The readable rows of a source: their numbers there, their labels, where they lie, and what they are known again by."""
+
+    source: Source
+    rows: list[int]
+    labels: NDArray[np.int64]
+    stored: Stored
+    prints: Prints
+    broken: tuple[Broken, ...]
+
+
+def divide(
+    folder: ZooFolder, index: Index, name: str, read: Sequence[Taken], classes: Sequence[str], holdout: Holdout
+) -> tuple[tuple[list[int], list[int]], list[str]]:
+    """Which of the rows that were read are trained on and which are held out, and what was found about copies."""
+    data = read[0]
+    if len(read) == 1:
+        check_counts(data.source, [classes[label] for label in data.labels], classes)
+    if len(read) == 2:
+        held = list(range(len(read[1].rows)))
+        side, notes = _without_copies(data, list(range(len(data.rows))), read[1].prints.all)
+        notes += _lookalikes_across(data, read[1])
+    elif holdout.last is not None:
+        last = last_rows(data.labels, holdout.last)
+        held = last.held
+        side, notes = _without_copies(data, last.train, data.prints.all[held])
+    else:
+        return _divide_at_random(folder, index, name, data, classes, holdout)
+    return (side, held), [*notes, *_contradictions(data, classes), *_held_earlier(folder, index, data.prints.all[side])]
+
+
+def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[int], list[str]]:
+    """The rows to train on that are not held out as well: who says what is held out means that."""
+    known = set(held.tolist())
+    copied = {row for row in train if int(data.prints.all[row]) in known}
+    if len(copied) == len(train):
+        raise DataError(
+            f"{data.source.where}: all {len(train)} rows to train on are held out to test on too; give other rows to test "
+            "on, or leave --test out: then some are held out"
+        )
+    left = f"{rows_of(len(copied))} to train on left out, for being held out too ({_names(data, sorted(copied))})"
+    return [row for row in train if row not in copied], [left] if copied else []
+
+
+def _divide_at_random(
+    folder: ZooFolder, index: Index, name: str, data: Taken, classes: Sequence[str], holdout: Holdout
+) -> tuple[tuple[list[int], list[int]], list[str]]:
+    """Copies, rows that look alike and rows of one group are on one side, and on that where an earlier task has them."""
+    copies, pairs = data.prints.groups(), data.prints.lookalikes()
+    groups = joined(copies, pairs)
+    if holdout.group is not None:
+        if data.source.groups is None:
+            raise DataError(f"{data.source.where} has no column {holdout.group!r} to hold out by; groups are in tables")
+        groups = by_names(groups, [data.source.groups[row] for row in data.rows])
+    fixed = _fixed(folder, index, data.prints.all, groups)
+    split = random_rows(data.labels, groups, holdout.share, derive(index.settings.seed, "holdout", name), fixed)
+    notes = _copies(data, copies) + _alike(data, pairs) + _contradictions(data, classes)
+    if fixed:
+        notes.append(
+            f"{rows_of(sum(int(group) in fixed for group in groups))} known from earlier tasks: on the side where they "
+            "are there, so that nothing that is held out is trained on"
+        )
+    notes += [
+        f"class {classes[label]!r}: copies of its rows had to be both trained on and held out; its accuracy is too good"
+        for label in split.torn
+    ]
+    return (split.train, split.held), notes
+
+
+def _fixed(folder: ZooFolder, index: Index, prints: Digests, groups: NDArray[np.int64]) -> dict[int, str]:
+    """The side of groups that have a row which an earlier task has; held out, if it is so in any."""
+    fixed: dict[int, str] = {}
+    for _, side, known in earlier_sides(folder, index):
+        for group in groups[np.isin(prints, known)].tolist():
+            fixed[group] = "held" if "held" in (side, fixed.get(group)) else "train"
+    return fixed
+
+
+def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
+    sides = earlier_sides(folder, index)
+    counts = {task: int(np.isin(prints, known).sum()) for task, side, known in sides if side == "held"}
+    return [
+        f"{rows_of(count)} to train on {'is' if count == 1 else 'are'} held out of task {task!r}: its accuracy may be too "
+        "good from now on"
+        for task, count in counts.items()
+        if count
+    ]
+
+
+def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
+    found, first, counts = np.unique(groups, return_index=True, return_counts=True)
+    more = int(counts.sum() - len(found))
+    some = sorted(int(row) for row in first[counts > 1])
+    return [f"{rows_of(more)} are copies of others, kept on one side ({_names(data, some)})"] if more else []
+
+
+def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
+    names = ", ".join(
+        f"{data.source.name(data.rows[one])} and {data.source.name(data.rows[other])}"
+        for one, other in pairs[:MOST_NAMED]
+    )
+    more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
+    return [f"pictures that look alike are kept on one side: {names}{more}"] if pairs else []
+
+
+def _lookalikes_across(train: Taken, held: Taken) -> list[str]:
+    both = Prints(train.prints.digests + held.prints.digests, train.prints.thumbnails + held.prints.thumbnails)
+    cut = len(train.rows)
+    across = [(one, other - cut) for one, other in both.lookalikes() if one < cut <= other]
+    names = ", ".join(
+        f"{held.source.name(held.rows[other])} like {train.source.name(train.rows[one])}"
+        for one, other in across[:MOST_NAMED]
+    )
+    return [f"{rows_of(len(across))} held out look like ones that are trained on: {names}"] if across else []
+
+
+def _contradictions(data: Taken, classes: Sequence[str]) -> list[str]:
+    """Rows that occur in more than one class."""
+    seen: dict[int, int] = {}
+    found = []
+    for row, (digest, label) in enumerate(zip(data.prints.all.tolist(), data.labels.tolist(), strict=True)):
+        other = seen.setdefault(digest, row)
+        if data.labels[other] != label:
+            found.append(
+                f"{data.source.name(data.rows[row])} is {classes[label]!r} and {classes[data.labels[other]]!r}"
+            )
+    if not found:
+        return []
+    more = f", and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return [f"{rows_of(len(found))} occur in two classes: {', '.join(found[:MOST_NAMED])}{more}"]
+
+
+def rows_of(count: int) -> str:
+    """A number of rows in words."""
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _names(data: Taken, rows: Sequence[int]) -> str:
+    names = ", ".join(data.source.name(data.rows[row]) for row in rows[:MOST_NAMED])
+    return names + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
+
+
+def check_counts(source: Source, labels: Sequence[str], classes: Sequence[str]) -> None:
+    """Refuses a class of which no row can be held out."""
+    counts = Counter(labels)
+    for name in classes:
+        if counts[name] < 2:
+            raise DataError(
+                f"{source.where}: class {name!r} has {counts[name]} example(s); it needs at least 2, one to test on"
+            )

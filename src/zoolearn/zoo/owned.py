@@ -1,0 +1,88 @@
+"""Model Zoo as people own it: every episode is trained as long as its rows need, unless somebody says how long."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import rows_per_epoch, steps_per_epoch
+from zoolearn.training.fit import Progress, iter_fit, run_to_end
+from zoolearn.training.recipe import Recipe
+
+STEPS = {"images": 4_000, "features": 16_000}  # that an episode takes if nobody says: minutes, and seconds, on a CPU
+FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
+TIMED_ROWS = 128  # that the length of a step is measured by
+CHECKPOINTS = 20  # of a training, at most
+
+
+def epochs_for(tasks: Sequence[Task], batch_size: int, *, balanced: bool = False) -> int:
+    """Passes over these tasks, so that a training takes about as many steps whatever the number of rows.
+
+    At least 3, so that each row counts, and at most 50, after which few rows bring nothing new.
+
+    >>> from zoolearn import benchmark
+    >>> digits = benchmark("split-digits")[0]
+    >>> len(digits.train), epochs_for([digits], batch_size=16), epochs_for([digits], batch_size=1)
+    (251, 50, 16)
+    """
+    rows = rows_per_epoch([len(task.train) for task in tasks], balanced=balanced)
+    steps = STEPS["images" if len(tasks[0].shape) == 3 else "features"]
+    return max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(steps / steps_per_epoch(rows, batch_size))))
+
+
+def check_epochs(epochs: int | None) -> None:
+    """Refuses a number of epochs that no training has."""
+    if epochs is not None and epochs < 1:
+        raise SettingsError(f"epochs is {epochs}; give 1 or more, or nothing: as many as the rows need")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds."""
+
+    tasks: tuple[str, ...]
+    rows: int  # in an epoch
+    epochs: int
+    seconds: float
+
+
+@dataclass(kw_only=True, eq=False)
+class OwnedZoo(ModelZoo):
+    """Model Zoo whose epochs are chosen for each episode where `epochs` is None."""
+
+    epochs: int | None = field(init=False, default=None)
+
+    def fit(
+        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
+    ) -> Generator[Progress, None, float]:
+        """Trains the net of a member; gives its final loss."""
+        recipe = self.recipe_for(tasks, balanced=balanced)
+        checkpoints = self.checkpoints and replace(self.checkpoints, every=max(1, recipe.epochs // CHECKPOINTS))
+        return iter_fit(net, tasks, recipe, seed=seed, balanced=balanced, checkpoints=checkpoints)
+
+    def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
+        """How a member is trained on these tasks."""
+        epochs = self.epochs or epochs_for(tasks, self.recipe.batch_size, balanced=balanced)
+        return replace(self.recipe, epochs=epochs)
+
+    def plan(self, task: Task) -> Plan:
+        """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
+        drawn = [self.kept[name] for name in self.draw(self.past_weights())]
+        tasks, balanced = [task, *drawn], self.replay < 1
+        recipe = self.recipe_for(tasks, balanced=balanced)
+        rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)
+        steps = (recipe.epochs + 1) * steps_per_epoch(rows, recipe.batch_size)  # one more: it is asked about all rows
+        return Plan(tuple(part.name for part in tasks), rows, recipe.epochs, steps * self._seconds_per_step(tasks))
+
+    def _seconds_per_step(self, tasks: Sequence[Task]) -> float:
+        share = TIMED_ROWS / sum(len(task.train) for task in tasks)
+        few = [task.subsample(share, seed=0) if share < 1 else task for task in tasks]
+        recipe = replace(self.recipe_for(tasks), epochs=1)
+        net = self.new_net(few, seed=0)
+        run_to_end(iter_fit(net, few, recipe, seed=0))  # the first steps of a process are slower
+        started = perf_counter()
+        run_to_end(iter_fit(net, few, recipe, seed=0))
+        return (perf_counter() - started) / steps_per_epoch(sum(len(task.train) for task in few), recipe.batch_size)
