@@ -1,4 +1,4 @@
-"""Pages: what they hold, that they need nothing else, and that a real browser shows them."""
+"""Pages: what they open on, what they hold, that they need nothing else, and that a real browser shows them."""
 
 import base64
 import csv
@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,26 @@ from evidence_toys import TASKS, finished_run, saved_runs
 from tabs import watched_tab
 from zoolearn.cli import main
 from zoolearn.errors import DataError, StoreError
-from zoolearn.lab.evidence import average_over_episodes, figures
+from zoolearn.lab.evidence import average_over_episodes, figures, section_figures
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.lab.pages import NOTICE, page
+from zoolearn.lab.pages import page
+from zoolearn.lab.pages.charts import chart_html
 from zoolearn.lab.pages.sources import gathered
-from zoolearn.lab.report import grouped, labels
+from zoolearn.lab.sections import sections
 from zoolearn.lab.studies.study import Study
+from zoolearn.runs.results import Results
+
+
+def some_runs() -> list[Results]:
+    return [finished_run("model-zoo", seed) for seed in (0, 1)] + [finished_run("isolated", base=0.5)]
 
 
 def some_figures() -> list[Figure]:
-    return figures([finished_run("model-zoo", seed) for seed in (0, 1)] + [finished_run("isolated", base=0.5)])
+    return figures(some_runs())
 
 
-def data_of(html: str) -> list[dict[str, Any]]:
-    match = re.search(r'id="figures">(.*?)</script>', html, re.DOTALL)
-    assert match is not None
-    return json.loads(match[1])
+def named(ending: str) -> Figure:
+    return next(figure for figure in some_figures() if figure.name.endswith(ending))
 
 
 def a_study() -> Study:
@@ -41,33 +46,30 @@ def a_study() -> Study:
 
 
 class TestGathered:
-    def test_a_study_that_is_there_twice_is_shown_once_and_others_get_names_of_their_own(self, tmp_path: Path):
+    def test_a_study_that_is_there_twice_is_shown_once(self, tmp_path: Path):
         study = a_study()
         other = replace(study, figures=[replace(figure, caption="with more samples") for figure in study.figures])
         for name, saved in (("one", study), ("copy", study), ("other", other)):
             saved.save(tmp_path / name)
-        _, figures = gathered([tmp_path])
-        assert [(figure.name, figure.caption) for figure in figures] == [
+        _, found = gathered([tmp_path])
+        assert [(figure.name, figure.caption) for figure in found] == [
             ("gains", ""),
             ("risk", ""),
-            ("gains-2", "with more samples"),
-            ("risk-2", "with more samples"),
+            ("gains", "with more samples"),
+            ("risk", "with more samples"),
         ]
 
 
 class TestFigures:
     def test_the_mean_over_seeds_has_a_band_and_one_seed_has_none(self):
-        runs = [finished_run("model-zoo", seed) for seed in (0, 1)] + [finished_run("isolated")]
-        groups = grouped(runs)
-        zoo, isolated = (
-            average_over_episodes(list(zip(labels(groups), groups, strict=True))).frames[""].panels[0].series
-        )
+        (section,) = sections(some_runs())
+        zoo, isolated = average_over_episodes(section).frames[""].panels[0].series
         assert zoo.y[0] == pytest.approx(60.1)
         assert zoo.spread[0] == pytest.approx(0.141, abs=1e-3)
         assert isolated.spread == [None] * 4
 
     def test_a_task_has_a_line_from_the_episode_that_met_it_and_a_cross_where_isolated_stands(self):
-        chart = next(figure for figure in some_figures() if figure.name.endswith("task-accuracy")).frames[""]
+        chart = named("task-accuracy").frames[""]
         third = chart.panels[2]
         assert third.title == TASKS[2]
         assert [(series.name, series.style, list(series.x)) for series in third.series] == [
@@ -76,8 +78,7 @@ class TestFigures:
         ]
 
     def test_the_map_marks_what_was_drawn_and_tells_the_weights(self):
-        figure = next(figure for figure in some_figures() if figure.name.endswith("episode-map"))
-        chart = figure.frames["model-zoo, seed 0"]
+        chart = named("episode-map").frames["model-zoo, seed 0"]
         assert [row[3] for row in chart.marks] == [True] * 4
         assert "weight in the draw 0.333" in chart.notes[0][3]
         assert chart.values[3][0] is None
@@ -93,12 +94,37 @@ class TestFigures:
         for figure in some_figures():
             assert Figure.from_json(json.loads(json.dumps(figure.to_json()))).csv() == figure.csv()
 
-    def test_csv_has_a_line_for_every_point_of_every_frame(self):
-        figure = next(figure for figure in some_figures() if figure.name.endswith("episode-map"))
-        rows = list(csv.DictReader(io.StringIO(figure.csv())))
-        assert len(rows) == 3 * (1 + 2 + 3 + 4)
+    def test_csv_has_a_line_for_every_point_of_every_frame_and_all_digits(self):
+        third = replace(finished_run(), accuracy=[[1 / 3], [1 / 3] * 2, [1 / 3] * 3, [1 / 3] * 4])
+        ranking, *_, maps = figures([third, finished_run("isolated")])
+        rows = list(csv.DictReader(io.StringIO(maps.csv())))
+        assert len(rows) == 2 * (1 + 2 + 3 + 4)
         assert rows[0]["run"] == "model-zoo, seed 0"
-        assert float(rows[0]["accuracy, %"]) == 60.0
+        assert float(rows[0]["accuracy, %"]) == 100 * (1 / 3)
+        assert [float(row["y"]) for row in csv.DictReader(io.StringIO(ranking.csv()))][1] == pytest.approx(
+            100 / 3, rel=1e-14
+        )
+
+    def test_the_first_figure_ranks_the_finished_groups_best_first(self):
+        runs = [finished_run("isolated", base=0.5), finished_run("er", base=0.7), finished_run("ewc", episodes=2)]
+        (section,) = sections([*runs, finished_run()])
+        (series,) = section_figures(section)[0].frames[""].panels[0].series
+        assert list(series.x) == ["er", "model-zoo", "isolated"]
+
+    def test_charts_show_the_best_of_each_method_where_there_are_too_many_groups(self):
+        zoos = [finished_run(replay=share / 10, base=0.6 + share / 100) for share in range(1, 10)]
+        (section,) = sections([*zoos, finished_run("isolated", base=0.1)])
+        names = [name for name, _ in section.shown]
+        assert names == [*(f"model-zoo (replay=0.{share})" for share in range(9, 2, -1)), "isolated"]
+        assert "8 of 10 are drawn" in average_over_episodes(section).caption
+
+    def test_runs_on_other_tasks_are_not_compared(self):
+        cut = finished_run("isolated", base=0.9)
+        cut.settings["benchmark"] = {"samples_per_class": 5, "samples_seed": 0}
+        assert [section.title for section in sections([finished_run(), cut])] == [
+            "split-digits",
+            "split-digits, samples per class 5",
+        ]
 
     def test_ragged_data_is_refused(self):
         with pytest.raises(DataError, match="2 points but 1 in y"):
@@ -107,39 +133,95 @@ class TestFigures:
             Map(["a"], ["b", "c"], [[1.0]], "", "", "")
 
 
-class TestPage:
-    def test_it_needs_no_network_and_says_whose_charts_they_are(self):
-        html = page("runs", [], some_figures())
-        own = re.sub(r'<script type="text/plain" id="library">.*?</script>', "", html, flags=re.DOTALL)
-        assert not re.search(r'(?:src|href)="(?!#|data:)', own)
-        assert "http://" not in own.replace("http://www.w3.org", "")
-        assert NOTICE in html
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, in order."""
 
-    def test_it_weighs_less_than_a_megabyte(self):
-        assert len(page("runs", [], some_figures())) < 1_000_000
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+class TestPage:
+    def test_it_needs_no_network(self):
+        html = page("runs", some_runs(), a_study().figures)
+        addresses = [values.get(name) for _, values in Elements(html).found for name in ("src", "href", "srcset")]
+        assert all(address.startswith(("#", "data:")) for address in addresses if address is not None)
+        assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
+        assert "url(" not in html
+
+    def test_it_opens_on_one_sentence_one_figure_and_one_table_and_folds_the_rest(self):
+        html = page("Runs", some_runs(), [])
+        opening, folded = html.split("<details", 1)
+        order = [
+            '<p class="conclusion"><b>model-zoo</b> is highest: 64.60 ± 0.14 %',
+            "<figure",
+            "<table",
+            "The same in all: ",
+        ]
+        assert [opening.count(part) for part in order] == [1, 1, 1, 1]
+        assert sorted(order, key=opening.index) == order
+        assert "backbone small-conv, epochs 1" in opening
+        assert "epochs=1" not in opening
+        assert "All 3 runs: accuracy, forgetting, cost" in folded
+        assert "<th>average accuracy</th><th>forgetting</th>" in folded
+
+    def test_many_benchmarks_open_on_a_table_of_what_is_highest_on_each(self):
+        html = page("Runs", [*some_runs(), finished_run("er", benchmark="split-mnist")], [])
+        opening = html.split("<section")[0]
+        assert "4 runs of 3 methods on 2 benchmarks." in opening
+        assert '<a href="#split-mnist">split-mnist</a></td><td class="label">er</td>' in opening
+
+    def test_a_page_of_a_few_runs_weighs_less_than_a_photograph(self):
+        assert len(page("runs", some_runs(), [])) < 200_000
 
     def test_names_cannot_break_out_of_the_page(self):
-        html = page("<b>", [], some_figures())
-        assert "<b></h1>" not in html
-        assert "cats <and>" not in html
-        assert data_of(html)[1]["frames"][0]["panels"][0]["title"] == TASKS[0]
+        evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>$x_1$'
+        runs = [
+            replace(run, method=evil, benchmark=evil, tasks=[evil + task for task in TASKS], episodes=[
+                replace(episode, tasks=[evil + task for task in episode.tasks], weights=None) for episode in run.episodes
+            ])
+            for run in some_runs()
+        ]  # fmt: skip
+        study = [replace(figure, name=evil, title=evil, caption=evil, section=evil) for figure in a_study().figures]
+        found = Elements(page(evil, runs, study, [evil])).found
+        assert [tag for tag, _ in found].count("script") == 1
+        assert "img" not in [tag for tag, _ in found]
+        assert not [name for _, values in found for name in values if name.startswith("on")]
 
-    def test_every_figure_has_its_data_and_its_command(self):
-        html = page("runs", [], some_figures())
+    def test_every_figure_has_its_data_and_the_commands_are_said_once(self):
+        html = page("runs", some_runs(), [])
         links = re.findall(r'download="([^"]+)\.csv" href="data:text/csv;charset=utf-8;base64,([^"]+)"', html)
-        assert {name: base64.b64decode(content).decode() for name, content in links} == {
-            figure.name: figure.csv() for figure in some_figures()
-        }
-        assert html.count("zoo run model-zoo split-digits --epochs 1 --seeds 2") == 4 + 4  # shown, and in the data
+        told = [base64.b64decode(content).decode() for _, content in links]
+        assert told[:-1] == [figure.csv() for figure in some_figures()]
+        assert told[-1].startswith("method,benchmark,seed,")
+        assert html.count("zoo run model-zoo split-digits --epochs 1 --seed 1") == 1
+
+    def test_every_point_and_cell_says_its_value(self):
+        lines = chart_html(named("average-accuracy").frames[""], "a")
+        assert lines.count("<title>model-zoo\nepisode 1: 60.1 ± 0.14</title>") == 2  # for desks and for phones
+        cells = chart_html(named("episode-map").frames["model-zoo, seed 0"], "b")
+        assert cells.count("<title>") == 2 * (1 + 2 + 3 + 4)
+        assert "trained on\nweight in the draw 0.333</title>" in cells
+
+    def test_two_charts_share_no_name_of_their_parts(self):
+        html = page("runs", some_runs(), a_study().figures)
+        names = [values["id"] for _, values in Elements(html).found if "id" in values]
+        assert len(names) == len(set(names))
+        used = {str(values["href"])[1:] for tag, values in Elements(html).found if tag == "use"}
+        assert used <= set(names)
 
     def test_the_command_writes_runs_and_studies_and_says_what_the_page_weighs(self, tmp_path, capsys):
         saved_runs(tmp_path / "runs")
         a_study().save(tmp_path / "runs" / "study")
         finished_run("fine-tune").save(tmp_path / "runs" / "study" / "part")
         main(["report", str(tmp_path / "runs"), "--html", str(tmp_path / "page.html")])
-        assert "4 runs, 6 figures, 0." in capsys.readouterr().err
+        assert "4 runs, 0." in capsys.readouterr().err
         html = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert [figure["title"] for figure in data_of(html)][-2:] == ["Gains", "Risk"]
+        assert re.findall("<h3>(.*?)</h3>", html)[-2:] == ["Gains", "Risk"]
         assert "fine-tune" not in html  # a part of a study
 
     def test_an_empty_folder_is_an_error(self, tmp_path, capsys):
@@ -170,32 +252,54 @@ def opened(browser: Any, file: Path, width: int, scheme: str) -> tuple[Any, list
 
 class TestInABrowser:
     @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
-    def test_it_opens_without_complaint_fits_the_screen_and_looks_like_something(self, browser, written, width, scheme):
+    def test_it_opens_without_complaint_and_fits_the_screen(self, browser, written, width, scheme):
         tab, complaints = opened(browser, written, width, scheme)
+        tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         assert complaints == []
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
-        assert tab.locator(".chart .main-svg").count() >= 6
-        assert tab.evaluate("document.documentElement.dataset.theme") == scheme
-        assert len(tab.screenshot(full_page=True)) > 30_000
+        assert tab.locator(".narrow svg").first.is_visible() == (width < 640)
+        assert tab.locator(".wide svg").first.is_visible() == (width > 640)
+        table = tab.locator("section .scroll").first
+        assert table.evaluate("(table) => table.scrollWidth <= table.clientWidth")
+        ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        letters = tab.locator("svg text").first.evaluate("(text) => getComputedStyle(text).fill")
+        assert (sum(_rgb(ground)) < sum(_rgb(letters))) == (scheme == "dark")
+        tab.close()
+
+    def test_no_mark_is_cut_at_the_edge_of_its_drawing(self, browser, written):
+        tab, _ = opened(browser, written, 1280, "light")
+        tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        cut = tab.evaluate("""[...document.querySelectorAll("svg use, svg path")].filter((mark) => {
+            const own = mark.getBoundingClientRect(), all = mark.closest("svg").getBoundingClientRect();
+            return own.width && own.left < 0 || own.right > innerWidth || getComputedStyle(mark).clipPath !== "none";
+        }).length""")
+        assert cut == 0
+        assert (
+            tab.locator("svg use").first.evaluate("(mark) => getComputedStyle(mark.closest('svg')).overflow")
+            == "visible"
+        )
         tab.close()
 
     def test_hover_csv_frames_and_theme_work(self, browser, written, tmp_path):
         tab, complaints = opened(browser, written, 1280, "light")
-        figure = tab.locator("#split-digits-episode-map")
-        figure.scroll_into_view_if_needed()
-        drawn = tab.locator("#chart-split-digits-episode-map .nsewdrag").first.bounding_box()
-        tab.mouse.move(drawn["x"] + drawn["width"] * 0.9, drawn["y"] + drawn["height"] * 0.1)
-        tab.wait_for_selector("#chart-split-digits-episode-map .hoverlayer .hovertext")
-        assert "weight in the draw" in tab.locator("#chart-split-digits-episode-map .hoverlayer").text_content()
+        tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        figure = tab.locator("figure", has_text="What each episode trained on")
+        figure.locator(".frame:not([hidden]) .wide path:has(title)").nth(3).hover()
+        assert "weight in the draw" in tab.locator("#tip").text_content()
         with tab.expect_download() as download:
             figure.get_by_text("Data (CSV)").click()
         download.value.save_as(tmp_path / "data.csv")
         assert (tmp_path / "data.csv").read_text().startswith("run,task,episode,")
-        slider = tab.locator('input[data-figure="risk"]')
-        slider.fill("4")
-        assert tab.locator("#value-risk").text_content() == "4"
-        assert tab.evaluate("document.getElementById('chart-risk').data[0].y") == [4, 8]
+        risk = tab.locator("figure", has_text="Risk")
+        risk.locator("input").fill("4")
+        assert risk.locator("output").text_content() == "4"
+        assert [frame.is_visible() for frame in risk.locator(".frame").all()] == [False] * 4 + [True]
+        before = tab.evaluate("getComputedStyle(document.body).backgroundColor")
         tab.click("#theme")
-        assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert sum(_rgb(tab.evaluate("getComputedStyle(document.body).backgroundColor"))) < sum(_rgb(before))
         assert complaints == []
         tab.close()
+
+
+def _rgb(colour: str) -> list[float]:
+    return [float(part) for part in re.findall(r"[\d.]+", colour)[:3]]

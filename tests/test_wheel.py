@@ -1,8 +1,5 @@
 """The wheel as strangers get it: installed into a folder of its own and used far from the repository."""
 
-import base64
-import gzip
-import json
 import os
 import re
 import subprocess
@@ -90,17 +87,13 @@ def test_the_demo_compares_all_its_learners(installed):
     assert all(f"\n{name} " in out for name in ("model-zoo", "isolated", "fine-tune", "multi-head"))
 
 
-def test_the_page_of_a_run_carries_its_figures_and_the_scripts_that_draw_them(installed):
+def test_the_page_of_a_run_carries_its_figures_its_script_and_its_style(installed):
+    pytest.importorskip("matplotlib")
     installed.zoo("run", "model-zoo", "split-digits", "--backbone", "mlp-100", "--epochs", "1", "--out", "run")
     installed.zoo("report", "run", "--html", "page.html")
     page = (installed.elsewhere / "page.html").read_text(encoding="utf-8")
-    held = dict(re.findall(r'<script type="[^"]+" id="(\w+)">(.*?)</script>', page, re.DOTALL))
-    figures = json.loads(held["figures"])
-    assert figures
-    assert all(f'id="chart-{figure["name"]}"' in page for figure in figures)
-    assert gzip.decompress(base64.b64decode(held["library"])).decode() == installed.read(
-        "lab/pages/plotly/plotly-cartesian.min.js"
-    )
+    assert page.count("<figure") == 4
+    assert page.count("<svg") >= 4
     assert installed.read("lab/pages/page.js") in page
     assert installed.read("lab/pages/page.css") in page
 

@@ -15,6 +15,7 @@ from zoolearn.errors import (
     UnknownTask,
     ZooError,
 )
+from zoolearn.lab.frames import frame
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
@@ -73,6 +74,7 @@ __all__ = [
     "fit",
     "forgetting",
     "forward_transfer",
+    "frame",
     "from_scratch",
     "load",
     "mlp",

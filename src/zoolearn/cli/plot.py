@@ -7,9 +7,12 @@ from typing import Annotated
 
 import tyro
 
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.report import other_words
+from zoolearn.errors import SettingsError
+from zoolearn.lab.evidence import figures
 from zoolearn.lab.pages.sources import gathered
-from zoolearn.lab.plots import Format, save_figures
+from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
 
 
 @dataclass
@@ -27,13 +30,26 @@ class PlotOptions:
     ]
     to: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where the files go")] = Path("figures")
     format: Annotated[Format, tyro.conf.arg(help="kind of file")] = "pdf"
+    only: Annotated[
+        tuple[str, ...], optional("WORD...", "only figures whose name has one of these words, as `ranking`", "all")
+    ] = ()
+    width: Annotated[float, tyro.conf.arg(help="inches")] = WIDTH
+    height: Annotated[float | None, optional("INCHES", "of each figure", "as it suits the figure")] = None
+    title: Annotated[bool, tyro.conf.arg(help="say above each figure what it shows")] = True
+    names: Annotated[
+        tuple[str, ...], optional("OLD=NEW...", "other words for titles, axes, methods and tasks", "as they are")
+    ] = ()
 
 
 def main(arguments: Sequence[str]) -> None:
     """Writes a file for each figure, and its data beside it."""
     options = parse(PlotOptions, arguments, "zoo plot", "Every figure of runs and studies as a file for print.")
-    _, figures = gathered(options.runs or (Path("runs"),))
-    for path in save_figures(figures, options.to, options.format):
+    how = Print(options.width, options.height, other_words(options.names), options.title)
+    results, studies = gathered(options.runs or (Path("runs"),))
+    drawn = [*(figures(results) if results else ()), *studies]
+    chosen = [figure for figure in drawn if not options.only or any(word in figure.name for word in options.only)]
+    if not chosen:
+        known = ", ".join(figure.name for figure in drawn)
+        raise SettingsError(f"no figure has {' or '.join(map(repr, options.only))} in its name; there are: {known}")
+    for path in save_figures(chosen, options.to, options.format, how):
         print(path)
-    for figure in figures:
-        (options.to / f"{figure.name}.csv").write_text(figure.csv(), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""`zoo report DIR...`: one table of many runs, or a page with every figure."""
+"""`zoo report DIR...`: one table of many runs, the runs as data for other tools, or a page that opens on what was found."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -10,9 +10,14 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
-from zoolearn.lab.report import find_runs, report
-from zoolearn.lab.tables import RENDERERS, Table, text
+from zoolearn.lab.differences import differences
+from zoolearn.lab.frames import rows_as_csv, run_rows, save_parquet
+from zoolearn.lab.one_run import matrix
+from zoolearn.lab.report import find_runs, grouped, labels, report
+from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
+from zoolearn.runs.results import Results
 
 
 @dataclass
@@ -28,21 +33,86 @@ class ReportOptions:
             help_behavior_hint="(default: runs)",
         ),
     ]
-    format: Annotated[Literal["text", "markdown", "latex"], tyro.conf.arg(help="what to print")] = "text"
+    format: Annotated[
+        Literal["text", "markdown", "latex", "csv", "parquet"],
+        tyro.conf.arg(help="a table of means, or (csv, parquet) a row a run with unrounded numbers"),
+    ] = "text"
+    columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
+    names: Annotated[
+        tuple[str, ...], optional("OLD=NEW...", "other words for columns, methods and benchmarks", "as they are")
+    ] = ()
+    against: Annotated[
+        str | None, optional("METHOD", "differences from this one, seed by seed, with intervals", "no")
+    ] = None
+    matrix: Annotated[bool, tyro.conf.arg(help="the accuracy matrix of each group of runs instead")] = False
+    out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
     html: Annotated[
         Path | None, optional("FILE", "write one self-contained page with every figure", "print a table")
     ] = None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints one table, a row for each group of runs that differ only in their seed; or writes a page."""
+    """Prints one table, a row for each group of runs that differ only in their seed; or writes a page or data."""
     options = parse(ReportOptions, arguments, "zoo report", "One table of many runs: mean and deviation over seeds.")
     folders = options.runs or (Path("runs"),)
+    words = other_words(options.names)
     if options.html is not None:
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
-    table = report(list(find_runs(folders).values()))
-    print(text(table, output.width()) if options.format == "text" else RENDERERS[options.format](table))
+    results = list(find_runs(folders).values())
+    if options.format in ("csv", "parquet"):
+        _give_rows(results, options)
+        return
+    shown = []
+    for table in _tables(results, options):
+        chosen = rename(choose(table, options.columns or table.header), words)
+        wide = None if options.out else output.width()
+        shown.append(text(chosen, wide) if options.format == "text" else RENDERERS[options.format](chosen))
+    _give("\n\n".join(shown), options.out)
+
+
+def _tables(results: Sequence[Results], options: ReportOptions) -> list[Table]:
+    if options.matrix and options.against:
+        raise SettingsError("--matrix and --against are two tables; give one of them")
+    if options.matrix:
+        groups = grouped(results)
+        return [matrix(name, group) for name, group in zip(labels(groups), groups, strict=True)]
+    return [differences(results, options.against) if options.against else report(results)]
+
+
+def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
+    if options.matrix or options.against or options.names:
+        raise SettingsError(f"--format {options.format} has a row a run; leave out --matrix, --against and --names")
+    rows = run_rows(results)
+    for name in options.columns:
+        if name not in rows[0]:
+            raise SettingsError(unknown_name("column", name, rows[0]))
+    rows = [{name: row[name] for name in options.columns or row} for row in rows]
+    if options.format == "csv":
+        _give(rows_as_csv(rows).rstrip("\n"), options.out)
+    elif options.out is None:
+        raise SettingsError("Parquet is no text to print; say where it goes with --out FILE")
+    else:
+        save_parquet(options.out, rows)
+
+
+def _give(shown: str, file: Path | None) -> None:
+    if file is None:
+        print(shown)
+    else:
+        save_text(file, f"{shown}\n")
+
+
+def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
+    """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
+
+    >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])
+    {'model-zoo (replay=0.1)': 'Zoo', 'er': 'ER'}
+    """
+    for pair in pairs:
+        if "=" not in pair:
+            raise SettingsError(f"{pair!r} does not say what is to be called what; give OLD=NEW")
+    return {old: new for old, _, new in (pair.rpartition("=") for pair in pairs)}
 
 
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:
@@ -51,7 +121,6 @@ def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> N
     from zoolearn.lab.pages.sources import gathered
 
     results, figures = gathered(folders)
-    tables: list[tuple[str, Table]] = [("Runs", report(results))] if results else []
-    save_text(file, page("zoolearn: runs and studies", tables, figures, command))
+    save_text(file, page("Runs and studies" if figures else "Runs", results, figures, command))
     size = file.stat().st_size / 1e6
-    print(f"{file}: {len(results)} runs, {len(figures)} figures, {size:.2f} MB, no network needed", file=sys.stderr)
+    print(f"{file}: {len(results)} runs, {size:.2f} MB, no network needed", file=sys.stderr)

@@ -1,14 +1,16 @@
-"""The figures that runs give: accuracy over episodes, task by task, what each episode drew, and what it all cost."""
+"""The figures that runs give: who is best, accuracy over episodes, task by task, what each episode drew, what it cost."""
 
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
-from zoolearn.lab.report import Group, grouped, labels
+from zoolearn.lab.report import Group
+from zoolearn.lab.sections import Named, Section, sections
 from zoolearn.runs.metrics import running_average
 from zoolearn.runs.results import Results
 
-Named = Sequence[tuple[str, Group]]
+MOST_ROWS = 30  # of the figure that says who is best
+MOST_MAPS = 3
 
 COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
     "training time": ("seconds", lambda run: run.seconds["train"]),
@@ -19,39 +21,59 @@ COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
 
 
 def figures(results: Sequence[Results]) -> list[Figure]:
-    """Every figure of every benchmark among the runs."""
-    groups = grouped(results)
-    named = list(zip(labels(groups), groups, strict=True))
-    drawn = []
-    for benchmark in dict.fromkeys(group.first.benchmark for group in groups):
-        here = [(name, group) for name, group in named if group.first.benchmark == benchmark]
-        drawn += [average_over_episodes(here), task_by_task(here), episode_map(here)]
-        if any(group.first.finished for _, group in here):
-            drawn.append(cost(here))
-    return drawn
+    """Every figure of every section of the runs, the one that says who is best first."""
+    return [figure for section in sections(results) for figure in section_figures(section)]
 
 
-def average_over_episodes(named: Named) -> Figure:
+def section_figures(section: Section) -> list[Figure]:
+    """The figures of one benchmark: a ranking where there is more than one group, and what is behind it."""
+    drawn = [ranking(section)] if len(section.finished) > 1 else []
+    drawn += [average_over_episodes(section)]
+    drawn += [cost(section)] if section.finished else []
+    return [*drawn, task_by_task(section), episode_map(section)]
+
+
+def ranking(section: Section) -> Figure:
+    """Average accuracy at the end, a row for each finished group, best first."""
+    rows = section.finished[:MOST_ROWS]
+    cells = [_over_seeds([[value] for value in percents(_averages(group))]) for _, group in rows]
+    means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
+    series = Series("average accuracy", [name for name, _ in rows], means, deviations, "points")
+    left = f" The best {MOST_ROWS} of {len(section.finished)}." if len(section.finished) > MOST_ROWS else ""
+    return _figure(
+        section,
+        "ranking",
+        "Average accuracy at the end",
+        f"Mean test accuracy over all tasks{_band(rows, 'bars')} The axis does not start at zero.{left}",
+        Plot([Panel("", [series], turned=True)], "average accuracy, %"),
+    )
+
+
+def _averages(group: Group) -> list[Number]:
+    return [run.summary()["average_accuracy"] for run in group.runs]
+
+
+def average_over_episodes(section: Section) -> Figure:
     """Average accuracy over the tasks met so far: a line for each group of runs, a band of one deviation over seeds."""
     series = []
-    for colour, (name, group) in enumerate(named):
+    for colour, (name, group) in enumerate(section.shown):
         means, deviations = _over_seeds([percents(running_average(run.accuracy)) for run in group.runs])
         ends = all(value is None for value in means[:-1])  # trained once, at the end: a point, not a line
         episodes = list(range(1, len(means) + 1))
         series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))
     return _figure(
-        named,
+        section,
         "average-accuracy",
         "Average accuracy as tasks arrive",
-        "Mean test accuracy over the tasks met so far, after each episode; the mean over seeds"
-        + _band(named)
-        + " A learner that trains once, at the end, is a point.",
+        f"Mean test accuracy over the tasks met so far, after each episode{_band(section.shown)} A learner that trains "
+        f"once, at the end, is a point.{_left_out(section)}",
         Plot([Panel("", series, "episode")], "average accuracy, %"),
     )
 
 
-def task_by_task(named: Named) -> Figure:
+def task_by_task(section: Section) -> Figure:
     """A panel for each task: its accuracy from the episode in which it is met; a cross where Isolated stands."""
+    named = section.shown
     tasks = named[0][1].first.tasks
     panels = []
     for task in tasks:
@@ -69,12 +91,12 @@ def task_by_task(named: Named) -> Figure:
         if any(each.x for each in series):
             panels.append(Panel(task, [each for each in series if each.x], "episode"))
     return _figure(
-        named,
+        section,
         "task-accuracy",
         "Accuracy of each task as episodes pass",
         "A line starts in the episode in which its task is met. A line that starts above the cross of Isolated shows "
-        "forward transfer, one that rises shows backward transfer, one that falls shows forgetting. Mean over seeds"
-        + _band(named),
+        "forward transfer, one that rises shows backward transfer, one that falls shows forgetting. Test accuracy"
+        f"{_band(named)}{_left_out(section)}",
         Plot(panels, "accuracy, %"),
     )
 
@@ -101,22 +123,23 @@ def _cross(name: str, colour: int, group: Group, task: str) -> Series:
     return Series(name, [place + 1], means, deviations, "crosses", colour)
 
 
-def episode_map(named: Named) -> Figure:
+def episode_map(section: Section) -> Figure:
     """Accuracy of every task after every episode of a run, with a dot where the episode trained on the task."""
+    drew = [each for each in section.shown if any(episode.weights for episode in each[1].first.episodes)]
+    others = [each for each in section.shown if each not in drew]
     frames = {}
-    for name, group in named:
-        for run in group.runs:
-            frames[f"{name}, seed {run.settings.get('seed', '?')}{_data_seed(run)}"] = _run_map(run)
-    hero = next((frame for frame in frames if frame.startswith("model-zoo")), "")
+    for name, group in [*drew, *others][:MOST_MAPS]:
+        run = group.first
+        frames[f"{name}, seed {run.settings.get('seed', '?')}{_data_seed(run)}"] = _run_map(run)
     return _figure(
-        named,
+        section,
         "episode-map",
         "What each episode trained on, and what came of it",
         "Colour is test accuracy after the episode. A dot marks a task that the episode trained on: the new one, on the "
-        "diagonal, and the past ones that were drawn. Hover shows the weight with which a past task could be drawn.",
+        "diagonal, and the past ones that were drawn. Hover shows the weight with which a past task could be drawn. "
+        "One seed of each.",
         frames=frames,
         choice="run",
-        first=hero,
     )
 
 
@@ -148,29 +171,28 @@ def _run_map(run: Results) -> Map:
     )
 
 
-def cost(named: Named) -> Figure:
+def cost(section: Section) -> Figure:
     """Final average accuracy of finished runs against what it takes to train, to ask and to keep each learner."""
     panels = []
     for title, (label, measure) in COSTS.items():
         series = []
-        for colour, (name, group) in enumerate(named):
-            if not group.first.finished:
+        for colour, (name, group) in enumerate(section.shown):
+            if (name, group) not in section.finished:
                 continue
             costs = [measure(run) for run in group.runs]
             known = [value for value in costs if value is not None]
-            accuracy = percents(run.summary()["average_accuracy"] for run in group.runs)
-            (mean,), (deviation,) = _over_seeds([[value] for value in accuracy])
+            (mean,), (deviation,) = _over_seeds([[value] for value in percents(_averages(group))])
             if known and mean is not None:
-                series.append(Series(name, [float(f"{fmean(known):.4g}")], [mean], [deviation], "points", colour))
+                series.append(Series(name, [fmean(known)], [mean], [deviation], "points", colour))
         if series:
             panels.append(Panel(title, series, label, log_x=_spans([float(each.x[0]) for each in series])))
     return _figure(
-        named,
+        section,
         "cost",
         "What the accuracy costs",
-        "Final average accuracy of finished runs against training time, time to answer (in batches of 64), numbers kept and training "
-        "samples kept; the bars are one standard deviation over seeds. Times hold for the machine that ran the runs: "
-        "compare them only where nothing else ran beside.",
+        "Final average accuracy of finished runs against training time, time to answer (in batches of 64), numbers kept "
+        f"and training samples kept{_band(section.shown, 'bars')} Times hold for the machine that ran the runs: "
+        f"compare them only where nothing else ran beside.{_left_out(section)}",
         Plot(panels, "average accuracy, %"),
     )
 
@@ -187,21 +209,26 @@ def _over_seeds(values: Sequence[Sequence[Number]]) -> tuple[list[Number], list[
     for at_place in zip(*values, strict=True):
         known = [value for value in at_place if value is not None]
         whole = len(known) == len(at_place)
-        means.append(round(fmean(known), 3) if whole else None)
-        deviations.append(round(stdev(known), 3) if whole and len(known) > 1 else None)
+        means.append(fmean(known) if whole else None)
+        deviations.append(stdev(known) if whole and len(known) > 1 else None)
     return means, deviations
 
 
-def _band(named: Named) -> str:
+def _band(named: Named, drawn: str = "band") -> str:
     counts = sorted({len(group.runs) for _, group in named})
     if counts == [1]:
-        return " (one seed, so no band)."
+        return f"; one seed, so no {drawn}."
     seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f" ({seeds} of them), the band one standard deviation."
+    return f"; mean over {seeds} seeds, the {drawn} one standard deviation."
+
+
+def _left_out(section: Section) -> str:
+    shown, known = len(section.shown), len(section.named)
+    return f" {shown} of {known} are drawn: the best of each method first." if shown < known else ""
 
 
 def _figure(
-    named: Named,
+    section: Section,
     kind: str,
     title: str,
     caption: str,
@@ -209,16 +236,13 @@ def _figure(
     *,
     frames: dict[str, Map] | None = None,
     choice: str = "",
-    first: str = "",
 ) -> Figure:
-    benchmark = named[0][1].first.benchmark
     return Figure(
-        name=f"{benchmark}-{kind}",
+        name=f"{section.title}-{kind}",
         title=title,
         caption=caption,
         frames={"": chart} if chart is not None else frames or {},
         choice=choice,
-        commands=list(dict.fromkeys(run.made_by for _, group in named for run in group.runs)),
-        section=benchmark,
-        first=first,
+        commands=list(dict.fromkeys(run.made_by for _, group in section.named for run in group.runs)),
+        section=section.title,
     )

@@ -1,4 +1,4 @@
-"""What a figure shows, as plain data: pages draw it with plotly, `zoo plot` with matplotlib, CSV writes it down.
+"""What a figure shows, as plain data: `drawing` draws it for pages and for print, CSV writes it down unrounded.
 
 A `Figure` holds one chart, or several to choose from (its frames). A chart is a `Plot` (panels of series) or a `Map`
 (a coloured matrix). Numbers are as people read them: accuracies in percent.
@@ -43,6 +43,7 @@ class Panel:
     series: Sequence[Series]
     x_label: str = ""
     log_x: bool = False
+    turned: bool = False  # names from top to bottom, what is measured to the right
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,9 @@ def _chart(content: Mapping[str, Json]) -> Chart:
 
 
 def percents(fractions: Iterable[Number]) -> list[Number]:
-    """Fractions as percentages, to a hundredth of a point.
+    """Fractions as percentages.
 
-    >>> percents([0.73456, None])
-    [73.46, None]
+    >>> percents([0.75, None])
+    [75.0, None]
     """
-    return [None if fraction is None else round(100 * fraction, 2) for fraction in fractions]
+    return [None if fraction is None else 100 * fraction for fraction in fractions]

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.presets import preset_of
-from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
+from zoolearn.lab.tables import Table, human, percent, seconds
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS
@@ -20,7 +20,7 @@ SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
-LONGEST_LABEL = 48
+LONGEST_LABEL = 36
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _is_trial(folder: Path, below: Path) -> bool:
 
 
 def report(results: Sequence[Results]) -> Table:
-    """One row per group of runs, sorted by benchmark and otherwise as given.
+    """One row per group of runs, sorted by benchmark and otherwise as given; the best of a benchmark's measures are marked.
 
     Runs that have come less far get their own row, since they answer for fewer tasks. Of two runs with the same seed the
     one further along counts, and a note says so: a seed that counts twice would make the deviation too small.
@@ -75,12 +75,41 @@ def report(results: Sequence[Results]) -> Table:
     counted = _one_per_seed(results)
     groups = grouped(counted)
     columns = _columns(groups)
+    first = list(columns).index("average accuracy")
     return Table(
         header=tuple(columns),
         rows=tuple(zip(*columns.values(), strict=True)),
-        labels=list(columns).index("average accuracy"),
+        labels=first,
         notes=_notes(len(results) - len(counted), groups),
+        best=frozenset(
+            (row, first + place) for place, measure in enumerate(MEASURES) for row in _best(groups, measure)
+        ),
     )
+
+
+def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
+    """The rows with the best mean of a measure among finished runs on the same tasks, where there are others."""
+    alike: dict[str, dict[int, float]] = {}
+    for row, group in enumerate(groups):
+        values = [run.summary()[measure] for run in group.runs]
+        known = [value for value in values if value is not None]
+        if group.first.finished and len(known) == len(values):
+            alike.setdefault(tasks_of(group.first), {})[row] = fmean(known)
+    for means in alike.values():
+        top = min(means.values()) if measure == "forgetting" else max(means.values())
+        yield from (row for row, mean in means.items() if mean == top and len(means) > 1)
+
+
+def tasks_of(run: Results) -> str:
+    """The benchmark, and how it was cut: what runs must share to be compared.
+
+    >>> cut = {"benchmark": {"first_tasks": 4, "order_seed": 1}}
+    >>> tasks_of(Results(method="er", benchmark="toys", tasks=["a"], settings=cut))
+    'toys, first tasks 4'
+    """
+    options = run.spec.options
+    cuts = [f"{name.replace('_', ' ')} {value}" for name, value in options.items() if name not in SEEDS]
+    return ", ".join([run.benchmark, *cuts])
 
 
 def grouped(results: Sequence[Results]) -> list[Group]:
@@ -93,7 +122,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
 
     That are the settings that are not the default, or the name of the preset that has them if they are many.
     """
-    told = _differing_settings(groups, within_method=True)
+    told = _own_settings(groups)
     settings = _in_short(groups, told, told)
     methods = [(group.first.benchmark, group.first.method) for group in groups]
     names = [
@@ -101,7 +130,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
         for group, method, shown in zip(groups, methods, settings, strict=True)
     ]
     return [
-        name if group.first.finished else f"{name}, {_episodes(group.first)} episodes"
+        name if group.first.finished else f"{name}, {episodes_of(group.first)} episodes"
         for group, name in zip(groups, names, strict=True)
     ]
 
@@ -125,13 +154,16 @@ def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
     furthest: dict[tuple[str, str], Results] = {}
     for place, run in enumerate(results):
-        spec = run.spec
-        known = [spec.seed, *(spec.options.get(name) for name in DATA_SEEDS)]
-        seed = json.dumps(known) if "seed" in run.settings else f"unknown {place}"
+        seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
         kept = furthest.get((_identity(run), seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
             furthest[_identity(run), seed] = run
     return list(furthest.values())
+
+
+def seeds_of(run: Results) -> str:
+    """The seeds of learner, samples and order, as one word."""
+    return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
 def _groups(results: Iterable[Results]) -> list[Group]:
@@ -147,13 +179,13 @@ def _identity(run: Results) -> str:
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
-    settings = _in_short(groups, _differing_settings(groups), _differing_settings(groups, within_method=True))
+    settings = _in_short(groups, _differing_settings(groups), _own_settings(groups))
     columns = {
         "method": [group.first.method for group in groups],
         "benchmark": [group.first.benchmark for group in groups],
         "settings": settings,
         "seeds": [str(len(group.runs)) for group in groups],
-        "episodes": [_episodes(group.first) for group in groups],
+        "episodes": [episodes_of(group.first) for group in groups],
     }
     for measure in MEASURES:
         columns[measure.replace("_", " ")] = [
@@ -175,7 +207,8 @@ def _same_length(groups: Sequence[Group]) -> bool:
     return len(lengths) == len({benchmark for benchmark, _ in lengths})
 
 
-def _episodes(run: Results) -> str:
+def episodes_of(run: Results) -> str:
+    """How many of its tasks a run has met."""
     return f"{len(run.accuracy)}/{len(run.tasks)}"
 
 
@@ -195,35 +228,60 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _differing_settings(groups: Sequence[Group], within_method: bool = False) -> list[str]:
-    """For each group, its values of the settings in which the groups of its benchmark differ.
+def _own_settings(groups: Sequence[Group]) -> list[str]:
+    """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
+    flat = [_changed(group.first) for group in groups]
+    shown = []
+    for group, mine in zip(groups, flat, strict=True):
+        kind = (group.first.benchmark, group.first.method)
+        alike = [
+            own for other, own in zip(groups, flat, strict=True) if (other.first.benchmark, other.first.method) == kind
+        ]
+        told = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
+        shown.append(", ".join(f"{name}={_short(mine[name])}" for name in told))
+    return shown
 
-    Within a method, groups of other methods do not count, and a value that is the default is not worth a word.
-    """
+
+def _changed(run: Results) -> dict[str, str]:
+    """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
+    shown = {*run.spec.changes, *run.spec.options, "order"} - {*SEEDS}
+    return {name: value for name, value in _told(run).items() if name in shown}
+
+
+def _differing_settings(groups: Sequence[Group]) -> list[str]:
+    """For each group, its values of the settings in which the groups of its benchmark differ."""
     flat = [_told(group.first) for group in groups]
     shown = [
-        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat, within_method)]
+        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat)]
         for group, mine in zip(groups, flat, strict=True)
     ]
-    if within_method:
-        changed = [{**group.first.spec.changes, **group.first.spec.options, "order": "shuffled"} for group in groups]
-        shown = [[path for path in paths if path in other] for paths, other in zip(shown, changed, strict=True)]
     return [
         ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
     ]
 
 
-def _differs(
-    path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]], within_method: bool
-) -> bool:
+def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]]) -> bool:
     """Whether groups of this benchmark have other values; only the same method can differ by lacking the setting."""
     values = {
         settings.get(path)
         for other, settings in zip(groups, flat, strict=True)
         if other.first.benchmark == group.first.benchmark
-        and (other.first.method == group.first.method or (path in settings and not within_method))
+        and (other.first.method == group.first.method or path in settings)
     }
     return len(values) > 1
+
+
+def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
+    """The settings that every group has with one value."""
+    flat = [_told(group.first) for group in groups]
+    same = [path for path in flat[0] if path not in SEEDS and {mine.get(path) for mine in flat} == {flat[0][path]}]
+    return {path: _short(flat[0][path]) for path in same}
+
+
+def settings_apart(run: Results, other: Results) -> list[str]:
+    """The settings that both runs have, with other values."""
+    mine, theirs = _told(run), _told(other)
+    return [path for path in mine if path in theirs and path not in SEEDS and mine[path] != theirs[path]]
 
 
 def _told(run: Results) -> dict[str, str]:
@@ -238,44 +296,3 @@ def _short(value: str) -> str:
     if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
         return f"{float(value):.4g}"
     return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
-
-
-def per_task(results: Results) -> Table:
-    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means."""
-    summary = results.summary()
-    learned = [row[-1] for row in results.accuracy]
-    final = results.accuracy[-1] if results.accuracy else []
-    tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
-    means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
-    return Table(
-        header=("task", "just learned", "final", "change"),
-        rows=tuple(
-            (name, percent([first]), percent([last]), _change(first, last)) for name, first, last in [*tasks, means]
-        ),
-        labels=1,
-    )
-
-
-def _change(first: float | None, last: float | None) -> str:
-    return MISSING if first is None or last is None else f"{100 * (last - first):+z.2f}"
-
-
-def single_run(results: Results, width: int | None = None) -> str:
-    """One run as text: what it was, the accuracy of each task, and the measures."""
-    summary = results.summary()
-    state = "" if results.finished else f", {_episodes(results)} episodes so far"
-    measures = {
-        "forward transfer (learning accuracy)": percent([summary["forward_transfer"]]),
-        "forgetting": percent([summary["forgetting"]]),
-        "backward transfer": percent([summary["backward_transfer"]]),
-        "stored samples": f"{results.stored_samples:,}",
-        "params": human(results.num_parameters),
-        "seconds": seconds(sum(results.seconds.values())),
-    }
-    return "\n".join(
-        [
-            f"{results.method} on {results.benchmark}{state}",
-            text(per_task(results), width),
-            ", ".join(f"{name} {value}" for name, value in measures.items()),
-        ]
-    )

@@ -1,39 +1,40 @@
-"""Self-contained pages: runs, figures and studies in one HTML file that needs no network and is small enough to mail.
+"""Self-contained pages: runs and studies in one HTML file that needs no network, opens on what was found and prints.
 
-The charts are drawn in the reader's browser by plotly.js (its `cartesian` bundle, MIT licence, in the folder `plotly`),
-which the page carries compressed: about 0.66 MB, whatever the number of figures.
+Charts are drawings inside the page; its script only chooses between them, shows what a point says, and turns the light on.
 """
 
 import base64
-import csv
-import gzip
 import html
-import io
-import json
+import re
 import shlex
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Collection, Sequence
 from importlib.resources import files
 from itertools import groupby
 
-from zoolearn.files import Json
+from zoolearn.lab.evidence import section_figures
 from zoolearn.lab.figures import Figure
+from zoolearn.lab.frames import rows_as_csv, run_rows
+from zoolearn.lab.pages.charts import chart_html
+from zoolearn.lab.plots import file_names
+from zoolearn.lab.sections import Section, accuracies, conclusion, overview, run_table, same_in_all, sections
 from zoolearn.lab.tables import Table
+from zoolearn.runs.results import Results
 
-PLOTLY_VERSION = "4.1.1"
-NOTICE = f"Charts by plotly.js {PLOTLY_VERSION}, copyright 2012-2026 Plotly, Inc., MIT licence."
 SLIDER_FROM = 5  # so many frames with numbers for names are chosen with a slider
+MOST_ROWS = 20  # of a table that stands open
 
 
-def page(
-    title: str, tables: Sequence[tuple[str, Table]], figures: Sequence[Figure], command: Sequence[str] = ()
-) -> str:
-    """The page as HTML: tables first, then the figures by section."""
-    sections = [(name, list(members)) for name, members in groupby(figures, key=lambda figure: figure.section)]
+def page(title: str, results: Sequence[Results], studies: Sequence[Figure], command: Sequence[str] = ()) -> str:
+    """The page as HTML: what the runs say, benchmark by benchmark, then the figures of studies."""
+    parts = sections(results) if results else []
+    names = [part.title for part in parts]
+    groups = [(name, list(members)) for name, members in groupby(studies, key=lambda figure: figure.section)]
+    keys = file_names([*names, *(name for name, _ in groups)])
+    alone = len(keys) == 1
     return "\n".join(
         [
             "<!doctype html>",
-            '<html lang="en" data-theme="light">',
+            '<html lang="en">',
             "<head>",
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -42,14 +43,11 @@ def page(
             f"<style>{_own('page.css')}</style>",
             "</head>",
             "<body>",
-            f"<header><div><h1>{html.escape(title)}</h1></div>",
-            '<button id="theme" type="button" aria-label="light or dark">Dark</button></header>',
-            _navigation(sections),
-            *(_table(name, table) for name, table in tables),
-            *(_section(name, members) for name, members in sections),
-            _footer(command),
-            f'<script type="application/json" id="figures">{_json([figure.to_json() for figure in figures])}</script>',
-            *(_library() if figures else ()),
+            f'<header><h1>{html.escape(title)}</h1><button id="theme" type="button">Light or dark</button></header>',
+            "" if alone else _overview(parts, [name for name, _ in groups], keys),
+            *(_section(part, key, alone) for part, key in zip(parts, keys, strict=False)),
+            *(_studies(name, figures, key) for (name, figures), key in zip(groups, keys[len(parts) :], strict=True)),
+            f"<footer>Made by <code>{html.escape(shlex.join(command))}</code>.</footer>" if command else "",
             f"<script>{_own('page.js')}</script>",
             "</body>",
             "</html>",
@@ -58,92 +56,125 @@ def page(
     )
 
 
-def _navigation(sections: Sequence[tuple[str, Sequence[Figure]]]) -> str:
-    links = [f'<a href="#{_identifier(name)}">{html.escape(name)}</a>' for name, _ in sections if name]
-    return f"<nav>{''.join(links)}</nav>" if len(links) > 1 else ""
+def _overview(parts: Sequence[Section], studies: Sequence[str], keys: Sequence[str]) -> str:
+    """How much there is, what is highest on each benchmark, and where the studies are."""
+    runs = [run for part in parts for _, group in part.named for run in group.runs]
+    methods, benchmarks = ({getattr(run, name) for run in runs} for name in ("method", "benchmark"))
+    said = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
+    table = _table(overview(parts), links=keys[: len(parts)]) if parts else ""
+    links = [
+        f'<a href="#{key}">{html.escape(name or "Studies")}</a>'
+        for name, key in zip(studies, keys[len(parts) :], strict=True)
+    ]
+    return f'<p class="conclusion">{said if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
 
 
-def _table(name: str, table: Table) -> str:
-    def cells(row: Sequence[str], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=label' if place < table.labels else ''}>{html.escape(cell)}</{tag}>"
-            for place, cell in enumerate(row)
-        )
+def _count(things: Collection[object], name: str) -> str:
+    return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
-    rows = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in table.rows)
-    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
-    lines = io.StringIO()
-    csv.writer(lines, lineterminator="\n").writerows((table.header, *table.rows))
-    return (
-        f'<section><h2 id="{_identifier(name)}">{html.escape(name)}</h2>'
-        f'<div class="wide"><table><thead><tr>{cells(table.header, "th")}</tr></thead><tbody>{rows}</tbody></table></div>'
-        f'{notes}<div class="tools">{_download(_identifier(name), lines.getvalue())}</div></section>'
+
+def _section(part: Section, key: str, alone: bool) -> str:
+    """The conclusion, one figure, one table; then the other figures, every run and the commands, folded."""
+    first, *others = section_figures(part)
+    table = accuracies(part)
+    same = same_in_all(part)
+    runs = [run for _, group in part.named for run in group.runs]
+    more = "".join(_figure(figure, f"{key}-{place}") for place, figure in enumerate(others, 2))
+    return "".join(
+        [
+            f'<section id="{key}"><h2>{html.escape(part.title)}</h2>',
+            f'<p class="conclusion">{_sentence(part)}</p>',
+            _figure(first, f"{key}-1"),
+            _table(table, 0, MOST_ROWS),
+            _fold(f"{len(table.rows) - MOST_ROWS} more", _table(table, MOST_ROWS)) if table.rows[MOST_ROWS:] else "",
+            f'<p class="note">The same in all: {html.escape(same)}.</p>' if same else "",
+            *(f'<p class="note">{html.escape(note)}</p>' for note in table.notes),
+            _fold(f"{len(others)} more figures", more, is_open=alone),
+            _fold(
+                f"All {len(runs)} runs: accuracy, forgetting, cost",
+                f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>",
+            ),
+            _fold("How it was made", f"<pre>{html.escape(chr(10).join(first.commands))}</pre>"),
+            "</section>",
+        ]
     )
 
 
-def _section(name: str, figures: Sequence[Figure]) -> str:
-    heading = f'<h2 id="{_identifier(name)}">{html.escape(name)}</h2>' if name else ""
-    return f"<section>{heading}{''.join(map(_figure, figures))}</section>"
+def _sentence(part: Section) -> str:
+    """The conclusion, with the name that it begins with in bold."""
+    name = part.finished[0][0] if part.finished else ""
+    return f"<b>{html.escape(name)}</b>{html.escape(conclusion(part).removeprefix(name))}"
 
 
-def _figure(figure: Figure) -> str:
-    commands = "\n".join(figure.commands)
-    made = (
-        f"<details><summary>How it was made</summary><pre>{html.escape(commands)}</pre></details>" if commands else ""
+def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
+    drawn = "".join(
+        _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
     )
-    return (
-        f'<figure id="{html.escape(figure.name)}"><h3>{html.escape(figure.title)}</h3>{_chooser(figure)}'
-        f'<div class="chart" id="chart-{html.escape(figure.name)}" role="img" aria-label="{html.escape(figure.title)}"></div>'
-        f"<figcaption>{html.escape(figure.caption)}</figcaption>"
-        f'<div class="tools">{_download(figure.name, figure.csv())}</div>{made}</figure>'
+    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{drawn}</section>'
+
+
+def _fold(summary: str, content: str, is_open: bool = False) -> str:
+    return f"<details{' open' if is_open else ''}><summary>{html.escape(summary)}</summary>{content}</details>"
+
+
+def _table(table: Table, first: int = 0, end: int | None = None, links: Sequence[str] = ()) -> str:
+    """Rows of the table; `links` are where the first cell of each row leads."""
+    head = "".join(f"<th{_kind(table, place)}>{html.escape(name)}</th>" for place, name in enumerate(table.header))
+    rows = "".join(
+        f"<tr>{''.join(_cell(table, row, place, links) for place in range(len(table.header)))}</tr>"
+        for row in range(len(table.rows))[first:end]
     )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _chooser(figure: Figure) -> str:
-    if len(figure.frames) < 2:
-        return ""
+def _kind(table: Table, place: int) -> str:
+    return ' class="label"' if place < table.labels else ""
+
+
+def _cell(table: Table, row: int, place: int, links: Sequence[str]) -> str:
+    """What a row is about, its settings smaller; or a value, its deviation smaller and the best one bold."""
+    words = table.rows[row][place]
+    split = re.fullmatch(r"(.+?) ([(\[].+|± .+)", words)
+    shown = f"{html.escape(split[1])} <small>{html.escape(split[2])}</small>" if split else html.escape(words)
+    if links and place == 0:
+        shown = f'<a href="#{links[row]}">{shown}</a>'
+    return f"<td{_kind(table, place)}>{f'<b>{shown}</b>' if (row, place) in table.best else shown}</td>"
+
+
+def _figure(figure: Figure, key: str, commands: Sequence[str] = ()) -> str:
     names = list(figure.frames)
     chosen = names.index(figure.first) if figure.first in names else 0
-    identity, label = html.escape(figure.name), html.escape(figure.choice)
+    frames = "".join(
+        f'<div class="frame"{"" if place == chosen else " hidden"}>{chart_html(chart, f"{key}-{place}-")}</div>'
+        for place, chart in enumerate(figure.frames.values())
+    )
+    made = _fold("How it was made", f"<pre>{html.escape(chr(10).join(commands))}</pre>") if commands else ""
+    return (
+        f'<figure id="{key}"><h3>{html.escape(figure.title)}</h3>{_chooser(figure, chosen)}{frames}'
+        f"<figcaption>{html.escape(figure.caption)} {_download(key, figure.csv())}</figcaption>{made}</figure>"
+    )
+
+
+def _chooser(figure: Figure, chosen: int) -> str:
+    names = list(figure.frames)
+    if len(names) < 2:
+        return ""
+    label = html.escape(figure.choice)
     if len(names) >= SLIDER_FROM and all(name.replace(".", "", 1).isdigit() for name in names):
-        slider = f'<input type="range" data-figure="{identity}" min="0" max="{len(names) - 1}" value="{chosen}">'
-        value = f'<b id="value-{identity}">{html.escape(names[chosen])}</b>'
-        return f'<div class="tools"><label>{label}: {value} {slider}</label></div>'
+        known = html.escape("|".join(names))
+        slider = f'<input type="range" min="0" max="{len(names) - 1}" value="{chosen}" data-names="{known}">'
+        return f'<label class="choice">{label}: <output>{html.escape(names[chosen])}</output> {slider}</label>'
     options = "".join(
         f'<option value="{place}"{" selected" if place == chosen else ""}>{html.escape(name)}</option>'
         for place, name in enumerate(names)
     )
-    return f'<div class="tools"><label>{label} <select data-figure="{identity}">{options}</select></label></div>'
+    return f'<label class="choice">{label} <select>{options}</select></label>'
 
 
 def _download(name: str, content: str) -> str:
     data = base64.b64encode(content.encode()).decode()
-    return f'<a class="button" download="{html.escape(name)}.csv" href="data:text/csv;charset=utf-8;base64,{data}">Data (CSV)</a>'
-
-
-def _footer(command: Sequence[str]) -> str:
-    made = f" Made by <code>{html.escape(shlex.join(command))}</code>." if command else ""
-    return f"<footer>{html.escape(NOTICE)}{made}</footer>"
-
-
-def _identifier(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in name.lower())
-
-
-def _json(content: Json) -> str:
-    """JSON that cannot end the script element it stands in."""
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    return f'<a download="{name}.csv" href="data:text/csv;charset=utf-8;base64,{data}">Data (CSV)</a>'
 
 
 def _own(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _library() -> tuple[str, ...]:
-    return (f"<!-- {NOTICE} -->", f'<script type="text/plain" id="library">{_packed_library()}</script>')
-
-
-@cache
-def _packed_library() -> str:
-    source = files(__package__).joinpath("plotly/plotly-cartesian.min.js").read_bytes()
-    return base64.b64encode(gzip.compress(source, 9, mtime=0)).decode()

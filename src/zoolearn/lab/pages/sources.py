@@ -1,11 +1,9 @@
 """What there is to show below some folders: runs, and the studies made of runs."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from zoolearn.errors import StoreError
-from zoolearn.lab.evidence import figures as run_figures
 from zoolearn.lab.figures import Figure
 from zoolearn.lab.report import find_runs
 from zoolearn.lab.studies.study import find_studies
@@ -14,7 +12,7 @@ from zoolearn.runs.results import Results
 
 
 def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
-    """Runs and all figures; the runs that are parts of a study are shown by the study alone."""
+    """Runs, and the figures of studies; the runs that are parts of a study are shown by the study alone."""
     for folder in folders:
         if not folder.exists():
             raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
@@ -22,24 +20,11 @@ def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
     results = [run for place, run in _runs(folders).items() if not _inside(place, studies)]
     if not results and not studies:
         raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
-    drawn = run_figures(results) if results else []
     seen: list[Figure] = []
-    for figure in [*drawn, *(figure for study in studies.values() for figure in study.figures)]:
+    for figure in (figure for study in studies.values() for figure in study.figures):
         if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
             seen.append(figure)
-    return results, _named_apart(seen)
-
-
-def _named_apart(figures: Sequence[Figure]) -> list[Figure]:
-    """The figures, with a number behind a name that an earlier one has."""
-    apart: dict[str, Figure] = {}
-    for figure in figures:
-        name, number = figure.name, 1
-        while name in apart:
-            number += 1
-            name = f"{figure.name}-{number}"
-        apart[name] = replace(figure, name=name)
-    return list(apart.values())
+    return results, seen
 
 
 def _runs(folders: Sequence[Path]) -> dict[Path, Results]:

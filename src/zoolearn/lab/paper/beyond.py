@@ -105,8 +105,9 @@ def _has_heads_for_all(run: Results) -> bool:
 def _budget(run: Results) -> str:
     spec = run.spec
     budget = {name: spec.changes[name] for name in BUDGET if name in spec.changes}
-    rows = fmean(run.train_samples) if run.train_samples else ROWS_OF_A_TASK[run.benchmark]
-    part = "samples_per_class" not in spec.options and rows != ROWS_OF_A_TASK[run.benchmark]
+    whole = ROWS_OF_A_TASK.get(run.benchmark)
+    rows = fmean(run.train_samples) if run.train_samples else whole
+    part = "samples_per_class" not in spec.options and whole and rows != whole
     words = _words({**budget, **spec.options}, without=DATA_SEEDS)
     return f"{words}, {rows:,.0f} rows a task at hand" if part else words
 

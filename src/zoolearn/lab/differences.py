@@ -1,0 +1,112 @@
+"""Whether one method is above another: differences between runs of the same seeds, with an interval for their mean."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.lab.report import Group, grouped, labels, seeds_of, tasks_of
+from zoolearn.lab.tables import MISSING, Table, percent
+from zoolearn.runs.results import Results
+
+CONFIDENCE = 0.95
+ONE_ORDER = "All seeds met the tasks in one order: the intervals say nothing about other orders."
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Mean difference in average accuracy over the seeds that both have, in points, and half of its 95 % interval."""
+
+    mean: float
+    half: float | None  # of one pair alone nothing is known
+    pairs: int
+    one_order: bool
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.half is not None and abs(self.mean) > self.half
+
+    @property
+    def interval(self) -> str:
+        """Both ends of the interval, or why there is none."""
+        if self.half is None:
+            return "one seed in common, so no interval"
+        return f"95 % interval {self.mean - self.half:+.2f} to {self.mean + self.half:+.2f} over {self.pairs} seeds"
+
+    def __str__(self) -> str:
+        ends = "" if self.half is None else f" [{self.mean - self.half:+.2f}, {self.mean + self.half:+.2f}]"
+        return f"{self.mean:+.2f}{ends}"
+
+
+def paired(group: Group, other: Group) -> Difference | None:
+    """How far a group is above another, seed by seed; None where no seed is in both.
+
+    The interval is Student's for the mean of paired differences: it asks that they scatter like a normal variable.
+    """
+    known = {seeds_of(run): run for run in other.runs}
+    pairs = [(run, known[seeds_of(run)]) for run in group.runs if seeds_of(run) in known]
+    points = [100 * (_average(mine) - _average(theirs)) for mine, theirs in pairs]
+    if not points:
+        return None
+    orders = {tuple(run.tasks) for pair in pairs for run in pair}
+    return Difference(fmean(points), half_interval(points), len(points), len(pairs) > 1 and len(orders) == 1)
+
+
+def half_interval(values: Sequence[float]) -> float | None:
+    """Half of Student's 95 % interval for the mean of values; one value alone has none.
+
+    >>> round(half_interval([1.0, 2.0, 3.0]), 3), half_interval([1.0])
+    (2.484, None)
+    """
+    from scipy.special import stdtrit  # comes with scikit-learn
+
+    if len(values) < 2:
+        return None
+    return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * stdev(values) / math.sqrt(len(values)))
+
+
+def _average(run: Results) -> float:
+    return run.summary()["average_accuracy"] or 0.0
+
+
+def differences(results: Sequence[Results], reference: str) -> Table:
+    """How far every group is above one of the same tasks, seed by seed, best first.
+
+    The reference is a method, or a name as the table gives it where there are several groups of the method.
+    """
+    groups = grouped(results)
+    apart: dict[str, list[Group]] = {}
+    for group in groups:
+        apart.setdefault(tasks_of(group.first), []).append(group)
+    rows: list[tuple[float, tuple[str, ...]]] = []
+    known: dict[str, list[str]] = {}
+    one_order = False
+    for tasks, alike in apart.items():
+        known[tasks] = labels(alike)
+        named = list(zip(known[tasks], alike, strict=True))
+        chosen = [each for each in named if reference in (each[0], each[1].first.method) and each[1].first.finished]
+        exact = [each for each in chosen if each[0] == reference] or chosen
+        if len(exact) > 1:
+            names = ", ".join(repr(name) for name, _ in exact)
+            raise SettingsError(f"{reference!r} is {len(exact)} groups of runs on {tasks}; give one of {names}")
+        for name, group in named if exact else ():
+            if group is not exact[0][1] and group.first.finished:
+                difference = paired(group, exact[0][1])
+                one_order = one_order or (difference is not None and difference.one_order)
+                rows.append(_difference_row(tasks, name, group, difference))
+    if not rows:
+        raise SettingsError(unknown_name("reference", reference, {name for names in known.values() for name in names}))
+    rows.sort(key=lambda row: (row[1][0], -row[0]))
+    header = ("benchmark", "method", "average accuracy", f"above {reference}", "seeds in common")
+    notes = ["Points of average accuracy, and the 95 % interval of their mean over seeds that both have."]
+    return Table(header, tuple(row for _, row in rows), 2, (*notes, ONE_ORDER) if one_order else tuple(notes))
+
+
+def _difference_row(
+    tasks: str, name: str, group: Group, difference: Difference | None
+) -> tuple[float, tuple[str, ...]]:
+    accuracy = percent([run.summary()["average_accuracy"] for run in group.runs])
+    shown = (MISSING, "0") if difference is None else (str(difference), str(difference.pairs))
+    return difference.mean if difference else -math.inf, (tasks, name, accuracy, *shown)

@@ -1,0 +1,94 @@
+"""Runs as plain rows, one a run, every number as it was measured: for CSV, Parquet, and the data frames of others."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoolearn.errors import SettingsError
+from zoolearn.files import Json, replacing
+from zoolearn.lab.report import find_runs
+from zoolearn.runs.results import Results
+
+Row = dict[str, Json]
+
+
+def frame(*paths: Path | str) -> Any:
+    """The runs at or below the paths as a data frame of pandas or polars, whichever is installed: a row a run.
+
+    Measures are fractions; a setting has its whole name (`recipe.epochs`), and is missing where a method has none such.
+    """
+    rows = run_rows(find_runs(paths or ("runs",)).values())
+    try:
+        import pandas
+    except ImportError:
+        try:
+            import polars
+        except ImportError as error:
+            raise SettingsError("a data frame needs pandas or polars; install one: pip install pandas") from error
+        return polars.DataFrame(rows, infer_schema_length=None)
+    return pandas.DataFrame(rows)
+
+
+def run_rows(results: Iterable[Results]) -> list[Row]:
+    """A row for each run: what it was, what came of it and every setting; all rows have the same columns."""
+    rows = [_row(run) for run in results]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in columns} for row in _alike(rows, columns)]
+
+
+def _row(run: Results) -> Row:
+    return {
+        "method": run.method,
+        "benchmark": run.benchmark,
+        "seed": run.settings.get("seed"),
+        "tasks": len(run.tasks),
+        "episodes": len(run.accuracy),
+        **run.summary(),
+        **{f"{phase}_seconds": seconds for phase, seconds in run.seconds.items()},
+        "commit": run.environment.get("commit"),
+        **{name: value for name, value in _flat(run.settings).items() if name != "seed"},
+    }
+
+
+def _flat(settings: Mapping[str, Json], above: str = "") -> Row:
+    flat: Row = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{above}{name}.")
+        else:
+            flat[above + name] = json.dumps(value) if isinstance(value, list) else value
+    return flat
+
+
+def _alike(rows: Sequence[Row], columns: Iterable[str]) -> Sequence[Row]:
+    """The rows, with words in every place of a column that holds words in some, as typed columns ask for."""
+    for name in columns:
+        kinds = {type(row[name]) for row in rows if row.get(name) is not None}
+        if len(kinds) > 1 and kinds != {int, float}:
+            for row in rows:
+                if row.get(name) is not None:
+                    row[name] = row[name] if isinstance(row[name], str) else json.dumps(row[name])
+    return rows
+
+
+def rows_as_csv(rows: Sequence[Row]) -> str:
+    """The rows as CSV with a header, numbers unrounded, nothing where nothing is known."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def save_parquet(file: Path, rows: Sequence[Row]) -> None:
+    """Writes the rows as a Parquet file (extra `tables`)."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise SettingsError("Parquet needs pyarrow; install it with: pip install 'zoolearn[tables]'") from error
+    with replacing(file) as part:
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), part)

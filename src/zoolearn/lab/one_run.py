@@ -1,0 +1,62 @@
+"""One run, or one group of runs, task by task."""
+
+from zoolearn.errors import DataError
+from zoolearn.lab.report import Group, episodes_of
+from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
+from zoolearn.runs.results import Results
+
+
+def per_task(results: Results) -> Table:
+    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means."""
+    summary = results.summary()
+    learned = [row[-1] for row in results.accuracy]
+    final = results.accuracy[-1] if results.accuracy else []
+    tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
+    means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
+    return Table(
+        header=("task", "just learned", "final", "change"),
+        rows=tuple(
+            (name, percent([first]), percent([last]), _change(first, last)) for name, first, last in [*tasks, means]
+        ),
+        labels=1,
+    )
+
+
+def _change(first: float | None, last: float | None) -> str:
+    return MISSING if first is None or last is None else f"{100 * (last - first):+z.2f}"
+
+
+def single_run(results: Results, width: int | None = None) -> str:
+    """One run as text: what it was, the accuracy of each task, and the measures."""
+    summary = results.summary()
+    state = "" if results.finished else f", {episodes_of(results)} episodes so far"
+    measures = {
+        "forward transfer (learning accuracy)": percent([summary["forward_transfer"]]),
+        "forgetting": percent([summary["forgetting"]]),
+        "backward transfer": percent([summary["backward_transfer"]]),
+        "stored samples": f"{results.stored_samples:,}",
+        "params": human(results.num_parameters),
+        "seconds": seconds(sum(results.seconds.values())),
+    }
+    return "\n".join(
+        [
+            f"{results.method} on {results.benchmark}{state}",
+            text(per_task(results), width),
+            ", ".join(f"{name} {value}" for name, value in measures.items()),
+        ]
+    )
+
+
+def matrix(name: str, group: Group) -> Table:
+    """The accuracy matrix in percent, a row for each episode and a column for each task, the mean over seeds."""
+    if len({tuple(run.tasks) for run in group.runs}) > 1:
+        raise DataError(f"the runs of {name} met their tasks in different orders, so their matrices have no mean")
+    tasks = group.first.tasks[: len(group.first.accuracy)]
+    rows = []
+    for episode in range(len(tasks)):
+        columns = zip(*(run.accuracy[episode] for run in group.runs), strict=True)
+        cells = [percent(values).partition(" ")[0] for values in columns]
+        rows.append((str(episode + 1), *cells, *[""] * (len(tasks) - episode - 1)))
+    seeds = f"mean over {len(group.runs)} seeds" if len(group.runs) > 1 else "one seed"
+    note = f"{name} on {group.first.benchmark}: test accuracy in percent after each episode, {seeds}."
+    return Table(("episode", *tasks), tuple(rows), labels=1, notes=(note,))

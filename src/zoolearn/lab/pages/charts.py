@@ -1,0 +1,171 @@
+"""A chart in a page: drawings that the page lays out, a legend, and in each point's `<title>` what it says."""
+
+import html
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from zoolearn.lab.drawing import (
+    COLOURS,
+    INK,
+    LESS,
+    MARKERS,
+    MORE,
+    RULE,
+    draw_map,
+    draw_panel,
+    limits,
+    natural_height,
+    places,
+    style,
+)  # fmt: skip
+from zoolearn.lab.figures import Chart, Map, Panel, Plot, Series
+
+FONT = 12
+WIDE, NARROW = 960, 350  # of a drawing for desks and of one for phones; the page shows one of them
+PAIR, FEW, MANY = 440, 320, 200  # of one panel of two or four, of a few, and of many
+MANY_PANELS = 7
+GLYPHS = dict(zip(MARKERS, "●■◆▲▼⬟★⬢", strict=True))
+SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+UNSEEN = (f"{SVG}metadata", f"{SVG}style", f"{SVG}clipPath")
+VARIABLES = {
+    **{colour: f"var(--series-{place})" for place, colour in enumerate(COLOURS)},
+    INK: "var(--ink)", RULE: "var(--line)", MORE: "var(--more)", LESS: "var(--less)",
+}  # fmt: skip
+
+
+def chart_html(chart: Chart, key: str) -> str:
+    """The chart; `key` tells its parts from those of other charts."""
+    if isinstance(chart, Map):
+        return "".join(
+            f'<div class="{kind}">{_drawing(chart, chart, width, key + kind)}</div>' for kind, width in _SIZES
+        )
+    series = {each.name: each for panel in chart.panels for each in panel.series}
+    legend = "".join(map(_legend_entry, series.values())) if len(series) > 1 else ""
+    if len(chart.panels) == 1:
+        (panel,) = chart.panels
+        drawn = "".join(
+            f'<div class="{kind}">{_drawing(panel, chart, width, key + kind)}</div>' for kind, width in _SIZES
+        )
+    else:
+        count = len(chart.panels)
+        width = PAIR if count in (2, 4) else FEW if count < MANY_PANELS else MANY
+        parts = (_drawing(panel, chart, width, f"{key}{place}-") for place, panel in enumerate(chart.panels))
+        drawn = f'<div class="panels" style="--panel:{width}px">{"".join(parts)}</div>'
+    return (f'<ul class="legend">{legend}</ul>' if legend else "") + drawn
+
+
+_SIZES = (("wide", WIDE), ("narrow", NARROW))
+
+
+def _legend_entry(series: Series) -> str:
+    glyph = {"crosses": "✕", "dashes": "┄"}.get(series.style) or GLYPHS[MARKERS[series.colour % len(MARKERS)]]
+    colour = f"var(--series-{series.colour % len(COLOURS)})"
+    return f'<li><i style="color:{colour}">{glyph}</i> {html.escape(series.name)}</li>'
+
+
+def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Drawing
+
+    with style(FONT if width > MANY else FONT - 2):
+        drawing = Drawing(figsize=(width / 72, natural_height(panel, width) / 72), layout="constrained")
+        ax = drawing.add_subplot()
+        if isinstance(panel, Map):
+            draw_map(ax, panel, width).set_gid("tips-0")
+            tips = [_cell_tips(panel)]
+        elif isinstance(chart, Plot):
+            draw_panel(ax, panel, chart, limits(chart), width)
+            tips = [_invite(ax, panel, series, number) for number, series in enumerate(panel.series)]
+        out = io.BytesIO()
+        canvas: Any = FigureCanvasSVG(drawing)
+        canvas.print_svg(out, metadata={"Date": None})  # as `savefig`, which draws twice
+    return _for_page(out.getvalue(), tips, key)
+
+
+def _invite(ax: Any, panel: Panel, series: Series, number: int) -> list[str]:
+    """Marks that cannot be seen, large enough to point at, one for each value; and what each says."""
+    at = [place for place, value in enumerate(series.y) if value is not None]
+    along, values = [places(panel, series)[place] for place in at], [series.y[place] for place in at]
+    pair = (values, along) if panel.turned else (along, values)
+    ax.plot(*pair, ls="", marker="o", ms=13, mew=0, alpha=0, clip_on=False, gid=f"tips-{number}")
+    return [_point_tip(panel, series, place) for place in at]
+
+
+def _point_tip(panel: Panel, series: Series, place: int) -> str:
+    spread = series.spread[place] if series.spread else None
+    value = f"{series.y[place]:.4g}" + (f" ± {spread:.2g}" if spread is not None else "")
+    x = series.x[place]
+    where = x if isinstance(x, str) else f"{panel.x_label} {x:,.4g}"
+    note = series.notes[place] if series.notes else ""
+    return "\n".join(filter(None, [series.name, f"{where}: {value}", note]))
+
+
+def _cell_tips(chart: Map) -> list[str]:
+    tips = []
+    for row, values in enumerate(chart.values):
+        for column, value in enumerate(values):
+            if value is None:
+                tips.append("")
+                continue
+            spread = chart.spread[row][column] if chart.spread else None
+            shade = chart.shades[row][column] if chart.shades else None
+            said = [
+                f"{chart.rows[row]}, {chart.column_label} {chart.columns[column]}",
+                f"{chart.value_label}: {value:.2f}" + (f" ± {spread:.2f}" if spread is not None else ""),
+                f"against the median of its row: {shade:+.2f}" if shade is not None else "",
+                chart.mark_label if chart.marks and chart.marks[row][column] else "",
+                chart.notes[row][column] if chart.notes else "",
+            ]
+            tips.append("\n".join(filter(None, said)))
+    return tips
+
+
+def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str) -> str:
+    """The drawing with colours and letters of the page, names of its own, and what its marks say."""
+    ElementTree.register_namespace("", SVG[1:-1])
+    root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
+    for number, said in enumerate(tips):
+        group = root.find(f".//{SVG}g[@id='tips-{number}']")
+        for shape, words in zip([] if group is None else _shapes(group), said, strict=True):
+            if words:
+                ElementTree.SubElement(shape, f"{SVG}title").text = words
+    _tidy(root, key)
+    width, height = root.get("viewBox", "").split()[2:]
+    root.attrib = {"viewBox": f"0 0 {width} {height}", "role": "img", "style": f"max-width:{width}px"}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _shapes(element: ElementTree.Element) -> list[ElementTree.Element]:
+    if element.tag == f"{SVG}defs":
+        return []
+    if element.tag in (f"{SVG}use", f"{SVG}path"):
+        return [element]
+    return [shape for child in element for shape in _shapes(child)]
+
+
+def _tidy(element: ElementTree.Element, key: str) -> None:
+    """Takes away what cannot be seen, and says the rest shortly, in the page's own colours and letters."""
+    for child in list(element):
+        _tidy(child, key)
+        empty = child.tag in (f"{SVG}g", f"{SVG}defs") and not len(child)
+        if empty or child.tag in UNSEEN or child.get("style") in ("fill: none", "fill: #ffffff"):
+            element.remove(child)
+    named = element.attrib.pop("id", None)
+    if named and element.tag == f"{SVG}path":
+        element.set("id", key + named)
+    if LINK in element.attrib:
+        element.set("href", f"#{key}{element.attrib.pop(LINK)[1:]}")
+    element.attrib.pop("clip-path", None)
+    if "(-0 " in element.get("transform", ""):
+        del element.attrib["transform"]
+    for name, value in element.attrib.items():
+        if name not in ("id", "href"):
+            short = re.sub(r"(\.\d\d)\d+", r"\1", value).replace("  ", " ")
+            short = re.sub(r"font-family: [^;]*; |; stroke-line(cap|join): \w+", "", short)
+            element.set(name, re.sub(r"#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), short))
+    if not (element.text or "").strip():
+        element.text = None
+    element.tail = None

@@ -1,0 +1,152 @@
+"""Runs by what they can be compared on: one benchmark cut in one way, its groups best first, and what they say together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoolearn.lab.differences import ONE_ORDER, paired
+from zoolearn.lab.report import Group, equal_settings, grouped, labels, settings_apart, tasks_of
+from zoolearn.lab.tables import MISSING, Table, human, percent, spent
+from zoolearn.runs.results import Results
+
+MOST = 8  # lines in a chart that can be told apart
+
+Named = Sequence[tuple[str, Group]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """What was measured on the same tasks: finished groups best first, then those under way."""
+
+    title: str
+    named: Named
+
+    @property
+    def finished(self) -> Named:
+        """The groups that have met all tasks and answered for them."""
+        return [(name, group) for name, group in self.named if _score(group) is not None]
+
+    @property
+    def shown(self) -> Named:
+        """As many groups as one chart can show: all, or the best of each method, then the next best."""
+        methods: set[str] = set()
+        first: list[int] = []
+        later: list[int] = []
+        for place, (_, group) in enumerate(self.named):
+            (later if group.first.method in methods else first).append(place)
+            methods.add(group.first.method)
+        return [self.named[place] for place in sorted([*first, *later][:MOST])]
+
+
+def sections(results: Sequence[Results]) -> list[Section]:
+    """The runs by benchmark and by how it was cut; each seed counts once."""
+    apart: dict[str, list[Group]] = {}
+    for group in grouped(results):
+        apart.setdefault(tasks_of(group.first), []).append(group)
+    return [
+        Section(title, sorted(zip(labels(groups), groups, strict=True), key=lambda each: _rank(each[1])))
+        for title, groups in apart.items()
+    ]
+
+
+def _score(group: Group) -> float | None:
+    scores = [run.summary()["average_accuracy"] for run in group.runs]
+    known = [score for score in scores if score is not None]
+    return sum(known) / len(known) if group.first.finished and len(known) == len(scores) else None
+
+
+def _rank(group: Group) -> tuple[bool, float]:
+    score = _score(group)
+    return score is None, -(score or 0.0)
+
+
+def conclusion(section: Section) -> str:
+    """One sentence: what is best, by how much over the next, and whether chance could have done that."""
+    finished = section.finished
+    if not finished:
+        return "No run has met all tasks yet."
+    name, group = finished[0]
+    reached = f"{_accuracy(group)} % average accuracy over {len(group.first.tasks)} tasks"
+    if len(finished) == 1:
+        return f"{name} reaches {reached}, {len(group.runs)} seed{'s' * (len(group.runs) > 1)}."
+    other_name, other = finished[1]
+    gap = 100 * ((_score(group) or 0.0) - (_score(other) or 0.0))
+    difference = paired(group, other)
+    doubt = difference.interval if difference else "no seed in common, so no interval"
+    apart = _unlike(group, other)
+    if difference is None or difference.half is None:
+        return f"{name} is highest: {reached}, {gap:.2f} points above {other_name} ({doubt}){apart}."
+    if difference.clear:
+        return f"{name} is best: {reached}, {gap:.2f} points above {other_name} ({doubt}){apart}."
+    both = f"{_accuracy(group)} and {_accuracy(other)} % average accuracy over {len(group.first.tasks)} tasks"
+    return f"{name} and {other_name} cannot be told apart: {both} ({doubt} for the difference){apart}."
+
+
+def overview(parts: Sequence[Section]) -> Table:
+    """A row for each section: what is highest there, and by how much."""
+    rows = []
+    for part in parts:
+        finished = part.finished
+        name, reached, above = (finished[0][0], _accuracy(finished[0][1]), "") if finished else ("", MISSING, "")
+        if len(finished) > 1:
+            difference = paired(finished[0][1], finished[1][1])
+            above = (
+                str(difference)
+                if difference
+                else f"{100 * ((_score(finished[0][1]) or 0.0) - (_score(finished[1][1]) or 0.0)):+.2f}"
+            )
+        rows.append((part.title, name, reached, above))
+    return Table(("benchmark", "highest", "average accuracy", "above the next"), tuple(rows), labels=2)
+
+
+def _accuracy(group: Group) -> str:
+    return percent([run.summary()["average_accuracy"] for run in group.runs])
+
+
+def _unlike(group: Group, other: Group) -> str:
+    """The settings that both have and that differ: a comparison is of these, too."""
+    if group.first.method == other.first.method:
+        return ""
+    names = settings_apart(group.first, other.first)
+    return f"; the two also differ in {', '.join(names[:4])}{' and more' if len(names) > 4 else ''}" if names else ""
+
+
+def same_in_all(section: Section) -> str:
+    """The settings that all groups have, said once."""
+    same = equal_settings([group for _, group in section.named])
+    return ", ".join(f"{name} {value}" for name, value in same.items())
+
+
+def accuracies(section: Section) -> Table:
+    """Average accuracy with its deviation, best first; then forgetting and what it cost."""
+    header = ("method", "average accuracy", "forgetting", "training", "seeds")
+    rows = tuple(
+        (
+            name,
+            _accuracy(group),
+            percent([run.summary()["forgetting"] for run in group.runs]),
+            spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
+            str(len(group.runs)),
+        )
+        for name, group in section.named
+    )
+    one_order = len(section.named) > 1 and any(
+        (difference := paired(group, section.named[0][1])) and difference.one_order for _, group in section.named[1:]
+    )
+    marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
+    return Table(header, rows, labels=1, notes=(ONE_ORDER,) if one_order else (), best=marks)
+
+
+def run_table(section: Section) -> Table:
+    """Every run: accuracy, forgetting, cost."""
+    header = (
+        "method", "seed", "average accuracy", "forgetting", "learning accuracy", "training", "ms per answer", "params", "samples kept",
+    )  # fmt: skip
+    rows = []
+    for name, group in section.named:
+        for run in group.runs:
+            told = run.summary()
+            measures = [percent([told[key]]) for key in ("average_accuracy", "forgetting", "forward_transfer")]
+            ms = MISSING if run.ms_per_sample is None else f"{run.ms_per_sample:.2g}"
+            costs = [spent(run.seconds["train"]), ms, human(run.num_parameters), f"{run.stored_samples:,}"]
+            rows.append((name, str(run.settings.get("seed", "?")), *measures, *costs))
+    return Table(header, tuple(rows), labels=2)

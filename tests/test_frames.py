@@ -1,0 +1,114 @@
+"""Runs as data for other tools: a row a run, every digit, the columns asked for; and tables for a paper."""
+
+import csv
+import io
+import sys
+
+import pytest
+
+import zoolearn
+from evidence_toys import TASKS, finished_run
+from zoolearn.cli import main
+from zoolearn.errors import SettingsError
+from zoolearn.lab.frames import frame, rows_as_csv, run_rows, save_parquet
+
+
+@pytest.fixture
+def runs(tmp_path):
+    thirds = finished_run("er", 1)
+    thirds.accuracy = [[1 / 3] * (episode + 1) for episode in range(4)]
+    thirds.save(tmp_path / "er")
+    finished_run("model-zoo").save(tmp_path / "zoo")
+    return tmp_path
+
+
+def test_a_row_is_a_run_with_every_digit_and_every_setting():
+    thirds = finished_run("er", 1)
+    thirds.accuracy = [[1 / 3] * (episode + 1) for episode in range(4)]
+    rows = list(csv.DictReader(io.StringIO(rows_as_csv(run_rows([thirds, finished_run()])))))
+    assert [(row["method"], row["seed"]) for row in rows] == [("er", "1"), ("model-zoo", "0")]
+    assert float(rows[0]["average_accuracy"]) == 1 / 3
+    assert rows[0]["recipe.epochs"] == "1"
+    assert (rows[0]["replay"], rows[1]["replay"]) == ("", "1.0")  # er has no such setting
+
+
+def test_the_frame_is_that_of_the_library_that_is_there(runs, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    found = zoolearn.frame(runs)
+    assert isinstance(found, pandas.DataFrame)
+    assert sorted(found["method"]) == ["er", "model-zoo"]
+    assert found.groupby("method")["average_accuracy"].mean()["er"] == 1 / 3
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(SettingsError, match="pip install pandas"):
+        frame(runs)
+
+
+def test_polars_serves_where_pandas_is_missing(runs, monkeypatch):
+    class Polars:
+        DataFrame = staticmethod(lambda rows, infer_schema_length: ("polars", len(rows), infer_schema_length))
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setitem(sys.modules, "polars", Polars)
+    assert frame(runs) == ("polars", 2, None)
+
+
+def test_parquet_gives_back_what_csv_tells(runs, tmp_path, monkeypatch, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    main(["report", str(runs), "--format", "parquet", "--out", str(tmp_path / "runs.parquet")])
+    table = parquet.read_table(tmp_path / "runs.parquet").to_pylist()
+    assert [row["method"] for row in table] == ["er", "model-zoo"]
+    assert table[0]["average_accuracy"] == 1 / 3
+    with pytest.raises(SystemExit):
+        main(["report", str(runs), "--format", "parquet"])
+    assert "--out FILE" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[tables\]'"):
+        save_parquet(tmp_path / "other", [{"a": 1}])
+
+
+def test_a_column_of_words_and_numbers_is_one_of_words(tmp_path):
+    pytest.importorskip("pyarrow")
+    odd = finished_run()
+    odd.settings["replay"] = "all"
+    rows = run_rows([odd, finished_run("model-zoo", 1)])
+    assert [row["replay"] for row in rows] == ["all", "1.0"]
+    save_parquet(tmp_path / "runs.parquet", rows)
+
+
+def test_columns_come_in_the_order_asked_for_and_names_in_the_words_asked_for(runs, capsys):
+    main(["report", str(runs), "--format", "csv", "--columns", "seed", "method"])
+    assert capsys.readouterr().out == "seed,method\n1,er\n0,model-zoo\n"
+    wanted = ["--columns", "method", "average accuracy", "--names", "average accuracy=Acc", "er=ER"]
+    main(["report", str(runs), "--format", "latex", *wanted])
+    printed = capsys.readouterr().out
+    assert "method & Acc \\\\\n" in printed
+    assert "ER & 33.33 \\\\\n" in printed
+    assert r"model-zoo & \textbf{64.50} \\" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--columns", "accuracy"], "unknown column 'accuracy'"),
+        (["--format", "csv", "--columns", "accuracy"], "unknown column 'accuracy'"),
+        (["--names", "er"], "give OLD=NEW"),
+        (["--matrix", "--against", "er"], "two tables"),
+        (["--format", "csv", "--matrix"], "a row a run"),
+    ],
+)
+def test_what_cannot_be_given_is_said(runs, capsys, arguments, complaint):
+    with pytest.raises(SystemExit):
+        main(["report", str(runs), *arguments])
+    assert complaint in capsys.readouterr().err
+
+
+def test_the_matrix_of_a_group_is_a_table_for_latex(tmp_path, capsys):
+    for seed in (0, 1):
+        finished_run("er", seed, base=0.5).save(tmp_path / str(seed))
+    main(["report", str(tmp_path), "--matrix", "--format", "latex"])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == r"\begin{tabular}{lrrrr}"
+    assert printed[2] == f"episode & {' & '.join(TASKS)} \\\\"
+    assert printed[5] == r"2 & 51.10 & 52.10 &  &  \\"
+    assert printed[-1] == "% er on split-digits: test accuracy in percent after each episode, mean over 2 seeds."
