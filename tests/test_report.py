@@ -407,3 +407,17 @@ def test_runs_that_no_command_made_say_so():
     known = finished_run("model-zoo", 0, "split-digits")
     assert known.made_by == "zoo run model-zoo split-digits --epochs 1"
     assert replace(known, command="").made_by == "# made in Python: model-zoo on split-digits"
+
+
+def test_seeds_that_diverged_stand_in_the_table_and_a_setting_that_always_did_has_its_row():
+    lost = [replace(finished_run(seed=seed, episodes=2), diverged="the loss is nan") for seed in (2, 3)]
+    never = replace(finished_run("isolated", episodes=0), diverged="the loss is nan")
+    table = report([finished_run(seed=0), finished_run(seed=1), lost[0], never])
+    assert column(table, "method") == ["model-zoo", "isolated"]
+    assert column(table, "seeds") == ["2, 1 of 3 diverged", "0, 1 of 1 diverged"]
+    assert (
+        column(table, "average accuracy")[0]
+        == column(report([finished_run(seed=0), finished_run(seed=1)]), "average accuracy")[0]
+    )
+    assert column(table, "average accuracy")[1] == "-"
+    assert [len(group.runs) for group in grouped([finished_run(), never])] == [1]

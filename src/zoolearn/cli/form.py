@@ -42,6 +42,9 @@ class RunOptions:
     exact: Annotated[
         bool, tyro.conf.arg(help="refuse to continue with other threads, libraries or processor than before")
     ] = False
+    continue_anyway: Annotated[
+        bool, tyro.conf.arg(help="continue though a method or function of your own was changed; it is recorded")
+    ] = False
 
 
 @dataclass
@@ -135,8 +138,13 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
 
 def plan_of(form: Any, *words: str) -> Plan:
     """How a form's runs are carried out; `words` are the command line that asks for them."""
-    every, exact = form.run.checkpoint_every, form.run.exact
-    return Plan(data=form.tasks.data, checkpoint_every=every, exact=exact, command=command_line(*words))
+    return Plan(
+        data=form.tasks.data,
+        checkpoint_every=form.run.checkpoint_every,
+        exact=form.run.exact,
+        anyway=form.run.continue_anyway,
+        command=command_line(*words),
+    )
 
 
 def setting_of(form: Any, name: str) -> tuple[str, Any]:

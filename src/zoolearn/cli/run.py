@@ -66,7 +66,7 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     whole = whole_benchmark(spec.benchmark, plan.data, **spec.making)
     tasks = spec.tasks(whole=whole)
-    done = _episodes_kept(spec, tasks, out)
+    done = _episodes_kept(spec, tasks, plan)
     if done == len(tasks):
         console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)
     elif done:
@@ -74,7 +74,7 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     try:
         results = follow(execute(spec, plan, whole), console, spec.method)
     except KeyboardInterrupt:
-        kept = _episodes_kept(spec, tasks, out)
+        kept = _episodes_kept(spec, tasks, plan)
         print(
             f"\nzoo: stopped; {kept} of {len(tasks)} episodes are kept in {out}. The same command continues",
             file=sys.stderr,
@@ -84,9 +84,9 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console.print(f"written to {out}; `zoo report {out.parent}` compares runs", soft_wrap=True)
 
 
-def _episodes_kept(spec: RunSpec, tasks: Benchmark, out: Path) -> int:
-    folder = RunFolder(out)
+def _episodes_kept(spec: RunSpec, tasks: Benchmark, plan: Plan) -> int:
+    folder = RunFolder(plan.out or Path())
     if not folder.exists:
         return 0
-    folder.check_other(describe(spec.learner(), tasks))
+    folder.check_other(describe(spec.learner(), tasks), anyway=plan.anyway)
     return len(folder.episodes())

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
+from zoolearn.errors import Diverged
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
 from zoolearn.runs.execute import Plan, execute_all, finished
 from zoolearn.runs.jobs import Done, Failed, Place
+from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
 
@@ -31,11 +33,12 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
         )
         sys.exit(130)
     outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
+    failed = [end for end in ends if isinstance(end, Failed)]
+    outcome |= {end.job.name: Results.load(folder / end.job.name) for end in failed if isinstance(end.error, Diverged)}
     if outcome:
         print(text(report([outcome[title] for title in specs if title in outcome]), output.width()))
         place_of = f"{folder}, a folder for each run" if len(specs) > 1 else folder / next(iter(specs))
         console.print(f"written to {place_of}", soft_wrap=True)
-    failed = [end for end in ends if isinstance(end, Failed)]
     for end in failed:
         print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
     if failed:

@@ -191,6 +191,18 @@ class Task:
         rest[rows] = False
         return replace(self, train=self.train.select(rows), test=self.train.select(rest.nonzero()[:, 0]))
 
+    @cached_property
+    def digests(self) -> tuple[str, str]:
+        """Of the training and of the test data: each changes with the names and with any value."""
+        return self._digest(self.train), self._digest(self.test)
+
+    def _digest(self, examples: Examples) -> str:
+        shape = (tuple(examples.x.shape), str(examples.x.dtype))
+        digest = blake2b(repr((self.name, self.classes, self.augment, shape)).encode(), digest_size=16)
+        for tensor in (examples.x, examples.y):
+            digest.update(tensor.contiguous().numpy().data.cast("B"))
+        return digest.hexdigest()
+
     def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
         return replace(self, train=self.train.select(self._rows(sizes, seed)))
 
@@ -268,14 +280,9 @@ class Benchmark:
     @cached_property
     def fingerprint(self) -> str:
         """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-        digest = blake2b(digest_size=16)
-        for task in self.tasks:
-            digest.update(repr((task.name, task.classes, task.augment)).encode())
-            for examples in (task.train, task.test):
-                digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
-                for tensor in (examples.x, examples.y):
-                    digest.update(tensor.contiguous().numpy().data.cast("B"))
-        return digest.hexdigest()
+        return blake2b(
+            "".join(part for task in self.tasks for part in task.digests).encode(), digest_size=16
+        ).hexdigest()
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

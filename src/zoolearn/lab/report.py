@@ -9,7 +9,7 @@ from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.presets import preset_of
-from zoolearn.lab.tables import Table, human, percent, seconds
+from zoolearn.lab.tables import MISSING, Table, human, percent, seconds
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS
@@ -28,11 +28,18 @@ class Group:
     """Runs that differ in nothing but their seed, and have come equally far."""
 
     runs: tuple[Results, ...]
+    diverged: tuple[Results, ...] = ()  # others like them, whose training did
 
     @property
     def first(self) -> Results:
         """The run that speaks for the group's method, benchmark and settings."""
-        return self.runs[0]
+        return (self.runs or self.diverged)[0]
+
+    @property
+    def seeds(self) -> str:
+        """How many there are, and how many diverged."""
+        lost = f", {len(self.diverged)} of {len(self.runs) + len(self.diverged)} diverged" if self.diverged else ""
+        return f"{len(self.runs)}{lost}"
 
 
 def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
@@ -73,7 +80,7 @@ def report(results: Sequence[Results]) -> Table:
     if not results:
         raise DataError("there are no runs to report; give at least one")
     counted = _one_per_seed(results)
-    groups = grouped(counted)
+    groups = sorted(_groups(counted), key=lambda group: group.first.benchmark)
     columns = _columns(groups)
     first = list(columns).index("average accuracy")
     return Table(
@@ -93,7 +100,7 @@ def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
     for row, group in enumerate(groups):
         values = [run.summary()[measure] for run in group.runs]
         known = [value for value in values if value is not None]
-        if group.first.finished and len(known) == len(values):
+        if group.first.finished and known and len(known) == len(values):
             alike.setdefault(tasks_of(group.first), {})[row] = fmean(known)
     for means in alike.values():
         top = min(means.values()) if measure == "forgetting" else max(means.values())
@@ -114,7 +121,8 @@ def tasks_of(run: Results) -> str:
 
 def grouped(results: Sequence[Results]) -> list[Group]:
     """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
-    return sorted(_groups(_one_per_seed(results)), key=lambda group: group.first.benchmark)
+    found = [group for group in _groups(_one_per_seed(results)) if group.runs]
+    return sorted(found, key=lambda group: group.first.benchmark)
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
@@ -153,11 +161,11 @@ def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[
 
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
     furthest: dict[tuple[str, str], Results] = {}
-    for place, run in enumerate(results):
+    for place, (run, identity) in enumerate(zip(results, _identities(results), strict=True)):
         seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
-        kept = furthest.get((_identity(run), seed))
+        kept = furthest.get((identity, seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
-            furthest[_identity(run), seed] = run
+            furthest[identity, seed] = run
     return list(furthest.values())
 
 
@@ -166,16 +174,35 @@ def seeds_of(run: Results) -> str:
     return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
-def _groups(results: Iterable[Results]) -> list[Group]:
+def _groups(results: Sequence[Results]) -> list[Group]:
     alike: dict[tuple[str, int], list[Results]] = {}
-    for run in results:
-        alike.setdefault((_identity(run), len(run.accuracy)), []).append(run)
-    return [Group(tuple(runs)) for runs in alike.values()]
+    lost: dict[str, list[Results]] = {}
+    for run, identity in zip(results, _identities(results), strict=True):
+        if run.diverged:
+            lost.setdefault(identity, []).append(run)
+        else:
+            alike.setdefault((identity, len(run.accuracy)), []).append(run)
+    furthest = dict(sorted(alike, key=lambda key: key[1]))
+    groups = [
+        Group(tuple(runs), tuple(lost.pop(identity, ())) if furthest[identity] == length else ())
+        for (identity, length), runs in alike.items()
+    ]
+    return [*groups, *(Group((), tuple(runs)) for runs in lost.values())]
 
 
-def _identity(run: Results) -> str:
-    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
-    return json.dumps([run.spec.family, sorted(run.tasks)])
+def _identities(results: Sequence[Results]) -> list[str]:
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide.
+
+    A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
+    """
+    families = [json.dumps([run.spec.family, sorted(run.tasks), run.source, run.parameters]) for run in results]
+    known: dict[str, set[str]] = {}
+    for run, family in zip(results, families, strict=True):
+        known.setdefault(family, set()).update({run.data} - {""})
+    return [
+        json.dumps([family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data])
+        for run, family in zip(results, families, strict=True)
+    ]
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -184,16 +211,16 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "method": [group.first.method for group in groups],
         "benchmark": [group.first.benchmark for group in groups],
         "settings": settings,
-        "seeds": [str(len(group.runs)) for group in groups],
+        "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
     }
     for measure in MEASURES:
         columns[measure.replace("_", " ")] = [
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
-    columns["stored samples"] = [f"{_mean(group, lambda run: run.stored_samples):,.0f}" for group in groups]
-    columns["params"] = [human(_mean(group, lambda run: run.num_parameters)) for group in groups]
-    columns["seconds"] = [seconds(_mean(group, lambda run: sum(run.seconds.values()))) for group in groups]
+    columns["stored samples"] = [_mean(group, lambda run: run.stored_samples, "{:,.0f}".format) for group in groups]
+    columns["params"] = [_mean(group, lambda run: run.num_parameters, human) for group in groups]
+    columns["seconds"] = [_mean(group, lambda run: sum(run.seconds.values()), seconds) for group in groups]
     if not any(settings):
         del columns["settings"]
     if all(group.first.finished for group in groups) and _same_length(groups):
@@ -212,15 +239,15 @@ def episodes_of(run: Results) -> str:
     return f"{len(run.accuracy)}/{len(run.tasks)}"
 
 
-def _mean(group: Group, measure: Callable[[Results], float]) -> float:
-    return fmean(measure(run) for run in group.runs)
+def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[float], str]) -> str:
+    return told(fmean(measure(run) for run in group.runs)) if group.runs else MISSING
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
     notes = [LEARNING]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
-    if not all(group.first.finished for group in groups):
+    if not all(group.first.finished for group in groups if group.runs):
         notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
     for run in (run for group in groups for run in group.runs if run.changes):
         seed = run.settings.get("seed")

@@ -13,6 +13,7 @@ from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, 
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
+from zoolearn.runs.source import source_of
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder, check_unseen
 from zoolearn.training.fit import Progress
@@ -24,7 +25,7 @@ class Plan:
 
     `episodes` ends the run after so many tasks; a plan for more of them continues it. A run that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
-    line that asked for it, by default the one that does this run alone.
+    line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code.
     """
 
     out: Path | None = None
@@ -35,6 +36,7 @@ class Plan:
     exact: bool = False
     keep: bool = True
     command: str = ""
+    anyway: bool = False
 
 
 def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
@@ -46,7 +48,14 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     folder = plan.out if plan.keep or plan.checkpoint_every is not None else None
     command = plan.command or spec.command
     events = progress(
-        spec.learner(), spec.tasks(whole=whole), folder, plan.checkpoint_every, plan.workers, plan.exact, command
+        spec.learner(),
+        spec.tasks(whole=whole),
+        folder,
+        plan.checkpoint_every,
+        plan.workers,
+        plan.exact,
+        command,
+        plan.anyway,
     )
     results = None
     with closing(events):
@@ -68,7 +77,12 @@ def finished(spec: RunSpec, folder: Path) -> Results | None:
     if not (folder / Results.FILE).exists():
         return None
     results = Results.load(folder)
-    return results if results.finished and results.spec.identity == spec.identity else None
+    return results if results.finished and _is(spec, results) else None
+
+
+def _is(spec: RunSpec, results: Results) -> bool:
+    """Whether results are of this run, made with the code that there is now."""
+    return results.spec.identity == spec.identity and results.source == source_of(spec.learner())
 
 
 def job(title: str, spec: RunSpec, plan: Plan) -> Job:
@@ -104,10 +118,10 @@ def execute_all(
     missing = {}
     for title, spec in specs.items():
         results = finished(spec, folder / title) or there.get(spec.identity)
-        if results is None:
-            missing[title] = spec
-        else:
+        if results is not None and _is(spec, results):
             yield Done(job(title, spec, plan), results)
+        else:
+            missing[title] = spec
     if not missing:
         return
     if isinstance(place, Ray):

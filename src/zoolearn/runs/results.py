@@ -49,6 +49,10 @@ class File(msgspec.Struct):
     train_samples: list[Count] = []
     sittings: list[dict[str, Json]] = []
     command: str = ""
+    data: str = ""
+    source: dict[str, str] = {}
+    parameters: Count | None = None
+    diverged: str = ""
 
 
 @dataclass(kw_only=True)
@@ -87,6 +91,10 @@ class Results:
         default_factory=list
     )  # each time it was begun or continued: when, after how many episodes, on what
     command: str = ""  # the command line that began it; nothing if it was begun in Python
+    data: str = ""  # a digest; nothing in older records
+    source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name
+    parameters: int | None = None  # of a new net whose backbone is not ours
+    diverged: str = ""  # how its latest training did, if it did
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
@@ -101,7 +109,12 @@ class Results:
     @property
     def identity(self) -> str:
         """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
-        return json.dumps([self.spec.identity, self.train_samples])
+        return json.dumps([self.spec.identity, self.train_samples, self.made_with])
+
+    @property
+    def made_with(self) -> list[Json]:
+        """What a run depends on beside its description: the data, code that is not ours, and the size of its nets."""
+        return [self.data, self.source, self.parameters]
 
     @property
     def made_by(self) -> str:
@@ -120,7 +133,7 @@ class Results:
         return [
             f"after episode {after['episodes']} {change}"
             for before, after in pairs
-            for change in differences(before["environment"], after["environment"])
+            for change in [*after.get("code", []), *differences(before["environment"], after["environment"])]
         ]
 
     @property
@@ -163,6 +176,10 @@ class Results:
             "method": self.method,
             "benchmark": self.benchmark,
             "command": self.command,
+            "data": self.data,
+            "source": self.source,
+            "parameters": self.parameters,
+            "diverged": self.diverged,
             "tasks": self.tasks,
             "train_samples": self.train_samples,
             "settings": self.settings,

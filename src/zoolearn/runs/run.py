@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zoolearn.data.task import Benchmark
-from zoolearn.errors import SettingsError
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.files import Json
 from zoolearn.locks import locked
 from zoolearn.methods.learner import Episode, Learner, Seconds
@@ -25,6 +25,7 @@ from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.source import data_of, parameters_of, source_of
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress
 
@@ -78,8 +79,12 @@ def progress(
     workers: int = 1,
     exact: bool = False,
     command: str = "",
+    anyway: bool = False,
 ) -> Generator[Progress | Results, None, None]:
-    """`episodes`, with word of how each training goes in between; `command` is the command line to record."""
+    """`episodes`, with word of how each training goes in between.
+
+    `command` is the command line to record. With `anyway`, a run goes on though code that is not ours was changed since.
+    """
     if not isinstance(learner, Learner):
         raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
     if not isinstance(benchmark, Benchmark):
@@ -95,7 +100,7 @@ def progress(
             folder = RunFolder(Path(out))
         heartbeat = Heartbeat(folder.path if folder is not None else None)
         stack.callback(heartbeat.stop)
-        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command):
+        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command, anyway):
             if isinstance(event, Progress):
                 heartbeat.write(event)
             yield event
@@ -109,8 +114,9 @@ def _episodes(
     workers: int,
     exact: bool,
     command: str,
+    anyway: bool,
 ) -> Iterator[Progress | Results]:
-    header = describe(learner, benchmark)
+    header, code = describe(learner, benchmark), list[str]()
     results = Results(
         method=header["method"],
         benchmark=header["benchmark"],
@@ -118,15 +124,18 @@ def _episodes(
         settings=header["settings"],
         environment=environment(),
         train_samples=[len(task.train) for task in benchmark],
+        data=data_of(benchmark),
+        source=header["source"],
+        parameters=header["parameters"],
     )
     if folder is not None:
         _check_nameless(header["settings"])
-        folder.begin(header)
+        code = folder.begin(header, anyway=anyway)
         results.sittings = folder.sittings()
         if results.sittings:
-            results.environment, command = results.sittings[0]["environment"], results.sittings[0]["command"]
+            results.environment = results.sittings[0]["environment"]
         _resume(learner, benchmark, folder, results)
-    _sit_down(results, folder, command, exact=exact)
+    _sit_down(results, folder, command, code, exact=exact)
     if folder is not None and checkpoint_every is not None:
         learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
     if results.accuracy:
@@ -137,7 +146,13 @@ def _episodes(
         if file is not None:
             stack.callback(file.complete)
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
-            episode, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
+            try:
+                episode, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
+            except Diverged as error:
+                results.diverged = str(error)
+                if folder is not None:
+                    results.save(folder.path)
+                raise
             changed = _changed(results, accuracy)
             _add(results, episode, changed)
             _count(results, learner, benchmark)
@@ -235,9 +250,9 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         results.save(folder.path)
 
 
-def _sit_down(results: Results, folder: RunFolder | None, command: str, *, exact: bool) -> None:
-    """Notes on what the run goes on from here, and says what of it will change the bits."""
-    results.command = command
+def _sit_down(results: Results, folder: RunFolder | None, command: str, code: list[str], *, exact: bool) -> None:
+    """Notes on what the run goes on from here, and says what of it will change the bits; `code` is what was changed of it."""
+    results.command = results.sittings[0]["command"] if results.sittings else command
     if results.finished:
         return
     now = environment()
@@ -246,8 +261,9 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, *, exact
         "episodes": len(results.accuracy),
         "environment": now,
         "command": command,
+        "code": code,
     }
-    changed = differences(results.sittings[-1]["environment"], now) if results.sittings else []
+    changed = [*code, *(differences(results.sittings[-1]["environment"], now) if results.sittings else [])]
     if changed and folder is not None:
         told = f"{folder.path} was begun under other conditions: {'; '.join(changed)}"
         if exact:
@@ -278,6 +294,8 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "tasks": [task.name for task in benchmark],
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
         "data": benchmark.fingerprint,
+        "source": source_of(learner),
+        "parameters": parameters_of(learner, benchmark),
     }
 
 

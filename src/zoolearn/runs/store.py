@@ -51,14 +51,17 @@ class RunFolder:
         """Whether a run was begun here."""
         return (self.path / "run.json").exists()
 
-    def begin(self, header: Mapping[str, Json]) -> None:
-        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another."""
+    def begin(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
+        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another.
+
+        With `anyway`, the source may have been changed; returns what was.
+        """
         found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
         saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
         if self.exists and saved != ["run.json"]:
-            self.check_other(header)
+            changed = self.check_other(header, anyway=anyway)
             remove_leftovers(self.path)
-            return
+            return changed
         if self.exists:
             self.header()  # refuses what is not ours to replace
         elif saved:
@@ -68,6 +71,7 @@ class RunFolder:
         remove_leftovers(self.path)
         shutil.rmtree(self.path / "sittings", ignore_errors=True)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+        return []
 
     def sittings(self) -> list[dict[str, Json]]:
         """When the run was worked on, after how many episodes it then went on, and on what machine."""
@@ -78,9 +82,20 @@ class RunFolder:
         number = 1 + max((int(path.stem) for path in (self.path / "sittings").glob("[0-9]*.json")), default=0)
         save_json(self.path / "sittings" / f"{number:04d}.json", sitting)
 
-    def check_other(self, header: Mapping[str, Json]) -> None:
-        """Raises an error that names what differs if the run here is not the one that `header` describes."""
-        _check_difference(self.path, self.header(), header)
+    def check_other(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
+        """Raises an error that names what differs if the run here is not the one that `header` describes.
+
+        With `anyway`, other source is no difference; returns what was changed of it.
+        """
+        before = self.header()
+        changed = [f"the source of {name} was changed" for name in _changed(before["source"], header["source"])]
+        if changed and not anyway:
+            raise SettingsError(
+                f"{self.path} was begun with other code: {'; '.join(changed)}. Restore it, use another folder, or go on "
+                "with it (--continue-anyway), which is recorded"
+            )
+        _check_difference(self.path, {**before, "source": {}}, {**header, "source": {}})
+        return changed
 
     def header(self) -> dict[str, Json]:
         """What was said about the run when it began."""
@@ -215,6 +230,10 @@ def check_unseen(folder: Path) -> None:
         raise StoreError(
             f"{platform.node()} sees no folder {folder}; run folders must be on storage that all machines share"
         )
+
+
+def _changed(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
+    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
 def _check_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:
