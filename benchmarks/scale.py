@@ -16,6 +16,7 @@ from time import process_time
 
 import numpy as np
 import torch
+from msgspec.structs import replace as changed
 
 import zoolearn
 from benchmarks.tables import Table
@@ -24,10 +25,9 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry
+from zoolearn.zoo.index import EpisodeEntry, LogEntry, Measure
 from zoolearn.zoo.intake import taken_in
 from zoolearn.zoo.learning import entry_of, now, written
-from zoolearn.zoo.learning import measure as measured
 
 SIZES = (10, 100, 1_000, 10_000)
 ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
@@ -62,21 +62,26 @@ def grown(folder: Path, tasks: int) -> None:
     zoo = zoolearn.new(folder, epochs=3)
     zoo.learn(task(0))
     rng = np.random.default_rng(0)
-    with zoo.folder.writing() as found:
-        index = found
+    with zoo.folder.writing() as index:
         learner = index.settings.learner()
+        known, members, episodes = dict(index.tasks), [*index.members], [*index.episodes]
+        growing = replace(index, tasks=known)
         for number in range(1, tasks):
-            _, entry = taken_in(zoo.folder, index, task(number))
-            index = replace(index, tasks={**index.tasks, entry.name: entry})
+            _, entry = taken_in(zoo.folder, growing, task(number))
+            entry = known[entry.name] = changed(entry, episode=number + 1)
             drawn = rng.choice(number, min(BESIDE, number), replace=False)
             names = [entry.name, *(f"task {place}" for place in drawn)]
             net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
             made = Member(net, {name: Vote(1.0, entry.classes) for name in names}, 0.1, number)
-            member = written(zoo.folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
-            index = replace(index, members=(*index.members, member))
-            done = EpisodeEntry(number + 1, entry.name, tuple(names), now(), measured(zoo.folder, index, names))
-            index = replace(index, episodes=(*index.episodes, done)).after("learned", done.when, entry.name, "by hand")
-        zoo.folder.commit(index)
+            member = written(
+                zoo.folder, growing, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {}
+            )
+            members.append(member)
+            measures = {name: Measure(0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
+            episodes.append(EpisodeEntry(number + 1, entry.name, tuple(names), now(), measures))
+        log = [LogEntry(entry.when, "learned", entry.task, "by hand") for entry in episodes]
+        done = replace(growing, members=tuple(members), episodes=tuple(episodes), log=tuple(log))
+        zoo.folder.commit(replace(done, generation=tasks + 1))
 
 
 def of_size(tasks: int) -> dict[str, tuple[float, str]]:

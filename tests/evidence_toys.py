@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from zoolearn.methods.learner import Episode, Seconds
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
@@ -35,7 +35,7 @@ def finished_run(
         past = TASKS[:episode] if method == "model-zoo" else []
         results.accuracy.append([base + 0.01 * (episode + task) + 0.002 * seed for task in range(episode + 1)])
         weights = {name: round(1 / len(past), 3) for name in past} or None
-        seconds = Seconds(train=2.0 + seed, evaluate=0.5)
+        seconds = {"train": 2.0 + seed, "evaluate": 0.5}
         results.episodes.append(Episode((TASKS[episode], *past), weights, 0.5, seconds))
     results.command = results.spec.command
     return results

@@ -1,60 +1,45 @@
-"""Adam as a slot of the training loop: torch's steps, shortened gradients, and exact resumption."""
+"""Adam as the optimizer of the training loop: torch's steps, and exact resumption."""
 
-import math
+from itertools import islice
 
 import pytest
 import torch
 from torch import nn
 
 from by_hand import smooth, vague
-from toys import TINY, Spy, net_for, pictures, same, state
-from zoolearn.methods.parts.adam import Adam, fitting_by, shorten
-from zoolearn.training.fit import Checkpoints, cross_entropy, fit, run_to_end
+from toys import Spy, net_for, pictures, same, state
+from zoolearn.methods.parts.flat import shortened
+from zoolearn.training.adam import Adam
+from zoolearn.training.fit import Checkpoints, cross_entropy, fit, iter_fit
 from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)
 
 
-def trained(optimizer="adam", recipe=RECIPE, cut=None, **slots):
-    task = pictures()
-    net = net_for([task])
-    work = fitting_by(optimizer, net, task, recipe, seed=0, loss=cross_entropy, heads=[task.name], **slots)
-    if cut is None:
-        run_to_end(work)
-    else:
-        for _ in range(cut):
-            next(work)
-        work.close()
-    return net
-
-
-def test_its_steps_are_those_of_torch():
+def test_its_steps_are_those_of_torch_with_weight_decay_too():
     ours, theirs = (nn.Linear(5, 3) for _ in range(2))
     theirs.load_state_dict(ours.state_dict())
-    adam = Adam(ours.parameters(), first_decay=0.8)
-    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, betas=(0.8, 0.999))
+    adam = Adam([*ours.parameters()], Recipe(lr=0.01, momentum=0.8, weight_decay=0.1))
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, betas=(0.8, 0.999), weight_decay=0.1)
     rng = torch.Generator().manual_seed(0)
     for _ in range(20):
         x = torch.randn(4, 5, generator=rng)
-        for layer in (ours, theirs):
+        for layer, optimizer in ((ours, adam), (theirs, reference)):
             layer.zero_grad()
             layer(x).square().sum().backward()
-        adam()
-        with torch.no_grad():
-            for weight in ours.parameters():
-                weight.sub_(0.01 * weight.grad)
-        reference.step()
+            optimizer.step()
     assert torch.allclose(ours.weight, theirs.weight, atol=1e-6)
     assert torch.allclose(ours.bias, theirs.bias, atol=1e-6)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])  # what is no CPU is taken in one piece
-def test_empty_parameters_are_passed_over_on_any_device(device):
+def test_empty_parameters_are_passed_over_on_any_device(device, monkeypatch):
     parameters = [nn.Parameter(torch.zeros(count, device=device)) for count in (0, 3, 0, 2)]
     for parameter in parameters:
         parameter.grad = torch.full_like(parameter, 5.0)
-    adam = Adam(parameters)
-    adam()
+    adam = Adam(parameters, Recipe(lr=1.0, weight_decay=0.0))
+    monkeypatch.setattr(adam, "move", lambda *_, **__: None)
+    adam.step()
     assert [parameter.grad.shape for parameter in parameters] == [(0,), (3,), (0,), (2,)]
     assert adam.first.shape == (5,)
     if device == "cpu":  # elsewhere there are no values to look at
@@ -64,16 +49,16 @@ def test_empty_parameters_are_passed_over_on_any_device(device):
 def test_a_parameter_without_gradient_stays_until_it_has_one():
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
     used.sum().backward()
-    Adam([used, unused])()
-    assert unused.grad.tolist() == [0.0, 0.0]
-    assert torch.allclose(used.grad, torch.ones(2))
+    Adam([used, unused], Recipe(lr=0.5, weight_decay=0.0)).step()
+    assert unused.tolist() == [1.0, 1.0]
+    assert torch.allclose(used, torch.full((2,), 0.5))
 
 
-def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_no_weight_decay():
+def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_weight_decay():
     task, spy = vague("one", classes=3), Spy()
     ours, theirs = (net_for([task], smooth) for _ in range(2))
-    run_to_end(fitting_by("adam", ours, task, RECIPE, seed=0, loss=spy, heads=[task.name]))
-    reference = torch.optim.Adam(theirs.parameters(), lr=RECIPE.lr, betas=(0.8, 0.999))
+    fit(ours, [task], RECIPE, seed=0, loss=spy, optimizer=Adam)
+    reference = torch.optim.Adam(theirs.parameters(), lr=RECIPE.lr, betas=(0.8, 0.999), weight_decay=0.1)
     for batch in spy.batches:
         reference.zero_grad()
         cross_entropy(theirs, batch).backward()
@@ -83,26 +68,25 @@ def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_no_weight_de
 
 
 def test_a_training_cut_short_is_taken_up_exactly(tmp_path):
-    whole = trained()
+    task = pictures()
+    whole = net_for([task])
+    fit(whole, [task], RECIPE, seed=0, optimizer=Adam)
     for cut in (1, 3):
         checkpoints = Checkpoints(tmp_path / str(cut), 1)
-        trained(cut=cut, checkpoints=checkpoints)
-        assert same(state(trained(checkpoints=checkpoints)), state(whole))
+        work = iter_fit(net_for([task]), [task], RECIPE, seed=0, optimizer=Adam, checkpoints=checkpoints)
+        list(islice(work, cut))
+        work.close()
+        resumed = net_for([task])
+        fit(resumed, [task], RECIPE, seed=0, optimizer=Adam, checkpoints=checkpoints)
+        assert same(state(resumed), state(whole))
 
 
 def test_long_gradients_are_shortened_and_short_ones_left():
     first, second = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
     first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
-    shorten([first, second], math.inf)
-    shorten([first, second], 5.5)
+    assert shortened([first, second], 0) is None
+    shortened([first, second], 5.5)(None, None)
     assert (float(first.grad), float(second.grad)) == (3.0, 4.0)
-    shorten([first, second], 0.5)
+    shortened([first, second], 0.5)(None, None)
     assert float(first.grad) == pytest.approx(0.3, rel=1e-4)
     assert float(second.grad) == pytest.approx(0.4, rel=1e-4)
-
-
-def test_sgd_is_the_recipes_own():
-    task = pictures()
-    net = net_for([task])
-    fit(net, [task], TINY, seed=0)
-    assert same(state(trained("sgd", TINY)), state(net))

@@ -115,8 +115,8 @@ def lines(names):
     return sum(len(modules()[name].read_text(encoding="utf-8").splitlines()) for name in names)
 
 
-def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2500_lines():
-    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2500
+def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2520_lines():
+    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2520
     assert lines({"methods.model_zoo"}) <= 130
 
 
@@ -127,7 +127,7 @@ def test_a_run_brings_one_method_and_no_engine_of_jobs(tmp_path):
     brought = in_a_fresh_interpreter(program, tmp_path).split()
     assert not [name for name in brought if name.startswith(("zoolearn.runs.jobs", "zoolearn.beyond"))]
     methods = [name.removeprefix("zoolearn.methods.") for name in brought if name.startswith("zoolearn.methods.")]
-    assert set(methods) <= {"learner", "registry", "settings"}
+    assert set(methods) <= {"learner", "registry", "state"}
 
 
 def in_a_fresh_interpreter(program, folder):
@@ -139,7 +139,7 @@ def in_a_fresh_interpreter(program, folder):
 
 
 OPTIONAL = (
-    "sklearn", "PIL", "rich", "tyro", "matplotlib", "plotly", "ray", "fastapi", "scipy", "pandas", "requests", "torchvision",
+    "sklearn", "PIL", "rich", "tyro", "matplotlib", "polars", "ray", "fastapi", "scipy", "pandas", "requests", "torchvision",
 )  # fmt: skip
 
 

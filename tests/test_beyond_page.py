@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.lab.paper.beyond import beyond
-from zoolearn.methods.learner import Episode, Seconds
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
@@ -21,7 +21,10 @@ def run(accuracy: float, seed: int = 0, tasks: int = 3, **settings: object) -> R
         tasks=names,
         settings={"benchmark": {}, **learner.settings(), **settings},
         accuracy=[[accuracy] * (number + 1) for number in range(tasks)],
-        episodes=[Episode((names[number], *names[:number])[:b], None, 1.0, Seconds(60.0)) for number in range(tasks)],
+        episodes=[
+            Episode((names[number], *names[:number])[:b], None, 1.0, {"train": 60.0, "evaluate": 0.0})
+            for number in range(tasks)
+        ],
     )
 
 

@@ -14,8 +14,10 @@ from toys import SUBJECTS, TINY, benchmark, blobs, contents, learner_of, outcome
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.learner import accuracy
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
+from zoolearn.runs.state import save
 from zoolearn.runs.store import load
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.recipe import Recipe
@@ -175,13 +177,13 @@ def test_a_step_that_loss_scaling_skips_leaves_nothing_behind_that_is_not_finite
     learner = learner_of(SUBJECTS[name], replace(LEARNING, epochs=1, lr=0.001, precision="float16"))
     for task in TOYS[:2]:
         learner.learn(task)
-        for part in learner.save().parts.values():
-            assert all(bool(tensor.isfinite().all()) for tensor in part.tensors.values())
+        for tensors in save(learner).files.values():
+            assert all(bool(tensor.isfinite().all()) for tensor in tensors.values())
 
 
 def test_settings_are_plain_data_that_give_the_learner_back(name):
     settings = learner_of(SUBJECTS[name], LEARNING, seed=3).settings()
-    again = kind(name).from_settings(settings)
+    again = learner_from(kind(name), settings)
     assert again.settings() == settings
     assert (again.seed, again.recipe, settings["backbone"]) == (3, LEARNING, "mlp-100")
 
@@ -198,17 +200,17 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(name):
     assert "backbone" in choices
     for setting, words in choices.items():
         with pytest.raises(SettingsError, match=f"unknown {setting} 'Nonesuch'") as refusal:
-            kind(name).from_settings({**settings, setting: "Nonesuch"})
+            learner_from(kind(name), {**settings, setting: "Nonesuch"})
         assert all(word in str(refusal.value) for word in words)
 
 
 def test_a_setting_that_is_none_is_refused_and_not_dropped(name):
     settings = learner_of(SUBJECTS[name]).settings()
-    kind(name).from_settings({**settings, "benchmark": {}})  # as a run records it
+    learner_from(kind(name), {**settings, "benchmark": {}})  # as a run records it
     with pytest.raises(SettingsError, match=r"'sed'; did you mean 'seed'\?"):
-        kind(name).from_settings({**settings, "sed": 1})
+        learner_from(kind(name), {**settings, "sed": 1})
     with pytest.raises(SettingsError, match=r"setting of Recipe 'epoch'; did you mean 'epochs'\?"):
-        kind(name).from_settings({**settings, "recipe": {"epoch": 1}})
+        learner_from(kind(name), {**settings, "recipe": {"epoch": 1}})
 
 
 def test_every_setting_says_what_it_is_for(name):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.er import Er, Rehearsal
+from zoolearn.methods.er import Er
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
@@ -21,32 +21,31 @@ def er(**settings: Any) -> Er:
     return Er(**{"backbone": with_norm, "recipe": TINY, **settings})
 
 
-def rehearsal(learner: Er, offered: int = 6) -> tuple[Rehearsal, Net, Batch]:
-    """The second episode's slots with a memory of rows of the first task, and a batch of the second."""
+def rehearsing(**settings: Any) -> tuple[Er, Net, Batch]:
+    """A learner in its second episode with a memory of four rows of the first task, and a batch of the second."""
     old, new = benchmark(2)
-    memory = Reservoir.empty(offered, old.shape, torch.uint8)
-    memory.offer(old.train.x[:offered], old.train.y[:offered], task=0, seed=0)
+    learner = er(memory_size=4, **settings)
+    learner.memory.offer(old.train.x[:4], old.train.y[:4], task=0, seed=0)
     learner.classes[old.name], learner.episode = old.classes, 1
-    slots = Rehearsal(learner, memory, (old.name, new.name), new, seed=0)
     batch = Batch(new.train.x[:6], new.train.y[:6], torch.zeros(6, dtype=torch.int64), (new.name,))
-    return slots, net_for([old, new], mlp_100).eval(), batch
+    return learner, net_for([old, new], mlp_100).eval(), batch
 
 
 def losses_apart(net: Net, batch: Batch, memory: Reservoir) -> tuple[torch.Tensor, torch.Tensor]:
     new = F.cross_entropy(net(batch.x, batch.tasks[0]), batch.y, reduction="none")
-    return new, F.cross_entropy(net(memory.x, "stripes"), memory.y, reduction="none")
+    return new, F.cross_entropy(net(memory.columns["x"], "stripes"), memory.columns["y"], reduction="none")
 
 
 def test_the_pooled_loss_is_the_mean_over_rows_each_through_its_own_head() -> None:
-    slots, net, batch = rehearsal(er(), offered=4)
-    new, old = losses_apart(net, batch, slots.memory)
-    assert torch.allclose(slots.loss(net, batch), torch.cat([new, old]).mean(), rtol=1e-5)
+    learner, net, batch = rehearsing()
+    new, old = losses_apart(net, batch, learner.memory)
+    assert torch.allclose(learner.rehearse(net, batch), torch.cat([new, old]).mean(), rtol=1e-5)
 
 
 def test_the_added_loss_is_the_sum_of_two_means() -> None:
-    slots, net, batch = rehearsal(er(memory_loss="added"), offered=4)
-    new, old = losses_apart(net, batch, slots.memory)
-    assert torch.allclose(slots.loss(net, batch), new.mean() + old.mean(), rtol=1e-5)
+    learner, net, batch = rehearsing(memory_loss="added")
+    new, old = losses_apart(net, batch, learner.memory)
+    assert torch.allclose(learner.rehearse(net, batch), new.mean() + old.mean(), rtol=1e-5)
 
 
 def test_without_memory_it_is_fine_tuning_bit_for_bit() -> None:
@@ -63,9 +62,9 @@ def test_the_memory_holds_rows_of_all_tasks_and_no_example_twice() -> None:
     memory = learner.memory
     assert memory.seen == sum(len(task.train) for task in tasks)
     assert learner.stored_samples == 30
-    assert len(row_set(memory.x)) == 30
+    assert len(row_set(memory.columns["x"])) == 30
     for number, task in enumerate(tasks):
-        held = memory.x[memory.task == number]
+        held = memory.columns["x"][memory.columns["task"] == number]
         assert len(held) > 0
         assert row_set(held) <= row_set(task.train.x)
 
@@ -111,7 +110,8 @@ def test_a_failed_episode_leaves_the_memory_as_it_was() -> None:
     training = learner.iter_learn(second)
     next(training)
     training.close()
-    assert all(torch.equal(tensor, before.tensors()[name]) for name, tensor in learner.memory.tensors().items())
+    assert (learner.memory.seen, learner.memory.draws) == (before.seen, before.draws)
+    assert same(learner.memory.columns, before.columns)
 
 
 @pytest.mark.parametrize("wrong", [{"memory_size": -1}, {"memory_batch": -1}])

@@ -95,6 +95,7 @@ def test_columns_come_in_the_order_asked_for_and_names_in_the_words_asked_for(ru
         (["--names", "er"], "give OLD=NEW"),
         (["--matrix", "--against", "er"], "two tables"),
         (["--format", "csv", "--matrix"], "a row a run"),
+        (["--html", "page.html", "--against", "er"], "a page of its own"),
     ],
 )
 def test_what_cannot_be_given_is_said(runs, capsys, arguments, complaint):

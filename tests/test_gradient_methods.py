@@ -12,6 +12,7 @@ from zoolearn.methods.gem import Gem
 from zoolearn.methods.mc_sgd import McSgd
 from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.tag import Tag
+from zoolearn.runs.state import restore, save
 from zoolearn.training import batches
 from zoolearn.training.fit import Checkpoints
 
@@ -34,8 +35,7 @@ def make(request):
 
 def kept(learner):
     """All that a learner would save."""
-    parts = learner.save().parts
-    return {f"{name}.{key}": tensor for name, part in parts.items() for key, tensor in part.tensors.items()}
+    return {key: tensor for tensors in save(learner).files.values() for key, tensor in tensors.items()}
 
 
 @pytest.mark.parametrize("reports", [1, 4, 8, 14])
@@ -48,7 +48,7 @@ def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path
     for _, _ in zip(range(reports), work, strict=False):
         pass
     resumed = make()
-    resumed.restore([cut.save()], TASKS[:2], {"with_norm": with_norm})
+    restore(resumed, [save(cut)], TASKS[:2])
     resumed.checkpoints = cut.checkpoints
     if resumed.episode == 2:  # else the training was over before it could be cut
         resumed.learn(TASKS[2])
@@ -58,7 +58,7 @@ def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path
 def test_what_is_restored_without_data_answers_and_counts_the_same(make):
     learner = show(make(), TASKS)
     restored = make()
-    restored.restore([learner.save()], backbones={"with_norm": with_norm})
+    restore(restored, [save(learner)])
     for task in TASKS:
         before, after = (each.predict_proba(task.test.x, task=task.name) for each in (learner, restored))
         assert before.equal(after)

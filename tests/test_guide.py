@@ -22,14 +22,16 @@ def blocks(language: str, guide: str = "your-data.md") -> list[str]:
 
 
 def pictures(folder: Path, classes: int, count: int, side: int = 10) -> None:
-    """Colour images, each class with its own bright corner."""
-    rng = np.random.default_rng(len(folder.name))
+    """Colour images, each class with its own bright corner, in a colour of their folder's."""
+    rng = np.random.default_rng(sum(map(ord, folder.name)))
+    colour = sum(map(ord, folder.name)) % 3
     for place in range(classes):
         name = ("heron", "stork", "crane")[place] if folder.name == "birds" else f"{folder.name} {place}"
         (folder / name).mkdir(parents=True)
         for number in range(count):
             pixels = rng.integers(0, 90, (side, side, 3), dtype=np.uint8)
-            pixels[5 * (place // 2) : 5 * (place // 2) + 5, 5 * (place % 2) : 5 * (place % 2) + 5] += 150
+            pixels[..., colour] += 75
+            pixels[5 * (place // 2) : 5 * (place // 2) + 5, 5 * (place % 2) : 5 * (place % 2) + 5] += 90
             Image.fromarray(pixels).save(folder / name / f"{number:04}.png")
 
 

@@ -52,13 +52,6 @@ def test_tasks_come_apart_again():
     assert Memory().by_task() == []
 
 
-def test_what_is_saved_is_loaded():
-    memory = Memory().keep(task("a"), 4, "task", 0).keep(task("b"), 4, "task", 0)
-    loaded = Memory.load(memory.save())
-    assert loaded.tasks == memory.tasks
-    assert all(getattr(loaded, name).equal(getattr(memory, name)) for name in ("x", "y", "task_index"))
-
-
 def test_negative_sizes_are_refused_by_name():
     with pytest.raises(SettingsError, match="memory_size is -1"):
         check_sizes(memory_size=-1)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, state, with_norm
+from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.data.task import Benchmark, Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.ensemble import Ensemble
@@ -19,9 +20,10 @@ from zoolearn.methods.parts.weighing import boosted, released, uniform
 from zoolearn.nets.backbones import mlp, mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.run import episodes, run
+from zoolearn.runs.state import restore
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.predict import feature_rows, probabilities, votes
+from zoolearn.training.predict import probabilities, votes
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)
@@ -354,7 +356,7 @@ def test_a_resumed_run_goes_on_with_the_votes_that_were_counted_on_the_same_rows
     work.close()
     again = zoo_of()
     copies = [replace(task, test=Examples(task.test.x.clone(), task.test.y.clone())) for task in TOYS]
-    again.restore(RunFolder(tmp_path).snapshots(RunFolder(tmp_path).episodes(), grows=True), copies[:2])
+    restore(again, RunFolder(tmp_path).snapshots(RunFolder(tmp_path).episodes(), grows=True), copies[:2])
     with embedded(monkeypatch) as passes:
         assert again.evaluate(copies[:2]) == {task.name: right(again, task) for task in copies[:2]}
     asked = [len(task.test) for task in copies[:2] for _ in members_of(again, task)]

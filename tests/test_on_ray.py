@@ -16,6 +16,7 @@ from processes import eventually, started
 from test_jobs import random_walk, say_a_lambda, stumble, wait_to_be_stopped
 from toys import learner_of, outcome, pictures
 from zoolearn.cli import main
+from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
@@ -85,7 +86,7 @@ def shared_memory(task: Task, _: int) -> Generator[None, None, tuple[str, bool]]
     for line in Path("/proc/self/maps").read_text().splitlines():
         first, last = (int(end, 16) for end in line.split()[0].split("-"))
         if first <= address < last:
-            return Benchmark("one", (task,)).fingerprint, "/dev/shm" in line or "plasma" in line
+            return fingerprint(Benchmark("one", (task,))), "/dev/shm" in line or "plasma" in line
     raise AssertionError("memory that is nowhere")
 
 
@@ -132,7 +133,7 @@ def test_jobs_may_depend_on_how_others_ended(cluster: Any) -> None:
 def test_data_is_shared_without_copies(cluster: Any) -> None:
     shared = Shared(large_task)
     events = [*map_jobs([Job(f"job {n}", shared_memory, (shared, n)) for n in range(3)], Ray())]
-    whole = Benchmark("one", (large_task(),)).fingerprint
+    whole = fingerprint(Benchmark("one", (large_task(),)))
     assert {event.result for event in events if isinstance(event, Done)} == {(whole, True)}
     assert len(ends(events)) == 3
 

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from evidence_toys import TASKS, finished_run, saved_runs
 from tabs import watched_tab
 from zoolearn.cli import main
-from zoolearn.errors import DataError, StoreError
+from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.lab.evidence import average_over_episodes, figures, section_figures
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.pages import page
@@ -145,16 +146,21 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.fixture(scope="module")
+def html() -> str:
+    """The page of a few runs."""
+    return page("Runs", some_runs(), [])
+
+
 class TestPage:
-    def test_it_needs_no_network(self):
-        html = page("runs", some_runs(), a_study().figures)
+    def test_it_needs_no_network(self, written):
+        html = written.read_text(encoding="utf-8")
         addresses = [values.get(name) for _, values in Elements(html).found for name in ("src", "href", "srcset")]
         assert all(address.startswith(("#", "data:")) for address in addresses if address is not None)
         assert "http" not in html.replace("http://www.w3.org/2000/svg", "")
         assert "url(" not in html
 
-    def test_it_opens_on_one_sentence_one_figure_and_one_table_and_folds_the_rest(self):
-        html = page("Runs", some_runs(), [])
+    def test_it_opens_on_one_sentence_one_figure_and_one_table_and_folds_the_rest(self, html):
         opening, folded = html.split("<details", 1)
         order = [
             '<p class="conclusion"><b>model-zoo</b> is highest: 64.60 ± 0.14 %',
@@ -169,14 +175,15 @@ class TestPage:
         assert "All 3 runs: accuracy, forgetting, cost" in folded
         assert "<th>average accuracy</th><th>forgetting</th>" in folded
 
-    def test_many_benchmarks_open_on_a_table_of_what_is_highest_on_each(self):
+    def test_many_benchmarks_open_on_a_table_of_what_is_highest_on_each(self, monkeypatch):
+        monkeypatch.setattr("zoolearn.lab.pages.chart_html", lambda *_: "")
         html = page("Runs", [*some_runs(), finished_run("er", benchmark="split-mnist")], [])
         opening = html.split("<section")[0]
         assert "4 runs of 3 methods on 2 benchmarks." in opening
         assert '<a href="#split-mnist">split-mnist</a></td><td class="label">er</td>' in opening
 
-    def test_a_page_of_a_few_runs_weighs_less_than_a_photograph(self):
-        assert len(page("runs", some_runs(), [])) < 200_000
+    def test_a_page_of_a_few_runs_weighs_less_than_a_photograph(self, html):
+        assert len(html) < 200_000
 
     def test_names_cannot_break_out_of_the_page(self):
         evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>$x_1$'
@@ -192,8 +199,7 @@ class TestPage:
         assert "img" not in [tag for tag, _ in found]
         assert not [name for _, values in found for name in values if name.startswith("on")]
 
-    def test_every_figure_has_its_data_and_the_commands_are_said_once(self):
-        html = page("runs", some_runs(), [])
+    def test_every_figure_has_its_data_and_the_commands_are_said_once(self, html):
         links = re.findall(r'download="([^"]+)\.csv" href="data:text/csv;charset=utf-8;base64,([^"]+)"', html)
         told = [base64.b64decode(content).decode() for _, content in links]
         assert told[:-1] == [figure.csv() for figure in some_figures()]
@@ -201,28 +207,41 @@ class TestPage:
         assert html.count("zoo run model-zoo split-digits --epochs 1 --seed 1") == 1
 
     def test_every_point_and_cell_says_its_value(self):
-        lines = chart_html(named("average-accuracy").frames[""], "a")
+        lines = chart_html(named("average-accuracy").frames[""], "a", "Lines")
         assert lines.count("<title>model-zoo\nepisode 1: 60.1 ± 0.14</title>") == 2  # for desks and for phones
-        cells = chart_html(named("episode-map").frames["model-zoo, seed 0"], "b")
+        cells = chart_html(named("episode-map").frames["model-zoo, seed 0"], "b", "Cells")
         assert cells.count("<title>") == 2 * (1 + 2 + 3 + 4)
         assert "trained on\nweight in the draw 0.333</title>" in cells
 
-    def test_two_charts_share_no_name_of_their_parts(self):
-        html = page("runs", some_runs(), a_study().figures)
-        names = [values["id"] for _, values in Elements(html).found if "id" in values]
+    def test_two_charts_share_no_name_of_their_parts(self, written):
+        found = Elements(written.read_text(encoding="utf-8")).found
+        names = [values["id"] for _, values in found if "id" in values]
         assert len(names) == len(set(names))
-        used = {str(values["href"])[1:] for tag, values in Elements(html).found if tag == "use"}
+        used = {str(values["href"])[1:] for tag, values in found if tag == "use"}
         assert used <= set(names)
 
-    def test_the_command_writes_runs_and_studies_and_says_what_the_page_weighs(self, tmp_path, capsys):
-        saved_runs(tmp_path / "runs")
-        a_study().save(tmp_path / "runs" / "study")
-        finished_run("fine-tune").save(tmp_path / "runs" / "study" / "part")
-        main(["report", str(tmp_path / "runs"), "--html", str(tmp_path / "page.html")])
-        assert "4 runs, 0." in capsys.readouterr().err
-        html = (tmp_path / "page.html").read_text(encoding="utf-8")
-        assert re.findall("<h3>(.*?)</h3>", html)[-2:] == ["Gains", "Risk"]
-        assert "fine-tune" not in html  # a part of a study
+    def test_runs_of_a_study_are_shown_by_the_study_alone(self, written):
+        shown = written.read_text(encoding="utf-8")
+        assert re.findall("<h3>(.*?)</h3>", shown)[-2:] == ["Gains", "Risk"]
+        assert "fine-tune" not in shown
+
+    def test_without_matplotlib_the_error_names_the_extra(self, monkeypatch):
+        for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_svg"):
+            monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
+            page("runs", some_runs(), [])
+
+    def test_studies_open_on_what_they_found(self):
+        points = Series("at the end", ["1 %", "5 %", "0 %"], [70.0, 75.25, None], [None, 0.5, None], "points")
+        gains = Map(["a"], ["1", "2", "3"], [[2.0, -1.0, -3.0]], "", "", "", centred=True, marks=[[True, False, True]], mark_label="beyond two errors")  # fmt: skip
+        found = [
+            Figure("r", "How much?", "", {"": Plot([Panel("", [points])], "%")}),
+            Figure("g", "Gains", "", {"": gains}),
+        ]
+        assert (
+            "How much: 5 % (75.25 ± 0.50) before 1 % (70.00), at the end. Gains: of 3, 1 above zero and 1 below, beyond two errors.</p>"
+            in page("", [], found)
+        )
 
     def test_an_empty_folder_is_an_error(self, tmp_path, capsys):
         with pytest.raises(SystemExit):
@@ -242,6 +261,7 @@ def written(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("page")
     saved_runs(folder / "runs")
     a_study().save(folder / "runs" / "study")
+    finished_run("fine-tune").save(folder / "runs" / "study" / "part")
     main(["report", str(folder / "runs"), "--html", str(folder / "page.html")])
     return folder / "page.html"
 

@@ -13,6 +13,7 @@ from zoolearn.methods.progressive import LATERALS, Progressive, Shortcut
 from zoolearn.nets.backbones import mlp, mlp_100, resnet18_s, resnet18_s_one_conv, small_conv, wrn_16_4
 from zoolearn.nets.net import Net
 from zoolearn.nets.published import lenet_apd
+from zoolearn.runs.state import save
 
 HARSH = replace(TINY, momentum=0.9, weight_decay=0.1, dropout=0.3)
 BOTH = pytest.mark.parametrize("lateral", LATERALS.values(), ids=LATERALS)
@@ -166,7 +167,7 @@ def test_an_episode_evaluates_and_saves_its_own_column_only():
     tasks = benchmark(2)
     learner = show(Progressive(backbone=mlp_100, recipe=TINY), tasks)
     assert list(learner.evaluate(tasks)) == [tasks[1].name]
-    assert list(learner.save().parts) == ["columns/0002"]
+    assert list(save(learner).files) == ["columns/0002"]
 
 
 def test_a_body_that_is_no_sequence_is_refused():

@@ -50,3 +50,12 @@ def test_runs_and_zoos_are_kept_and_read_without_a_pickle(tmp_path, monkeypatch)
 def test_the_library_asks_for_nine_others_at_most() -> None:
     project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert len(project["dependencies"]) <= 9
+
+
+def test_the_package_holds_no_code_of_others() -> None:
+    """What others wrote is installed, not copied: a library in our own files would be large, or one long line."""
+    for file in (Path(zoolearn.__file__).parent).rglob("*"):
+        if file.is_file() and file.suffix != ".pyc":
+            lines = file.read_text(encoding="utf-8").splitlines()
+            assert len(lines) < 500, file
+            assert max(map(len, lines), default=0) < 400, file

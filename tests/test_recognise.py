@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import zoolearn
-from toys import contents
+from toys import contents, pictures
 from zoolearn import cli
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
@@ -83,6 +83,15 @@ def test_a_zoo_that_cannot_recognise_says_why(tmp_path):
         bare.recognise(NOISE)
     with pytest.raises(SettingsError, match=r"sure is 1\.5"):
         bare.recognise(NOISE, sure=1.5)
+
+
+def test_a_zoo_that_can_hardly_tell_its_tasks_from_others_refuses_to_guess(tmp_path):
+    """Tasks of pictures that nothing tells apart: any picture is as good as any other."""
+    alike = [pictures(name, contrast=0) for name in ("sand", "dust", "snow")]
+    zoo = small_zoo(tmp_path / "zoo", alike, recipe=LEARNING)
+    with pytest.raises(DataError, match=r"cannot tell its tasks apart well enough: it names the right task of \d+%"):
+        zoo.recognise(alike[0].test.x)
+    assert all(answer.task for answer in zoo.recognise(alike[0].test.x, sure=0.0)), "unless it is asked to guess"
 
 
 def test_the_command_prints_text_csv_or_json(zoo, tmp_path, capsys):

@@ -121,7 +121,7 @@ def test_several_isolated_nets_a_task_average():
 def test_all_isolated_nets_of_a_task_are_members_and_are_saved(tmp_path):
     learner = learner_of(Isolated, networks=2)
     run(learner, TOYS[:2], tmp_path)
-    assert sorted(path.stem for path in (tmp_path / "members").iterdir()) == ["0001", "0002", "0003", "0004"]
+    assert [member.episode for member in load(tmp_path).members] == [0, 0, 1, 1]
     with pytest.raises(SettingsError, match="networks is 0"):
         Isolated(networks=0)
 

@@ -10,7 +10,7 @@ from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
-from zoolearn.methods.learner import Episode, Seconds
+from zoolearn.methods.learner import Episode
 from zoolearn.runs.results import Results
 
 
@@ -31,7 +31,7 @@ def run(
         tasks=list(tasks),
         settings={"seed": 0, **settings},
         accuracy=[list(row) for row in matrix],
-        episodes=[Episode((), None, None, Seconds(train, 0.5)) for _ in matrix],
+        episodes=[Episode((), None, None, {"train": train, "evaluate": 0.5}) for _ in matrix],
         stored_samples=stored_samples,
         num_parameters=num_parameters,
     )

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_json, save_json
-from zoolearn.methods.learner import Episode, Seconds
+from zoolearn.methods.learner import Episode
 from zoolearn.runs import metrics
 from zoolearn.runs.environment import _commit, _cpu_model, environment
 from zoolearn.runs.results import Results
 
 
 def record(*tasks, weights=None, loss=0.5, train=2.0, evaluate=0.5):
-    return Episode(tasks=tasks, weights=weights, loss=loss, seconds=Seconds(train, evaluate))
+    return Episode(tasks=tasks, weights=weights, loss=loss, seconds={"train": train, "evaluate": evaluate})
 
 
 def two_of_three():
@@ -60,7 +60,7 @@ def any_results(draw):
         tasks=some.map(tuple),
         weights=st.none() | st.dictionaries(st.sampled_from(tasks), numbers, max_size=3),
         loss=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-        seconds=st.builds(Seconds, numbers, numbers),
+        seconds=st.fixed_dictionaries({"train": numbers, "evaluate": numbers}),
         rows_trained=st.none() | st.integers(0, 2**60),
         rows_asked=st.none() | st.integers(0, 2**60),
     )
@@ -262,10 +262,10 @@ def test_only_numbers_that_can_be_written_are_saved(tmp_path, odd):
     assert not (tmp_path / "results.json").exists()
 
 
-def test_seconds_are_not_negative(tmp_path):
-    replace(two_of_three(), episodes=[record("0-1", train=-1.0), record("2-3")]).save(tmp_path)
-    with pytest.raises(StoreError, match=r"episodes\[0\].seconds.train is -1.0; Expected `float` >= 0"):
-        Results.load(tmp_path)
+@pytest.mark.parametrize("seconds", [{"train": 1.0}, {"train": -1.0, "evaluate": 0.5}])
+def test_an_episode_has_seconds_of_both_phases(seconds):
+    with pytest.raises(DataError, match=r"episode 0 took .* seconds; give those to 'train' and to 'evaluate'"):
+        replace(two_of_three(), episodes=[replace(record("0-1"), seconds=seconds), record("2-3")])
 
 
 def test_results_that_became_inconsistent_are_not_saved_over_good_ones(tmp_path):

@@ -20,9 +20,13 @@ from processes import eventually, started
 from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
+from zoolearn.zoo import Zoo
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.following import Following
 from zoolearn.zoo.serve.guard import Guard
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.messages import Task
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import listening
@@ -64,6 +68,63 @@ class TestRoutes:
         assert client.get("/tasks/dots").json == said["tasks"][1]
         members = client.get("/members").json["members"]
         assert [member["votes_on"] for member in members] == [dict(member.share) for member in zoo.members]
+
+    def test_long_lists_come_page_by_page_the_newest_first_asked_for_and_tasks_are_found_by_words(self, client):
+        def listed(path: str) -> tuple[int, int, list[str]]:
+            said = client.get(path).json
+            return said["total"], said["first"], [task["name"] for task in said["tasks"]]
+
+        assert listed("/tasks?count=1") == (2, 1, ["dots"])
+        assert listed("/tasks?count=1&first=0") == (2, 0, ["stripes"])
+        assert listed("/tasks?search=STRI") == (1, 0, ["stripes"])
+        assert listed("/tasks?first=7") == (2, 7, [])
+        assert client.get("/tasks?count=0").status == 422
+        members = client.get("/members?count=1").json
+        assert (members["total"], members["first"], members["members"][0]["number"]) == (2, 1, 2)
+
+    def test_a_list_is_made_once_for_each_state_of_the_zoo(self, own, monkeypatch):
+        made, of = [], Task.of
+        monkeypatch.setattr(
+            Task, "of", lambda index, entry, majority: made.append(entry.name) or of(index, entry, majority)
+        )
+        with serving(own) as client:
+            lists = [client.get("/tasks").body for _ in range(3)]
+            assert made == ["stripes", "dots"]
+            assert len({*lists}) == 1
+            zoolearn.open(own).learn(TASKS[2])
+            eventually(lambda: client.get("/tasks").json["total"] == 3)
+            assert made == ["stripes", "dots", "stripes", "dots", TASKS[2].name]
+
+    def test_a_server_that_still_reads_its_nets_is_well_and_not_ready(self, own, monkeypatch):
+        read, go_on = Following._prepare, threading.Event()
+        monkeypatch.setattr(Following, "_prepare", lambda *given: go_on.wait() and read(*given))
+        with serving(own) as client:
+            assert client.get("/healthz").status == 200
+            said = client.get("/readyz")
+            assert (said.status, said.json) == (503, {"ready": False, "nets": 0, "members": 2})
+            go_on.set()
+            assert eventually(lambda: client.get("/readyz").status == 200)
+
+    def test_answers_go_on_while_what_tells_tasks_apart_is_fitted_once(self, own, monkeypatch):
+        fit, fits, go_on = Zoo.which_task, [], threading.Event()
+
+        def slowly(zoo: Zoo) -> object:
+            if threading.current_thread().daemon:
+                fits.append(zoo.generation)
+                go_on.wait()
+            return fit(zoo)
+
+        monkeypatch.setattr(Zoo, "which_task", slowly)
+        with serving(own) as client, ThreadPoolExecutor(2) as pool:
+            body = json.dumps({"rows": X[:1].tolist()})
+            asked = [pool.submit(client.post, "/recognise", body, "application/json") for _ in range(2)]
+            eventually(lambda: fits)
+            assert client.rows("stripes", X[:1].tolist()).status == 200
+            assert not any(question.done() for question in asked)
+            go_on.set()
+            assert [question.result().status for question in asked] == [200, 200]
+            assert client.post("/recognise", body, "application/json").status == 200
+        assert fits == [3]
 
     def test_a_server_that_does_not_learn_says_how_it_would(self, client):
         said = client.post("/tasks/rings", b"PK", "application/zip")
@@ -161,6 +222,25 @@ class TestRoutes:
             assert said.status == 415
             assert "rows of 6 finite numbers" in said.detail
             assert client.rows("blobs", [[1e300] * 6]).status == 422
+
+    def test_rows_of_a_table_go_by_the_names_of_its_columns(self, tmp_path):
+        lines = [f"{row},{row % 7},{'odd' if row % 2 else 'even'}" for row in range(40)]
+        (tmp_path / "t.csv").write_text("\n".join(["age,size,label", *lines]))
+        zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+        zoo.learn_from("parity", tmp_path / "t.csv")
+        with serving(tmp_path / "zoo") as client:
+            assert client.get("/tasks").json["columns"] == ["age", "size"]
+            by_place = client.rows("parity", [[3, 5], [4, 1]]).json["predictions"]
+            by_name = client.rows("parity", [{"size": 5, "age": 3}, {"age": 4, "size": 1}])
+            assert by_name.json["predictions"] == by_place
+            for row, problem in (
+                ({"age": 3}, "row 1 lacks the column 'size'; this zoo takes age, size"),
+                ({"age": 3, "sise": 5}, "row 1: unknown column 'sise'; did you mean 'size'"),
+                ({"age": 3, "size": "big"}, "something else than numbers"),
+            ):
+                refused = client.rows("parity", [row])
+                assert refused.status == 422
+                assert problem in refused.detail
 
     def test_an_empty_zoo_is_served_too(self, tmp_path):
         zoolearn.new(tmp_path / "zoo")
@@ -406,19 +486,62 @@ class TestServer:
                 await asyncio.sleep(3600)
 
         scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-        asyncio.run(Guard(app, None, None, Counters(), 0.05)(scope, None, stuck))
+        asyncio.run(Guard(app, None, None, Counters(), Limits(send_seconds=0.05))(scope, None, stuck))
         assert sent == ["http.response.start", "http.response.body"]
+
+    def test_idle_connections_make_room_for_others(self, folder):
+        with serving(folder, connections=4) as client:
+            idle = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(8)]
+            assert [client.get("/tasks").status for _ in range(3)] == [200, 200, 200]
+            for connection in idle:
+                connection.close()
+
+    @pytest.mark.parametrize("limits", [Limits(connections=2), Limits(connections_per_client=2)])
+    def test_a_crowd_is_told_to_come_again_and_health_is_always_answered(self, limits):
+        async def asked() -> list[tuple[str, int]]:
+            said, end = [], asyncio.Event()
+
+            async def app(scope, receive, send) -> None:
+                if scope["path"] == "/predict":
+                    await end.wait()
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+
+            async def request(path: str, client: str) -> None:
+                async def send(message) -> None:
+                    if message["type"] == "http.response.start":
+                        said.append((path, message["status"]))
+
+                scope = {"type": "http", "method": "GET", "path": path, "headers": [], "client": (client, 1)}
+                await guard(scope, None, send)
+
+            guard = Guard(app, None, None, Counters(), limits)
+            held = [asyncio.create_task(request("/predict", "one")) for _ in range(2)]
+            await asyncio.sleep(0)
+            for path in ("/tasks", "/healthz", "/readyz"):
+                await request(path, "one")
+            if limits.connections > 2:
+                await request("/of another", "two")
+            end.set()
+            await asyncio.gather(*held)
+            await request("/after", "one")
+            return said
+
+        others = [("/of another", 200)] if limits.connections > 2 else []
+        assert asyncio.run(asked()) == [
+            ("/tasks", 503), ("/healthz", 200), ("/readyz", 200), *others, ("/predict", 200), ("/predict", 200), ("/after", 200),
+        ]  # fmt: skip
 
 
 class TestCommand:
-    def test_it_serves_until_ctrl_c(self, folder):
+    @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+    def test_it_serves_until_ctrl_c_or_the_end_of_its_terminal(self, folder, name):
         with started(["-m", "zoolearn", "serve", folder, "--port", "0"], ZOO_TOKEN="open-sesame") as run:
             first = run.stdout.readline()
             port = int(re.search(r"2 tasks at http://127\.0\.0\.1:(\d+)/", first)[1])
             assert Client(None, port).get("/tasks").status == 401
             assert Client(None, port, "open-sesame").rows("stripes", X[:1].tolist()).status == 200
-            run.send_signal(signal.SIGINT)
-            assert run.wait(60) in (0, 130)
+            run.send_signal(getattr(signal, name))
+            assert run.wait(60) in (0, 130, -getattr(signal, name))
             assert "Traceback" not in run.stderr.read()
 
     def test_what_cannot_be_is_said_in_a_line(self, folder, client, capsys, monkeypatch):

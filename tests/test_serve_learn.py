@@ -22,9 +22,11 @@ from archives import files, tarred, zipped
 from processes import eventually
 from servers import Client, png, serving
 from zoolearn.files import load_json, save_json
+from zoolearn.locks import locked
 from zoolearn.zoo.serve.archive import unpack, unpacked
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem
+from zoolearn.zoo.serve.training import remove_left_behind
 from zoos import TASKS, alike, answers, small_zoo
 
 SMALL = replace(Limits(), archive_entries=50, picture_bytes=100_000, unpacked_bytes=400_000)
@@ -261,6 +263,16 @@ class TestLearning:
                 eventually(lambda: client.service.training.taken)
                 eventually(lambda: not client.service.training.taken)
                 assert b" 408 " in slow.recv(1000)
+
+    def test_what_a_killed_server_left_is_deleted_by_the_next_and_nothing_else(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        (tmp_path / "zoo-serve-left" / "pictures").mkdir(parents=True)
+        (tmp_path / "zoo-serve-left" / "pictures" / "private.png").touch()
+        (tmp_path / "another").mkdir()
+        (tmp_path / "zoo-serve-link").symlink_to(tmp_path / "another")
+        with locked(tmp_path / "zoo-serve-running"):
+            remove_left_behind()
+            assert {path.name for path in tmp_path.iterdir()} == {"another", "zoo-serve-link", "zoo-serve-running"}
 
     def test_a_server_that_stops_ends_its_training_and_leaves_the_zoo_whole(self, tmp_path, monkeypatch):
         (tmp_path / "temporary").mkdir()

@@ -18,6 +18,23 @@ def test_help_and_the_package_itself_do_not_import_torch() -> None:
     assert python(code).splitlines()[-1] == "False"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+def test_what_a_training_frees_is_kept_for_its_next_step() -> None:
+    """Large blocks that come and go are cleared by the system once, and not at every step."""
+    program = """
+import resource
+from zoolearn.cores import keep_freed_memory
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(8):
+        len(b"x" * (40 << 20))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print(faults(), keep_freed_memory(), faults())
+"""
+    given_back, _, kept = python(program).split()
+    assert int(kept) < int(given_back) / 4
+
+
 def test_every_public_name_is_given_and_listed() -> None:
     for name in public.__all__:
         assert getattr(zoolearn, name) is getattr(public, name)

@@ -17,7 +17,9 @@ from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, follow, part
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
 from zoolearn.nets.net import Net
+from zoolearn.runs.state import restore, save
 from zoolearn.training import batches
+from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Checkpoints
 
 TASKS = benchmark(3).tasks
@@ -30,14 +32,13 @@ def tiny_conv(shape, dropout=0.0):
     return nn.Sequential(*layers, nn.Flatten())
 
 
-OWN = {"with_norm": with_norm, "tiny_conv": tiny_conv}
 SETTINGS = [
     (Hat, {"binary": True}),
     (Hat, {"backbone": tiny_conv}),
     (Progressive, {}),
     (Progressive, {"backbone": tiny_conv, "lateral": adapter}),
     (Rmn, {}),
-    (Rmn, {"backbone": tiny_conv, "optimizer": "adam", "sparsity": 0.1}),
+    (Rmn, {"backbone": tiny_conv, "optimizer": Adam, "sparsity": 0.1}),
     (Apd, {}),
     (FedWeit, {"backbone": tiny_conv, "retroactive": True}),
     (FedWeit, {"knowledge_base": "last"}),
@@ -52,7 +53,7 @@ def make(request):
 
 def restored(make, snapshots):
     learner = make()
-    learner.restore(snapshots if learner.grows else snapshots[-1:], backbones=OWN)
+    restore(learner, snapshots if learner.grows else snapshots[-1:])
     return learner
 
 
@@ -61,14 +62,13 @@ def learned(make, tasks):
     learner, snapshots = make(), []
     for task in tasks:
         learner.learn(task)
-        snapshots.append(learner.save())
+        snapshots.append(save(learner))
     return learner, snapshots
 
 
 def kept(learner):
     """All that a learner would save of its latest episode."""
-    saved = learner.save().parts
-    return {f"{name}.{key}": tensor.clone() for name, part in saved.items() for key, tensor in part.tensors.items()}
+    return {key: tensor.clone() for tensors in save(learner).files.values() for key, tensor in tensors.items()}
 
 
 @pytest.mark.parametrize("reports", [4, 8])

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
+from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.methods.bases.single_net import FineTune
@@ -23,9 +24,9 @@ from zoolearn.nets.backbones import mlp_100
 from zoolearn.runs.run import run
 from zoolearn.training import batches
 from zoolearn.training import recipe as recipes
-from zoolearn.training.batches import Batch
+from zoolearn.training.batches import Batch, batch_sizes
 from zoolearn.training.fit import Checkpoints, cross_entropy, fit, iter_fit, run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
@@ -450,26 +451,47 @@ def test_a_checkpoint_belongs_to_one_seed(tmp_path, every_batch):
     assert next(work).step == 1
 
 
-def test_what_the_slots_carry_from_step_to_step_is_taken_up_too(tmp_path, every_batch):
+class Counter:
+    """A loss that changes from step to step, and what makes checkpoints hold its count."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, net, batch):
+        self.count += 1
+        return cross_entropy(net, batch) * (1 + self.count / 10)
+
+    def begin(self):
+        assert self.count == 0
+
+    def save(self, tensors):
+        tensors["count"] = torch.tensor(self.count)
+        return {"counts": True}
+
+    def load(self, info, tensors):
+        assert info == {"counts": True}
+        self.count = int(tensors["count"])
+
+
+def test_what_is_carried_from_step_to_step_is_taken_up_too(tmp_path, every_batch):
     settings = recipe(epochs=3)
-
-    def carrying():
-        count = torch.zeros(1)
-
-        def counted(net, batch):
-            count.add_(1)
-            return cross_entropy(net, batch) * (1 + count / 10)
-
-        return {"loss": counted, "carried": {"count": count}}
-
     whole = net_for(TASKS)
-    fit(whole, TASKS, settings, seed=7, **carrying())
-    work = iter_fit(net_for(TASKS), TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
-    list(islice(work, 15))
-    work.close()
-    resumed = net_for(TASKS)
-    fit(resumed, TASKS, settings, seed=7, checkpoints=Checkpoints(tmp_path, 1), **carrying())
+    fit(whole, TASKS, settings, seed=7, loss=Counter())
+    for steps in (15, None):
+        resumed, counter = net_for(TASKS), Counter()
+        checkpoints = Checkpoints(tmp_path, 1, carried=counter)
+        work = iter_fit(resumed, TASKS, settings, seed=7, loss=counter, checkpoints=checkpoints)
+        list(islice(work, steps))
+        work.close()
     assert same(state(resumed), state(whole))
+
+
+def test_a_batch_knows_its_step_and_its_epoch_also_after_a_cut(tmp_path, every_batch):
+    settings, spy = recipe(epochs=2), Spy()
+    cut(TASKS, settings, tmp_path, 8)
+    fit(net_for(TASKS), TASKS, settings, seed=7, loss=spy, checkpoints=Checkpoints(tmp_path, 1))
+    steps = len(batch_sizes(sum(len(task.train) for task in TASKS), settings.batch_size))
+    assert [(batch.step, batch.epoch) for batch in spy.batches] == [(step, 1) for step in range(steps, 2 * steps)]
 
 
 def test_a_damaged_checkpoint_is_named_and_not_trained_on(tmp_path, every_batch):

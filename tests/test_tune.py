@@ -12,6 +12,7 @@ from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.presets import Preset, find_preset, save_preset
+from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, Choice, Range, part_of_space
 from zoolearn.lab.tune.trials import rungs
 from zoolearn.runs.results import Results
@@ -50,7 +51,7 @@ def test_what_judges_comes_from_the_training_data_alone() -> None:
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tune("--trials", "8", "--space", "lr=1e-6..0.1", "--batch-size", "4", "--out", tmp_path)
+    tune("--trials", "8", "--space", "lr=1e-4..0.3", "--batch-size", "4", "--out", tmp_path)
     found = trials(tmp_path)
     states = [trial["state"] for trial in found]
     assert len(found) == 8
@@ -109,6 +110,36 @@ def test_a_trial_that_was_cut_off_is_taken_up(search: str, tmp_path: Path, monke
     assert "under way" in [trial["state"] for trial in trials(tmp_path)]
     tune("--trials", "3", "--search", search, "--out", tmp_path)
     assert "under way" not in [trial["state"] for trial in trials(tmp_path)]
+
+
+@SEARCHES
+@pytest.mark.parametrize("cut", [1, 12])
+def test_a_search_that_is_taken_up_goes_on_as_if_it_had_never_been_cut(search: str, cut: int) -> None:
+    space = {"lr": Range(1e-4, 1e-1), "batch_size": Range(8, 64), "backbone": Choice(("mlp", "small-conv"))}
+
+    def values(settings: dict[str, object]) -> list[float]:
+        return [0.5 - abs(settings["lr"] - 0.01), 0.6 - abs(settings["lr"] - 0.01) - settings["batch_size"] / 1000]
+
+    def tried(by: Search, settings: dict[str, object] | None = None) -> dict[str, object]:
+        trial, found = by.ask(settings)
+        reached = [value for rung, value in enumerate(values(found)) if rung == 0 or by.goes_on(trial, rung, value)]
+        by.tell(trial, reached[-1], stopped=len(reached) < 2)
+        return found
+
+    whole, first, second = (Search(space, search, seed=3, trials=16) for _ in range(3))
+    expected = [tried(whole) for _ in range(16)]
+    begun = [tried(first) for _ in range(cut)]
+    assert [tried(second, settings) for settings in begun] == begun
+    assert begun + [tried(second) for _ in range(16 - cut)] == expected
+    assert len({str(settings) for settings in expected}) == 16
+
+
+def test_files_that_a_killed_search_left_of_a_trial_are_deleted(tmp_path: Path) -> None:
+    tune("--trials", "1", "--space", "lr=1e-3..0.1", "--out", tmp_path)
+    (tmp_path / "trial-0001" / "members").mkdir()
+    (tmp_path / "trial-0001" / "episode.json").touch()
+    tune("--trials", "1", "--space", "lr=1e-3..0.1", "--out", tmp_path)
+    assert [path.name for path in (tmp_path / "trial-0001").iterdir()] == ["results.json"]
 
 
 def test_a_training_that_diverges_counts_for_nothing(tmp_path: Path) -> None:

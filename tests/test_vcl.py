@@ -10,28 +10,28 @@ from by_hand import smooth, vague
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.adam import fitting_by
 from zoolearn.methods.parts.gaussian import divergence, gaussian_layers
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets.backbones import mlp_100, small_conv
 from zoolearn.seeds import generator
+from zoolearn.training.adam import Adam
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, run_to_end
+from zoolearn.training.fit import cross_entropy, fit, run_to_end
+from zoolearn.training.sgd import Sgd
 
 
 def vcl(**settings):
     return Vcl(**{"backbone": mlp_100, "recipe": TINY, "train_samples": 2, "answer_samples": 10, **settings})
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("optimizer", [Sgd, Adam])
 def test_without_divergence_and_variance_it_is_training_a_plain_net(optimizer):
     task, recipe = pictures(), replace(TINY, lr=0.003, weight_decay=0.0, dropout=0.0)
     settings = {"strength": 0.0, "first_log_variance": -80.0, "likelihood_first": False, "recipe": recipe}
     learner = vcl(optimizer=optimizer, **settings)
     learner.learn(task)
     plain = net_for([task], mlp_100)
-    heads = [task.name]
-    run_to_end(fitting_by(optimizer, plain, task, recipe, seed=vcl().episode_seed(), loss=cross_entropy, heads=heads))
+    fit(plain, [task], recipe, seed=vcl().episode_seed(), optimizer=optimizer)
     for name, weight in plain.state_dict().items():
         assert torch.allclose(learner.net.state_dict()[name], weight, atol=2e-5), name
 

@@ -10,18 +10,19 @@ import torch
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import fit_head
+from zoolearn.beyond.linear_head import feature_rows, fit_head
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
 from zoolearn.training.fit import fit, run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import probabilities
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 TOYS = benchmark(4)
@@ -259,13 +260,13 @@ def test_settings_are_plain_data_and_come_back(tmp_path):
     record = {"name": "warm-start", "refit_heads": True, "all_tasks": False, "vote_sharpness": 16.0, "held_out": 0.2}
     settings = zoo_of((), grow=grow).settings()
     assert settings["grow"] == record
-    assert ModelZoo.from_settings(settings).grow == grow
-    assert ModelZoo.from_settings({"grow": "warm-start"}).grow == WarmStart()
+    assert learner_from(ModelZoo, settings).grow == grow
+    assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
     with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
-        ModelZoo.from_settings({"grow": {"name": "warm-start", "held_ou": 0.2}})
+        learner_from(ModelZoo, {"grow": {"name": "warm-start", "held_ou": 0.2}})
     with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):
-        ModelZoo.from_settings({"grow": "warm-starts"})
+        learner_from(ModelZoo, {"grow": "warm-starts"})
     run(zoo_of((), grow=grow), TOYS[:2], tmp_path)
     assert load(tmp_path).grow == grow
 

@@ -49,7 +49,7 @@ def test_a_run_whose_process_lives_is_running_and_has_time_left(left):
     written = (left / "episodes" / "0002.json").stat().st_mtime
     sight, later = read_status(left, written), read_status(left, written + 1e6)
     assert sight.state == "running"
-    seconds = [record.seconds.train + record.seconds.evaluate for record in Results.load(left).episodes]
+    seconds = [sum(record.seconds.values()) for record in Results.load(left).episodes]
     assert sight.seconds_left == pytest.approx(sum(seconds) / 3 * 2)  # one episode of two tasks, at the pace of three
     assert later.seconds_left == 0.0
 

@@ -53,7 +53,7 @@ def test_episodes_come_in_order_and_count_the_seconds_of_their_workers(tmp_path:
         counts.append(len(results.accuracy))
         assert len(RunFolder(tmp_path).episodes()) == len(results.accuracy)
     assert counts == [1, 2, 3, 4]
-    assert all(episode.seconds.train > 0 for episode in results.episodes)
+    assert all(episode.seconds["train"] > 0 for episode in results.episodes)
 
 
 def test_each_training_under_way_reports_under_its_own_name() -> None:

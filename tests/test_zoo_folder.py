@@ -384,6 +384,31 @@ def test_nothing_is_deleted_before_the_index_no_longer_names_it(tmp_path, monkey
     assert alike(answers(again, at=4), before)
 
 
+@pytest.mark.parametrize("change", ["undo", "forget", "prune"])
+def test_what_makes_room_on_a_full_disk_has_a_reserve_and_is_told_what_to_do_without(
+    tmp_path, monkeypatch, change
+) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3])
+    reserve, replaced, left = zoo.path / ".reserve", os.replace, [True]
+    arguments = [TASKS[1].name] if change == "forget" else []
+
+    def full(source: Path, target: Path) -> None:
+        if reserve.exists() or not left:
+            raise OSError(28, "No space left on device")
+        replaced(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StoreError, match="No space left"):
+            zoo.learn(TASKS[3])
+        getattr(zoo, change)(*arguments)
+        assert reserve.exists(), "kept again for the next time"
+        left.clear()
+        with pytest.raises(StoreError, match="delete or move something else on the disk"):
+            zoo.unprune()
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
 def pooled(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
     """A backbone that costs next to nothing, so that the rows are all that could fill memory."""
     return nn.Sequential(nn.AvgPool2d(16), nn.Flatten(), nn.Linear(48, 8))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from msgspec.structs import replace as changed
 
 import zoolearn
 from toys import TINY, contents, pictures
@@ -132,9 +133,9 @@ def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) ->
     (fitted,) = third.fitted
     other = next(name for name in third.tasks if name != "rings")
     with zoo.folder.writing() as index:
-        members = [replace(member, silent=tuple(member.share)) for member in index.members]
-        members[2] = replace(members[2], silent=third.tasks)
-        members[3] = replace(members[3], silent=(fitted,))
+        members = [changed(member, silent=tuple(member.share)) for member in index.members]
+        members[2] = changed(members[2], silent=third.tasks)
+        members[3] = changed(members[3], silent=(fitted,))
         pruned = committed(replace(index, members=tuple(members)))
         zoo.folder.commit(replace(pruned, generation=pruned.generation + 1))
     zoo = zoolearn.open(zoo.path)

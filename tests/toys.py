@@ -171,8 +171,8 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Net, bool, 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, except the lock."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    """Every file below a folder, except the lock and the reserve."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in (".lock", ".reserve"))
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

@@ -19,7 +19,7 @@ from zoolearn.lab.frames import frame
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
-from zoolearn.methods.learner import Episode, Learner, State, StateFile, accuracy
+from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.parts.weighing import boosted, released, uniform
@@ -56,8 +56,6 @@ __all__ = [
     "Recipe",
     "Results",
     "SettingsError",
-    "State",
-    "StateFile",
     "StoreError",
     "Task",
     "UnknownTask",

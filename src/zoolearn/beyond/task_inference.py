@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Columns
-from zoolearn.training.predict import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
@@ -155,7 +155,11 @@ class WhichTask:
 
     def look(self, x: Tensor, sure: float = 0.0) -> Look:
         """What the evidence tells of inputs."""
-        evidence = self.evidence(x).double().nan_to_num(nan=-math.inf)
+        return self.judge(self.evidence(x), sure)
+
+    def judge(self, evidence: Tensor, sure: float = 0.0) -> Look:
+        """What evidence for some tasks tells."""
+        evidence = evidence.double().nan_to_num(nan=-math.inf)
         best = evidence.max(dim=1, keepdim=True).values
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
         chances = torch.softmax(self.sharpness * relative, dim=1).float()

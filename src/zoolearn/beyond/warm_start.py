@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
+from zoolearn.beyond.linear_head import FittedHead, feature_rows, fit_head, set_head
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
@@ -21,7 +21,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -68,7 +68,7 @@ class WarmStart:
         net = zoo.new_net(seen, seed)
         if zoo.members:
             net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
-        loss = yield from zoo.fit(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+        loss = yield from zoo.fit_member(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         others = [task for name, task in zoo.kept.items() if name not in votes] if self.all_tasks else []

@@ -12,6 +12,8 @@ from importlib import import_module
 from zoolearn.cli.commands import COMMANDS, overview
 from zoolearn.cli.output import encode_all
 
+LASTING = ("serve", "watch")  # commands that do not end by themselves
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
@@ -33,10 +35,13 @@ def _run(words: list[str]) -> None:
 
         print(f"zoolearn {version('zoolearn')}")
         return
+    from zoolearn.cores import keep_freed_memory
     from zoolearn.errors import ZooError, unknown_name
 
     if words[0] not in COMMANDS:
         _fail(unknown_name("command", words[0], COMMANDS) + "\n`zoo --help` says what each does", 2)
+    if words[0] not in LASTING:
+        keep_freed_memory()
     try:
         import_module(f"zoolearn.cli.{COMMANDS[words[0]].module}").main(words[1:])
     except ZooError as error:

@@ -18,6 +18,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
@@ -72,6 +73,7 @@ class LearnOptions:
         False
     )
     threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
+    everything: All = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
-    _brought(zoo, learned, console)
+    _brought(zoo, learned, console, everything=options.everything)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
 
 
@@ -183,7 +185,7 @@ def _understood(reading: Reading, console: Console) -> None:
         console.print(Text(f"note: {note}"))
 
 
-def _brought(zoo: Zoo, learned: Learned, console: Console) -> None:
+def _brought(zoo: Zoo, learned: Learned, console: Console, *, everything: bool) -> None:
     """Prints every task's accuracy before and after, and the new one's class by class."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
@@ -191,7 +193,10 @@ def _brought(zoo: Zoo, learned: Learned, console: Console) -> None:
     show_scores(zoo.scores(learned.task), console, "on held-out rows")
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
-        console.print(_earlier(zoo, learned, earlier))
+        names, rest = screenful(earlier, learned.trained_on, everything=everything)
+        console.print(_earlier(zoo, learned, names))
+        if rest:
+            console.print(rest)
         differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
         console.print(
             f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
+from zoolearn.cli.screens import SCREEN, All
 from zoolearn.zoo import Zoo
 
 
@@ -20,6 +21,7 @@ class LogOptions:
     """Which zoo."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    everything: All = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -31,9 +33,14 @@ def main(arguments: Sequence[str]) -> None:
     table.add_column("when", no_wrap=True)
     for column in ("what", "task", "detail"):
         table.add_column(column, overflow="fold")
-    for line in Zoo(options.folder).index.log:
+    log = Zoo(options.folder).index.log
+    shown = log if options.everything else log[-SCREEN:]
+    for line in shown:
         table.add_row(*map(Text, (_when(line.when), line.did, line.task or "", line.detail)))
-    output.console().print(table)
+    console = output.console()
+    if len(shown) < len(log):
+        console.print(f"... {len(log) - len(shown):,} earlier; --all prints them")
+    console.print(table)
 
 
 def _when(moment: str) -> str:

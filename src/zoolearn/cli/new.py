@@ -14,6 +14,7 @@ from zoolearn.cli.flags import optional, parse, settings_form
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.grey and options.no_grey:
         raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
     nested = nest(ModelZoo, vars(options.zoo))
-    learner = ModelZoo.from_settings(nested)
+    learner = learner_from(ModelZoo, nested)
     settings = ZooSettings.chosen(
         backbone=options.backbone,
         epochs=options.epochs,

@@ -57,6 +57,8 @@ def main(arguments: Sequence[str]) -> None:
     folders = options.runs or (Path("runs"),)
     words = other_words(options.names)
     if options.html is not None:
+        if options != ReportOptions(options.runs, html=options.html):
+            raise SettingsError("--html is a page of its own; leave out what chooses and prints a table")
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
     results = list(find_runs(folders).values())

@@ -15,6 +15,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
@@ -35,6 +36,7 @@ class ShowOptions:
     name: Annotated[
         str | None, tyro.conf.Positional, optional("NAME", "a task: its classes and what it mistakes", "all tasks")
     ] = None
+    everything: All = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -53,9 +55,12 @@ def main(arguments: Sequence[str]) -> None:
     if not zoo.tasks:
         console.print(f"It has learned nothing yet: zoo learn {escape(quote(str(zoo.path)))} NAME DATA")
     else:
-        console.print(_tasks(zoo))
-        console.print(_explained(zoo))
-        console.print(_picture(zoo, console))
+        names, rest = screenful([*zoo.tasks], zoo.index.episodes[-1].measures, everything=options.everything)
+        console.print(_tasks(zoo, names))
+        if rest:
+            console.print(rest)
+        console.print(_explained(zoo, names))
+        console.print(_picture(zoo, names, console))
         console.print(_storage(zoo))
     console.print(_settings(zoo))
 
@@ -76,10 +81,10 @@ def _show_task(zoo: Zoo, name: str, console: Console) -> None:
 
 
 def _trail(zoo: Zoo, name: str) -> list[float]:
-    return [episode.measures[name].accuracy for episode in zoo.index.episodes if name in episode.measures]
+    return [measure.accuracy for _, measure in zoo.index.history[name]]
 
 
-def _tasks(zoo: Zoo) -> Table:
+def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("\ntask", overflow="fold", min_width=12)
     for column in (
@@ -94,7 +99,8 @@ def _tasks(zoo: Zoo) -> Table:
     ):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("0-100 %\nover time", no_wrap=True)
-    for name, task in zoo.tasks.items():
+    for name in names:
+        task = zoo.tasks[name]
         now, accuracy, (_, majority) = zoo.measure(name), zoo.accuracy(name), zoo.majority(name)
         table.add_row(
             Text(name),
@@ -111,10 +117,10 @@ def _tasks(zoo: Zoo) -> Table:
     return table
 
 
-def _explained(zoo: Zoo) -> str:
+def _explained(zoo: Zoo, names: Sequence[str]) -> str:
     """What the columns mean, and what is wrong with some of the figures."""
     poor, proud = [], []
-    for name in zoo.tasks:
+    for name in names:
         accuracy = zoo.accuracy(name)
         poor += [name] if accuracy.low <= zoo.majority(name)[1] else []
         proud += [name] if is_overconfident(accuracy, zoo.measure(name).confidence) else []
@@ -138,8 +144,8 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[int(value * (len(BARS) - 1) + 0.5)] for value in values)
 
 
-def _picture(zoo: Zoo, console: Console) -> Table:
-    members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, zoo.tasks)))) :]
+def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
+    members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, names)))) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
     table = Table(
         title=f"who knows what (a column is a member, oldest first{which})",
@@ -151,8 +157,8 @@ def _picture(zoo: Zoo, console: Console) -> Table:
     )
     table.add_column(max_width=24, overflow="fold")
     table.add_column(no_wrap=True)
-    for name, task in zoo.tasks.items():
-        table.add_row(Text(name), Text("".join(_mark(member, task) for member in members)))
+    for name in names:
+        table.add_row(Text(name), Text("".join(_mark(member, zoo.tasks[name]) for member in members)))
     table.caption = "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
     table.caption_justify = "left"
     return table

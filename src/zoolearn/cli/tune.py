@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> None:
         plan = replace(plan, checkpoint_every=plan.checkpoint_every or 1)
     steps = rungs(tasks) if spec.learner().answers_at_once else [tasks]
     tuning = Tuning(folder, setup, lambda settings: with_settings(spec, settings), plan, steps)
-    search = Search(space, form.run.search, form.learner.seed, form.run.trials, tuning.known)
+    search = Search(space, form.run.search, form.learner.seed, form.run.trials)
     _carry_out(tuning, search, form.run.trials, place)
     _announce(tuning, spec, judged_on, form)
 

@@ -16,6 +16,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
+from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
@@ -142,7 +143,7 @@ def benchmark(
 def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benchmark:
     """The benchmark that a run's header tells of, made again; refused if the data is not the same."""
     tasks = benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {}))
-    if tasks.fingerprint != header["data"]:
+    if fingerprint(tasks) != header["data"]:
         raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
     return tasks
 

@@ -3,8 +3,6 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from hashlib import blake2b
 from typing import Any, overload
 
 import numpy as np
@@ -191,18 +189,6 @@ class Task:
         rest[rows] = False
         return replace(self, train=self.train.select(rows), test=self.train.select(rest.nonzero()[:, 0]))
 
-    @cached_property
-    def digests(self) -> tuple[str, str]:
-        """Of the training and of the test data: each changes with the names and with any value."""
-        return self._digest(self.train), self._digest(self.test)
-
-    def _digest(self, examples: Examples) -> str:
-        shape = (tuple(examples.x.shape), str(examples.x.dtype))
-        digest = blake2b(repr((self.name, self.classes, self.augment, shape)).encode(), digest_size=16)
-        for tensor in (examples.x, examples.y):
-            digest.update(tensor.contiguous().numpy().data.cast("B"))
-        return digest.hexdigest()
-
     def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
         return replace(self, train=self.train.select(self._rows(sizes, seed)))
 
@@ -250,16 +236,16 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if not isinstance(place, slice):
             return self.tasks[place]
-        places = self.options.get("only") or range(first := self.options.get("after_tasks", 0), first + len(self))
-        chosen = list(places)[place]
-        options = {name: value for name, value in self.options.items() if name != "only"}
-        if chosen == list(range(len(chosen))):
-            options |= {"first_tasks": len(chosen)}
-        elif "only" not in self.options and chosen == list(places)[-len(chosen) :]:
-            options |= {"after_tasks": chosen[0]}
-        else:
-            options = {name: value for name, value in options.items() if name not in ("first_tasks", "after_tasks")}
-            options |= {"only": chosen}
+        first = self.options.get("after_tasks", 0)
+        places = [*(self.options.get("only") or range(first, first + len(self)))]
+        chosen = places[place]
+        cut: dict[str, Any] = {"only": chosen}
+        if chosen == [*range(len(chosen))]:
+            cut = {"first_tasks": len(chosen), "only": None}
+        elif "only" not in self.options and chosen == places[-len(chosen) :]:
+            cut = {"first_tasks": self.options.get("first_tasks"), "after_tasks": chosen[0]}
+        made = {name: value for name, value in self.options.items() if name not in ("first_tasks", "after_tasks")}
+        options = {name: value for name, value in {**made, **cut}.items() if value is not None}
         return Benchmark(self.name, self.tasks[place], options)
 
     def per_class(self, count: int, seed: int = 0) -> "Benchmark":
@@ -276,13 +262,6 @@ class Benchmark:
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
         return Benchmark(self.name, tuple(self.tasks[place] for place in order), {**self.options, "order_seed": seed})
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-        return blake2b(
-            "".join(part for task in self.tasks for part in task.digests).encode(), digest_size=16
-        ).hexdigest()
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

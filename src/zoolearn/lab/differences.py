@@ -24,11 +24,6 @@ class Difference:
     one_order: bool
 
     @property
-    def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.half is not None and abs(self.mean) > self.half
-
-    @property
     def interval(self) -> str:
         """Both ends of the interval, or why there is none."""
         if self.half is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from zoolearn.errors import SettingsError
@@ -167,11 +168,11 @@ def _name_rows(ax: Axes, panel: Panel, width: float) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6 if width >= NARROW else -0.9)
     ax.hlines(range(len(names)), 0, 1, transform=ax.get_yaxis_transform(), color=RULE, lw=0.6, zorder=0)
     if width >= NARROW:
-        ax.set_yticks(range(len(names)), [cut(name, width / 12) for name in names])
+        ax.set_yticks(range(len(names)), [cut(name, width / 18) for name in names])
         return
     ax.set_yticks([])
     for row, name in enumerate(names):
-        ax.text(0, row - 0.36, cut(name, width / 6), transform=ax.get_yaxis_transform(), va="center")
+        ax.text(0, row - 0.36, cut(name, width / 7), transform=ax.get_yaxis_transform(), va="center")
 
 
 def _number_columns(ax: Axes, xs: Sequence[float | str], log: bool, width: float) -> None:
@@ -208,7 +209,7 @@ def _longest(names: Sequence[str]) -> int:
 
 def _leans(chart: Map) -> bool:
     """Whether the names of the columns are too long to stand beside each other."""
-    return _longest(chart.columns) > 4
+    return _longest(chart.columns) > 6
 
 
 def draw_map(ax: Axes, chart: Map, width: float) -> Any:
@@ -237,12 +238,28 @@ def draw_map(ax: Axes, chart: Map, width: float) -> Any:
     mesh.set_facecolor(faces)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_yticks(rows, [cut(name, width / 15) for name in chart.rows])
+    letter = 0.6 * _font_size()
+    room = (width - letter * min(_longest(chart.rows), width / 15)) / len(columns)
     leaning: dict[str, Any] = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"} if _leans(chart) else {}
-    every = 2 if len(columns) > 12 and width < NARROW and not leaning else 1
+    every = math.ceil(letter * (1.8 if leaning else _longest(chart.columns) + 1) / room)
     ax.set_xticks(columns[::every], [cut(name, 20) for name in chart.columns[::every]], **leaning)
-    ax.set_xlabel(f"{chart.column_label}\n{_key(chart)}")
-    _write_cells(ax, chart, (width - 6 * _longest(chart.rows)) / len(columns))
+    dots = bool(chart.marks) and (chart.mark_style == "dot" or room < 2.5 * letter)
+    ax.set_xlabel(
+        "\n".join(
+            [chart.column_label, *wrap(_key(chart, "dot" if dots else "bold"), int(room * len(columns) / letter))]
+        )
+    )
+    if dots:
+        _dot_cells(ax, chart)
+    elif room >= 2.5 * letter:
+        _write_cells(ax, chart, 2 if room > 5.7 * letter and not chart.centred else 1 if room > 3.6 * letter else 0)
     return mesh
+
+
+def _font_size() -> float:
+    import matplotlib
+
+    return float(matplotlib.rcParams["font.size"])
 
 
 def _shades(chart: Map) -> Sequence[Sequence[Number]]:
@@ -259,7 +276,7 @@ def strengths(chart: Map) -> list[list[Number]]:
     return [[None if value is None else 0.1 + 0.8 * (value - low) / span for value in row] for row in _shades(chart)]
 
 
-def _key(chart: Map) -> str:
+def _key(chart: Map, mark: str) -> str:
     """What the colours and the marks mean."""
     known = [value for row in _shades(chart) for value in row if value is not None] or [0.0]
     label = f"{chart.value_label} less the row's median" if chart.shades else chart.value_label
@@ -269,19 +286,24 @@ def _key(chart: Map) -> str:
         if chart.centred
         else f"{low:.2f} light, {high:.2f} dark"
     )
-    marks = f"; {chart.mark_style}: {chart.mark_label}" if chart.marks and chart.mark_label else ""
+    marks = f"; {mark}: {chart.mark_label}" if chart.marks and chart.mark_label else ""
     return f"{label}: {words}{marks}"
 
 
-def _write_cells(ax: Axes, chart: Map, room: float) -> None:
-    """A dot where marked, or the value where there is room for it."""
-    known = [(row, column, value) for row, values in enumerate(chart.values) for column, value in enumerate(values)]
-    if chart.marks and chart.mark_style == "dot":
-        dots = [(column, row) for row, column, value in known if value is not None and chart.marks[row][column]]
-        ax.plot(*zip(*dots, strict=True), "o", ms=4, mfc="white", mec="black", mew=0.6, clip_on=False) if dots else None
-    elif room >= 18:
-        digits = 2 if room > 40 and not chart.centred else 1 if room > 26 else 0
-        for row, column, value in known:
+def _dot_cells(ax: Axes, chart: Map) -> None:
+    marked = [
+        (column, row)
+        for row, marks in enumerate(chart.marks)
+        for column, mark in enumerate(marks)
+        if mark and chart.values[row][column] is not None
+    ]
+    if marked:
+        ax.plot(*zip(*marked, strict=True), "o", ms=4, mfc="white", mec="black", mew=0.6, clip_on=False)
+
+
+def _write_cells(ax: Axes, chart: Map, digits: int) -> None:
+    for row, values in enumerate(chart.values):
+        for column, value in enumerate(values):
             if value is not None:
                 weight = "bold" if chart.marks and chart.marks[row][column] else "normal"
                 ax.text(column, row, f"{value:z.{digits}f}", ha="center", va="center", weight=weight, size="small")

@@ -56,6 +56,19 @@ class Plot:
     share_y: bool = True
     columns: int | None = None  # of panels, where that means something
 
+    def headline(self) -> str:
+        """The highest of named points, and the next."""
+        series = self.panels[0].series[0] if len(self.panels) == 1 and self.panels[0].series else None
+        if series is None or not all(isinstance(x, str) for x in series.x):
+            return ""
+        spread = series.spread or [None] * len(series.x)
+        known = [(y, x, half) for x, y, half in zip(series.x, series.y, spread, strict=True) if y is not None]
+        shown = [
+            f"{x} ({y:.2f}{'' if half is None else f' ± {half:.2f}'})"
+            for y, x, half in sorted(known, key=lambda point: -point[0])[:2]
+        ]
+        return f"{' before '.join(shown)}, {series.name}" if len(shown) == 2 else ""
+
     def table(self) -> tuple[list[str], list[list[Json]]]:
         """Header and rows of the data."""
         header = ["panel", "series", "x", "y", "spread", "note"]
@@ -96,6 +109,19 @@ class Map:
             if cells and [len(row) for row in cells] != [len(self.columns)] * len(self.rows):
                 raise DataError(f"the {name} of a map are not {len(self.rows)} rows of {len(self.columns)} columns")
 
+    def headline(self) -> str:
+        """How many cells are marked above and below zero, where that is what cells tell."""
+        if not self.centred or not self.marks:
+            return ""
+        cells = [
+            (value, mark)
+            for values, marks in zip(self.values, self.marks, strict=True)
+            for value, mark in zip(values, marks, strict=True)
+            if value is not None
+        ]
+        above, below = (sum(mark and side * value > 0 for value, mark in cells) for side in (1, -1))
+        return f"of {len(cells)}, {above} above zero and {below} below, {self.mark_label}"
+
     def table(self) -> tuple[list[str], list[list[Json]]]:
         """Header and rows of the data, a line for each cell that has a value."""
         extras = [name for name in ("spread", "shades", "marks", "notes") if getattr(self, name)]
@@ -125,6 +151,12 @@ class Figure:
     section: str = ""
     first: str = ""  # the frame to show first
     extra: Mapping[str, Json] = field(default_factory=dict)  # single numbers worth keeping with the figure
+
+    def headline(self) -> str:
+        """In one sentence what a chart of named points or of gains and losses shows; nothing for others."""
+        chart = next(iter(self.frames.values()), None)
+        found = chart.headline() if chart is not None and len(self.frames) == 1 else ""
+        return f"{self.title.rstrip('?')}: {found}." if found else ""
 
     def csv(self) -> str:
         """All frames as one table."""

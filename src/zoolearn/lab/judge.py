@@ -14,7 +14,9 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.runs.results import Results
+from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Progress
@@ -68,8 +70,8 @@ def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, lis
     if header["method"] != "model-zoo":
         raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
     tasks = list(recorded_benchmark(header, data, folder.path))
-    zoo = ModelZoo.from_settings(header["settings"])
-    zoo.restore(folder.snapshots(folder.episodes(), grows=True), tasks)
+    zoo = learner_from(ModelZoo, header["settings"])
+    restore(zoo, folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):
         raise SettingsError(f"{folder.path} stores no rows or is not finished; stored rows of every task are needed")
     return zoo, tasks

@@ -115,6 +115,8 @@ def _add_legend(drawing: Drawing, panels: Sequence[Panel | Map], how: Print) -> 
     if len(series) < 2:
         return
     handles = [draw_series(drawing.axes[0], each, [], 5.5) for each in series.values()]
+    for handle in handles:
+        handle.remove()  # it is for the legend, and would ask for room in the panel
     names = [how.say(name) for name in series]
     columns = max(1, min(3, int(LEGEND_LETTERS * how.width / WIDTH) // (max(map(len, names)) + 6)))
     drawing.legend(handles, names, loc="outside lower left", ncols=columns, frameon=False)

@@ -20,7 +20,7 @@ SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
-LONGEST_LABEL = 36
+LONGEST_LABEL = 28
 
 
 @dataclass(frozen=True)

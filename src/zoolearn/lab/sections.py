@@ -69,32 +69,37 @@ def conclusion(section: Section) -> str:
     if len(finished) == 1:
         return f"{name} reaches {reached}, {len(group.runs)} seed{'s' * (len(group.runs) > 1)}."
     other_name, other = finished[1]
-    gap = 100 * ((_score(group) or 0.0) - (_score(other) or 0.0))
     difference = paired(group, other)
     doubt = difference.interval if difference else "no seed in common, so no interval"
     apart = _unlike(group, other)
+    above = f"{reached}, {_gap(group, other)} points above {other_name} ({doubt}){apart}"
     if difference is None or difference.half is None:
-        return f"{name} is highest: {reached}, {gap:.2f} points above {other_name} ({doubt}){apart}."
-    if difference.clear:
-        return f"{name} is best: {reached}, {gap:.2f} points above {other_name} ({doubt}){apart}."
+        return f"{name} is highest: {above}."
+    if difference.mean > difference.half:
+        return f"{name} is best: {above}."
     both = f"{_accuracy(group)} and {_accuracy(other)} % average accuracy over {len(group.first.tasks)} tasks"
     return f"{name} and {other_name} cannot be told apart: {both} ({doubt} for the difference){apart}."
+
+
+def _gap(group: Group, other: Group) -> str:
+    """Points above another: over the seeds that both have where that gives an interval, else between the means."""
+    difference = paired(group, other)
+    if difference is not None and difference.half is not None:
+        return f"{difference.mean:.2f}"
+    return f"{100 * ((_score(group) or 0.0) - (_score(other) or 0.0)):.2f}"
 
 
 def overview(parts: Sequence[Section]) -> Table:
     """A row for each section: what is highest there, and by how much."""
     rows = []
     for part in parts:
-        finished = part.finished
-        name, reached, above = (finished[0][0], _accuracy(finished[0][1]), "") if finished else ("", MISSING, "")
-        if len(finished) > 1:
-            difference = paired(finished[0][1], finished[1][1])
-            above = (
-                str(difference)
-                if difference
-                else f"{100 * ((_score(finished[0][1]) or 0.0) - (_score(finished[1][1]) or 0.0)):+.2f}"
-            )
-        rows.append((part.title, name, reached, above))
+        first = [(name, _accuracy(group)) for name, group in part.finished[:1]] or [("", MISSING)]
+        above = ""
+        if len(part.finished) > 1:
+            (_, best), (_, other) = part.finished[:2]
+            difference = paired(best, other)
+            above = str(difference) if difference and difference.half is not None else f"+{_gap(best, other)}"
+        rows.append((part.title, *first[0], above))
     return Table(("benchmark", "highest", "average accuracy", "above the next"), tuple(rows), labels=2)
 
 

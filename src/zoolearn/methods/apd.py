@@ -1,14 +1,15 @@
 """APD: additive parameter decomposition (Yoon et al., 2020)."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.task_net import TaskNet
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.parts.additive import AdditiveLayer, additive, check_strengths, fitted
+from zoolearn.methods.parts.additive import AdditiveLayer, additive, check_strengths, objective
 from zoolearn.methods.parts.taskweight import Layer, end_task
 from zoolearn.nets.net import Net
+from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Progress
 
 
@@ -47,16 +48,10 @@ class Apd(TaskNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the shared weights, the new task's own and past corrections."""
-        net = self.grown(task)
-        loss = yield from fitted(
-            net,
-            task,
-            self.recipe,
-            sparsity=self.sparsity,
-            retention=self.retention,
-            seed=self.episode_seed(),
-            checkpoints=self.checkpoints,
-        )
+        net = self.grown(task).to(self.recipe.torch_device)
+        penalised = objective(net, self.sparsity, self.retention, self.recipe.weight_decay)
+        recipe = replace(self.recipe, weight_decay=0.0, precision="float32")
+        loss = yield from self.fit(net, [task], recipe=recipe, loss=penalised, optimizer=Adam)
         end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)

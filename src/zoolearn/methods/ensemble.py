@@ -11,11 +11,10 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
-from zoolearn.files import Json, load_state
-from zoolearn.methods.learner import Learner, State, StateFile, accuracy
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.learner import Learner, accuracy
+from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import average, joined, probabilities, votes
 from zoolearn.training.recipe import Recipe
 
@@ -46,14 +45,14 @@ class Ensemble(Learner):
     standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
 
-    members: MutableSequence[Member] = field(init=False, default_factory=list)
-    test_votes: dict[str, "Votes"] = field(init=False, default_factory=dict, repr=False)
+    members: MutableSequence[Member] = saved(default_factory=list, repr=True)
+    test_votes: dict[str, "Votes"] = saved(default_factory=dict)
 
-    def fit(
+    def fit_member(
         self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
     ) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, checkpoints=self.checkpoints)
+        return self.fit(net, tasks, seed, balanced=balanced)
 
     def answer(self, x: Tensor, task: str) -> Tensor:
         """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
@@ -71,32 +70,13 @@ class Ensemble(Learner):
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, votes = digest(task.test.x), self.test_votes.get(task.name)
         if votes is None or votes.rows != rows:
-            votes = self.test_votes[task.name] = Votes(rows)
-        for member in self.members[votes.members :]:
+            votes = Votes(rows)
+        for number, member in enumerate(self.members[votes.members :], votes.members + 1):
             if task.name in member.votes:
                 said = probabilities(member.net, task.test.x, task.name, self.recipe)
-                votes.add(said, member.votes[task.name].weight)
-            votes.members += 1
+                votes = votes.add(said, member.votes[task.name].weight, number)
+        self.test_votes[task.name] = votes
         return votes
-
-    def state(self) -> State:
-        """The members of the latest episode, and the sums of votes that they changed."""
-        new = {number: member for number, member in enumerate(self.members, 1) if member.episode == self.episode - 1}
-        parts = {f"members/{number:04d}": StateFile(m.net.state_dict(), _member_info(m)) for number, m in new.items()}
-        changed = dict.fromkeys(name for member in new.values() for name in member.votes)
-        return State({}, {**parts, f"votes/{self.episode:04d}": votes_part(self.test_votes, changed)})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up every episode's members and the newest votes of each task."""
-        for episode, snapshot in enumerate(snapshots):
-            for name, part in snapshot.parts.items():
-                if name.startswith("members/"):
-                    net = Net.from_spec(part.info["net"], backbones)
-                    load_state(net, part.tensors, name)
-                    cast = {task: Vote(weight, tuple(names)) for task, (weight, names) in part.info["votes"].items()}
-                    self.members.append(Member(net.freeze(), cast, part.info["loss"], episode))
-                elif name.startswith("votes/"):
-                    self.test_votes |= votes_of(part)
 
     @property
     def num_parameters(self) -> int:
@@ -104,22 +84,20 @@ class Ensemble(Learner):
         return sum(member.net.num_parameters for member in self.members)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Votes:
-    """The running sum of the votes of the first `members` members on the rows of this digest."""
+    """The sum of the votes of the first `members` members on the rows of this digest; it never changes."""
 
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))
     weight: float = 0.0
     members: int = 0
-    latest: Tensor | None = None  # the vote counted last, for those who keep each member's own
+    latest: Tensor | None = derived(default=None, init=True)  # the vote counted last, for who keeps each member's own
 
-    def add(self, probabilities: Tensor, weight: float) -> None:
-        """Counts one member's vote."""
-        self.total = self.total + (probabilities if weight == 1.0 else weight * probabilities)
-        self.weight += weight
-        self.latest = probabilities
-        self.__dict__.pop("loss", None)
+    def add(self, said: Tensor, weight: float, members: int = 0) -> "Votes":
+        """With one more member's vote: all up to number `members` are counted now."""
+        total = self.total + (said if weight == 1.0 else weight * said)
+        return Votes(self.rows, total, self.weight + weight, members, said)
 
     @property
     def mean(self) -> Tensor:
@@ -128,7 +106,7 @@ class Votes:
 
     @cached_property
     def loss(self) -> float:
-        """Mean negative log-likelihood, where the votes are on the labels; kept until the next vote."""
+        """Mean negative log-likelihood, where the votes are on the labels."""
         return float(-self.mean.double().clamp_min(torch.finfo(torch.float32).tiny).log().mean())
 
 
@@ -142,21 +120,3 @@ def digest(rows: Tensor) -> str:
     found = blake2b(repr((tuple(rows.shape), str(rows.dtype))).encode(), digest_size=16)
     found.update(rows.contiguous().numpy().data.cast("B"))
     return found.hexdigest()
-
-
-def _member_info(member: Member) -> dict[str, Json]:
-    cast = {task: [vote.weight, list(vote.classes)] for task, vote in member.votes.items()}
-    return {"net": member.net.spec(), "votes": cast, "loss": member.loss}
-
-
-def votes_part(counted: Mapping[str, Votes], names: Iterable[str]) -> StateFile:
-    """The running votes of some tasks as one file."""
-    known = [(name, counted[name]) for name in names if name in counted]
-    tensors = {str(place): votes.total for place, (_, votes) in enumerate(known)}
-    info = {str(place): [name, v.rows, v.weight, v.members] for place, (name, v) in enumerate(known)}
-    return StateFile(tensors, info)
-
-
-def votes_of(part: StateFile) -> dict[str, Votes]:
-    """What `votes_part` wrote."""
-    return {name: Votes(rows, part.tensors[key], *counts) for key, (name, rows, *counts) in part.info.items()}

@@ -14,7 +14,7 @@ from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, onl
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -70,8 +70,7 @@ class Ewc(Regularised):
             if spring is not None:
                 spring.pull(flat)
 
-        seed = self.episode_seed()
-        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, adjust=hold, checkpoints=self.checkpoints)
+        loss = yield from self.fit(net, [task], adjust=hold)
         self.net, self.spring = net, self.consolidated(net, flat, task)
         return Episode((task.name,), None, loss)
 

@@ -1,7 +1,7 @@
 """FRCL: functional regularisation for continual learning with Gaussian processes (Titsias et al., 2020)."""
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -10,16 +10,19 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts import gp
-from zoolearn.methods.parts.adam import Optimizer, fitting_by
+from zoolearn.methods.parts.flat import shortened
 from zoolearn.methods.parts.pergrad import evaluating
+from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name, mlp
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
+from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress
+from zoolearn.training.fit import Loss, MakeOptimizer, Progress
+from zoolearn.training.sgd import Sgd
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
 
@@ -67,13 +70,9 @@ class Inducing:
     mean: Tensor
     lower: Tensor
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All of it."""
-        return {"x": self.x, "mean": self.mean, "lower": self.lower}
-
     def to(self, device: torch.device) -> "Inducing":
         """The same on a device."""
-        return Inducing(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+        return Inducing(self.x.to(device), self.mean.to(device), self.lower.to(device))
 
 
 class GaussianHead(nn.Linear):
@@ -161,11 +160,12 @@ class Frcl(SingleNet):
     max_grad_norm: float = field(
         default=1.0, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
-    optimizer: Optimizer = field(
-        default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
+    optimizer: MakeOptimizer = field(
+        default=Sgd,
+        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
     )
 
-    inducing: dict[str, Inducing] = field(init=False, default_factory=dict, repr=False)
+    inducing: dict[str, Inducing] = saved(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("points", "train_samples", "answer_samples"):
@@ -185,16 +185,13 @@ class Frcl(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Learns the task while past functions stay likely, then remembers its function."""
         net = self.grown(task)
-        loss = yield from fitting_by(
-            self.optimizer,
+        loss = yield from self.fit(
             net,
-            task,
-            replace(self.recipe, weight_decay=0.0),
-            seed=self.episode_seed(),
+            [task],
+            recipe=replace(self.recipe, weight_decay=0.0, precision="float32"),
             loss=self.objective(task),
-            heads=[task.name],
-            largest=self.max_grad_norm or math.inf,
-            checkpoints=self.checkpoints,
+            adjust=shortened(net.trainable([task.name]), self.max_grad_norm),
+            optimizer=self.optimizer,
         )
         remembered = self.remembered(net, task)
         net.heads, net.head_index = nn.ModuleList(), {}
@@ -277,26 +274,6 @@ class Frcl(SingleNet):
             mean, variance = (part.cpu().float() for part in self.belief(rows, task))
             parts.append(torch.softmax(mean + variance.sqrt() * noise, dim=2).mean(dim=0))
         return torch.cat(parts)
-
-    def state(self) -> State:
-        """The backbone, and what is remembered of every task."""
-        own = super().state()
-        tensors = {
-            f"{place}.{name}": tensor
-            for place, inducing in enumerate(self.inducing.values())
-            for name, tensor in inducing.tensors().items()
-        }
-        inducing = StateFile(tensors, {"tasks": list(self.inducing)})
-        return State(own.info, {**own.parts, f"inducing/{self.episode:04d}": inducing})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the backbone, and what is remembered of every task."""
-        super().load_state(snapshots, tasks, backbones)
-        _, part = part_of(snapshots[-1], "inducing")
-        self.inducing = {
-            task: Inducing(*(part.tensors[f"{place}.{name}"] for name in ("x", "mean", "lower")))
-            for place, task in enumerate(part.info["tasks"])
-        }
 
     @property
     def stored_samples(self) -> int:

@@ -1,8 +1,8 @@
 """FROMP: functional regularisation of the memorable past (Pan et al., 2020)."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -11,20 +11,21 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts import gp
-from zoolearn.methods.parts.adam import Optimizer, fitting_by
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
-from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.flat import Flat, shortened
 from zoolearn.methods.parts.memory import Memory, check_sizes
 from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
+from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy
+from zoolearn.training.fit import Loss, MakeOptimizer, Progress, cross_entropy
 from zoolearn.training.predict import probabilities
+from zoolearn.training.sgd import Sgd
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
 
@@ -90,12 +91,13 @@ class Fromp(SingleNet):
     max_grad_norm: float = field(
         default=0.1, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
-    optimizer: Optimizer = field(
-        default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
+    optimizer: MakeOptimizer = field(
+        default=Sgd,
+        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
     )
 
-    memory: Memory = field(init=False, default_factory=Memory, repr=False)
-    fisher: dict[str, Tensor] = field(init=False, default_factory=dict, repr=False)  # of every parameter, by its name
+    memory: Memory = saved(default_factory=Memory)
+    fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
 
     def __post_init__(self) -> None:
         check_sizes(memory_size=self.memory_size)
@@ -108,16 +110,15 @@ class Fromp(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
         net = self.grown(task).to(self.recipe.torch_device)
-        loss = yield from fitting_by(
-            self.optimizer,
+        decay = self.recipe.weight_decay if self.optimizer is Sgd else 0.0
+        loss = yield from self.fit(
             net,
-            task,
-            self.recipe,
-            seed=self.episode_seed(),
+            [task],
+            recipe=replace(self.recipe, weight_decay=decay, precision="float32"),
             loss=self.objective(self.held(net)),
+            adjust=shortened(net.trainable(net.tasks), self.max_grad_norm),
+            optimizer=self.optimizer,
             heads=net.tasks,
-            largest=self.max_grad_norm or math.inf,
-            checkpoints=self.checkpoints,
         )
         memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory
         self.net, self.memory, self.fisher = net, memory, self.added_fisher(net, task)
@@ -184,19 +185,6 @@ class Fromp(SingleNet):
                 total = total + parts[id(parameter)].view_as(parameter)
             fisher[name] = total.detach()
         return fisher
-
-    def state(self) -> State:
-        """The net, the memorable inputs and F."""
-        own = super().state()
-        fisher, memory = StateFile(self.fisher), self.memory.save()
-        number = f"{self.episode:04d}"
-        return State(own.info, {**own.parts, f"memory/{number}": memory, f"fisher/{number}": fisher})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net, the memorable inputs and F."""
-        super().load_state(snapshots, tasks, backbones)
-        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
-        self.fisher = dict(part_of(snapshots[-1], "fisher")[1].tensors)
 
     @property
     def stored_samples(self) -> int:

@@ -17,7 +17,7 @@ from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Per, check_single_rows, check_sizes
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, iter_fit
+from zoolearn.training.fit import Progress, cross_entropy
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000
@@ -73,15 +73,7 @@ class Gem(WithMemory):
             if spared is not gradient:
                 flat.write_gradient(spared)
 
-        loss = yield from iter_fit(
-            net,
-            [task],
-            self.recipe,
-            seed=seed,
-            adjust=spare_the_past if memories else None,
-            heads=known,
-            checkpoints=self.checkpoints,
-        )
+        loss = yield from self.fit(net, [task], adjust=spare_the_past if memories else None, heads=known)
         self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)
 

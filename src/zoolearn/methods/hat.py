@@ -27,7 +27,7 @@ from zoolearn.methods.parts.taskweight import (
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy, iter_fit
+from zoolearn.training.fit import Progress, cross_entropy
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
@@ -98,18 +98,9 @@ class Hat(TaskNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
         net = self.grown(task).to(self.recipe.torch_device)
-        steps = steps_per_epoch(len(task.train), self.recipe.batch_size)
-        attention = Attention(self, net, task.name, steps)
-        loss = yield from iter_fit(
-            net,
-            [task],
-            undecayed(self.recipe),
-            seed=self.episode_seed(),
-            loss=attention.loss,
-            adjust=attention.adjust,
-            checkpoints=self.checkpoints,
-            carried={"step": attention.step},
-        )
+        slots = Attention(self, net, task.name, steps_per_epoch(len(task.train), self.recipe.batch_size))
+        recipe = undecayed(self.recipe)
+        loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
         end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)
@@ -188,7 +179,6 @@ class Attention:
     def __init__(self, learner: Hat, net: Net, task: str, steps: int) -> None:
         self.s_max, self.sparsity, self.largest = learner.s_max, learner.sparsity, learner.max_grad_norm
         self.steps = steps
-        self.step = torch.zeros((), dtype=torch.int64)
         self.gates = parts(net, Gate)
         self.embeddings = [gate.embeddings[-1] for gate in self.gates]
         self.movable = net.trainable([task])
@@ -199,8 +189,7 @@ class Attention:
 
     def loss(self, net: Net, batch: Batch) -> Tensor:
         """The loss of the batch and of the units that it newly uses."""
-        scale = scale_at(int(self.step) % self.steps, self.steps, self.s_max)
-        self.step.add_(1)
+        scale = scale_at(batch.step % self.steps, self.steps, self.s_max)
         for gate in self.gates:
             gate.hold()
             gate.scale = scale

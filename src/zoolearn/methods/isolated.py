@@ -35,7 +35,7 @@ class Isolated(Ensemble):
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
         """One net of a task."""
         net = self.new_net([task], seed)
-        loss = yield from self.fit(net, [task], seed)
+        loss = yield from self.fit_member(net, [task], seed)
         return Member(net.freeze(), {task.name: Vote(1.0, task.classes)}, loss, self.episode)
 
     def independent_trainings(self, episode: int) -> Sequence[int]:

@@ -1,77 +1,50 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
-The fields that its constructor takes are its settings; the others are its knowledge. A method is a dataclass with
-`_train` (a generator that trains), `answer`, `state` and `load_state` (what is saved, and how it comes back),
-`stored_samples` and `num_parameters`; everything else is here.
+The fields that its constructor takes are its settings; each other one says whether it is saved or derived (`state.py`).
+A method is a dataclass with `_train` (a generator that trains), `answer`, `stored_samples` and `num_parameters`; everything
+else is here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Self
 
 import torch
-from msgspec import Meta
 from torch import Tensor
 
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.settings import plain_settings, read_settings
-from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, small_conv
+from zoolearn.methods.state import Stateful, derived, saved
+from zoolearn.names import registered_name
+from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Checkpoints, Progress, run_to_end
+from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe, check_types
-
-NotNegative = Annotated[float, Meta(ge=0)]
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """How long an episode took, to train and to evaluate."""
-
-    train: NotNegative = 0.0
-    evaluate: NotNegative = 0.0
+from zoolearn.training.sgd import Sgd
 
 
 @dataclass(frozen=True)
 class Episode:
     """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss.
 
-    `weights` is None where nothing was drawn, `loss` where nothing was trained. A run adds what the episode took: seconds,
-    rows that nets in training were shown, and rows that nets were asked about while learning, tests aside.
+    A run adds what it took: seconds, rows shown to nets in training, and rows that nets were asked about, tests aside.
     """
 
     tasks: tuple[str, ...]
-    weights: Mapping[str, NotNegative] | None = None
+    weights: Mapping[str, float] | None = None
     loss: float | None = None
-    seconds: Seconds = Seconds()
+    seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
     rows_trained: int | None = None
     rows_asked: int | None = None
 
 
-@dataclass(frozen=True)
-class StateFile:
-    """One file's worth of knowledge: tensors and a JSON record."""
-
-    tensors: Mapping[str, Tensor]
-    info: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class State:
-    """What must be kept after an episode to go on: a JSON record and named parts (folder/number)."""
-
-    info: Mapping[str, Json]
-    parts: Mapping[str, StateFile]
-
-
 @dataclass(kw_only=True, eq=False)
-class Learner(ABC):
+class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
-    grows: ClassVar[bool] = False  # True: each episode's snapshot adds to the earlier ones; False: it replaces them
     standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
@@ -81,12 +54,11 @@ class Learner(ABC):
     recipe: Recipe = field(default_factory=Recipe)
     seed: int = field(default=0, metadata={"help": "seed of everything random in the learner"})
 
-    classes: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)  # of every task met, in order
-    shape: Shape | None = field(init=False, default=None)
-    dtype: torch.dtype | None = field(init=False, default=None)
-    latest: Episode | None = field(init=False, default=None)
-    episode: int = field(init=False, default=0)  # tasks met so far, counted: the number of the episode under way
-    checkpoints: Checkpoints | None = field(init=False, default=None, repr=False)
+    classes: dict[str, tuple[str, ...]] = saved(default_factory=dict, repr=True)  # of every task met, in order
+    shape: Shape | None = saved(default=None, repr=True)
+    dtype: torch.dtype | None = saved(default=None, repr=True)
+    latest: Episode | None = derived(default=None)  # what the last episode did
+    checkpoints: Checkpoints | None = derived(default=None)
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
@@ -102,9 +74,10 @@ class Learner(ABC):
         run_to_end(self.iter_learn(task))
 
     def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
-        """`learn`, step by step. The task counts as met only when this has run to its end."""
+        """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
         self._refuse(task)
-        self.latest = yield from self._train(task)
+        with self.episode_begun():
+            self.latest = yield from self._train(task)
         self.classes[task.name] = task.classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
@@ -135,41 +108,11 @@ class Learner(ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task; inputs are checked."""
 
-    @abstractmethod
-    def state(self) -> State:
-        """What the latest episode has added to (or made of) the method's own knowledge."""
-
-    @abstractmethod
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the method's own knowledge; `tasks` are those met, or none when nobody will ask to learn on."""
-
-    def save(self) -> State:
-        """What must be kept of the latest episode so that `restore` can take it up."""
-        own = self.state()
-        met = list(self.classes.items())
-        info = {
-            "episode": self.episode,
-            "classes": dict(met[-1:] if self.grows else met),
-            "shape": list(self.shape or ()),
-            "dtype": str(self.dtype).removeprefix("torch."),
-            "own": own.info,
-        }
-        return State(info, own.parts)
-
-    def restore(
-        self,
-        snapshots: Sequence[State],
-        tasks: Sequence[Task] = (),
-        backbones: Mapping[str, Backbone] | None = None,
-    ) -> None:
-        """Takes up what was saved: all episodes' snapshots if the learner grows, else the last one's."""
-        for snapshot in snapshots:
-            self.episode = snapshot.info["episode"]
-            self.classes.update({name: tuple(classes) for name, classes in snapshot.info["classes"].items()})
-            self.shape = tuple(snapshot.info["shape"])
-            self.dtype = {"uint8": torch.uint8, "float32": torch.float32}[snapshot.info["dtype"]]
-        own = [State(snapshot.info["own"], snapshot.parts) for snapshot in snapshots]
-        self.load_state(own, tasks, backbones or {})
+    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+        """An untrained net like one that was saved, with all that this method adds to plain ones."""
+        net = Net.from_spec(spec, {backbone_name(self.backbone): self.backbone})
+        net.seed = seed
+        return net
 
     @property
     @abstractmethod
@@ -193,21 +136,43 @@ class Learner(ABC):
         """The seed of the episode under way, for this purpose."""
         return derive(self.seed, "episode", self.episode, *place)
 
+    def fit(
+        self,
+        net: Net,
+        tasks: Sequence[Task],
+        seed: int | None = None,
+        *,
+        recipe: Recipe | None = None,
+        loss: Loss | None = None,
+        adjust: Adjust | None = None,
+        optimizer: MakeOptimizer = Sgd,
+        balanced: bool = False,
+        heads: Sequence[str] | None = None,
+    ) -> Generator[Progress, None, float]:
+        """`iter_fit` with the episode's seed, and the learner's recipe and checkpoints."""
+        return iter_fit(
+            net,
+            tasks,
+            recipe or self.recipe,
+            seed=self.episode_seed() if seed is None else seed,
+            loss=loss,
+            adjust=adjust,
+            optimizer=optimizer,
+            balanced=balanced,
+            heads=heads,
+            checkpoints=self.checkpoints,
+        )
+
     @property
     def answers_at_once(self) -> bool:
         """Whether a task can be asked about as soon as it is learned, and not only when all are."""
         return True
 
-    @property
-    def next_backbone(self) -> Backbone:
-        """What the next net is built of."""
-        return self.backbone
-
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
-        """An untrained net with a head for each of these tasks."""
+    def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
+        """An untrained net with a head for each of these tasks, of the learner's backbone or another."""
         tasks = list(tasks)
         net = Net(
-            self.next_backbone,
+            backbone or self.backbone,
             tasks[0].shape,
             dropout=self.recipe.dropout,
             pixel_mean=self.recipe.pixel_mean,
@@ -222,12 +187,7 @@ class Learner(ABC):
 
     def settings(self) -> dict[str, Json]:
         """The learner's settings as plain data; functions by their names."""
-        return plain_settings(self)
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None) -> Self:
-        """The learner that `settings` describes; `names` adds the caller's own functions to our tables."""
-        return cls(**read_settings(cls, settings, names or {}))
+        return _plain_settings(self)
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
@@ -265,3 +225,26 @@ def check_share(name: str, value: float) -> None:
     """Refuses a share of the data outside 0 to 1."""
     if not 0 <= value <= 1:
         raise SettingsError(f"{name} is {value}; it is a share, from 0 (nothing) to 1 (all)")
+
+
+def _plain_settings(settings: Any) -> dict[str, Json]:
+    """Every setting; of those that came later, only what is not the default, so that older records still compare."""
+    plain = {}
+    for setting in fields(settings):
+        if setting.init:
+            value = getattr(settings, setting.name)
+            if setting.metadata.get("later") and value == setting.default:
+                continue
+            if "choices" in setting.metadata:
+                value = plain_choice(value, setting.metadata["choices"])
+            elif is_dataclass(value):
+                value = _plain_settings(value)
+            plain[setting.name] = value
+    return plain
+
+
+def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
+    """A function by its name; one that has settings of its own, with them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"name": registered_name(type(value), table), **_plain_settings(value)}
+    return registered_name(value, table)

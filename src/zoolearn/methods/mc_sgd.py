@@ -12,15 +12,14 @@ from torch.func import functional_call
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.memory import Memory, Per, check_sizes
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy, iter_fit
+from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
@@ -68,8 +67,8 @@ class McSgd(SingleNet):
         default="hat", metadata={"help": "hat: learn the next task from the last one's solution; bar: from that of all"}
     )
 
-    memory: Memory = field(init=False, default_factory=Memory, repr=False)
-    hat: Net | None = field(init=False, default=None, repr=False)
+    memory: Memory = saved(default_factory=Memory)
+    hat: Net | None = saved(default=None)
 
     def __post_init__(self) -> None:
         check_sizes(memory_size=self.memory_size)
@@ -91,7 +90,7 @@ class McSgd(SingleNet):
         hat = deepcopy(bar) if self.hat is None else self._with_head(self.hat, task)
         seed = self.episode_seed()
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
-        loss = yield from iter_fit(hat, [task], replace(self.recipe, lr=lr), seed=seed, checkpoints=self.checkpoints)
+        loss = yield from self.fit(hat, [task], recipe=replace(self.recipe, lr=lr))
         memory = self.memory.keep(task, self.memory_size, self.memory_per, seed)
         if self.classes:
             yield from self._connect(bar, hat, task, memory)
@@ -122,27 +121,18 @@ class McSgd(SingleNet):
             for name, weight in bar.named_parameters():
                 weight.lerp_(ends[1][name], self.line_start)
         if self.line_lr and len(memory):
-            step = torch.zeros((), dtype=torch.int64)
-            share = min(1.0, self.line_samples / len(task.train))
-            yield from iter_fit(
-                bar,
-                [task.subsample(share, seed)],
-                self._line_recipe(),
-                seed=seed,
-                loss=self._line_loss(bar, ends, memory, seed, step),
-                heads=[*self.classes, task.name],
-                checkpoints=self.checkpoints,
-                carried={"step": step},
-            )
+            some = task.subsample(min(1.0, self.line_samples / len(task.train)), seed)
+            loss = self._line_loss(bar, ends, memory, seed)
+            heads = [*self.classes, task.name]
+            yield from self.fit(bar, [some], seed, recipe=self._line_recipe(), loss=loss, heads=heads)
         measure_norms(bar, memory)
 
-    def _line_loss(self, bar: Net, ends: Sequence[Weights], memory: Memory, seed: int, step: Tensor) -> Loss:
+    def _line_loss(self, bar: Net, ends: Sequence[Weights], memory: Memory, seed: int) -> Loss:
         """The sum of the losses on both lines, from the ends to the weights as they then are."""
         scored = _Scored(bar)
 
         def loss(net: Net, batch: Batch) -> Tensor:
-            past = memory.draw(self.line_batch, derive(seed, "memory batch", int(step)))
-            step.add_(1)
+            past = memory.draw(self.line_batch, derive(seed, "memory batch", batch.step))
             weights = dict(net.named_parameters())
             with torch.autocast(batch.x.device.type, enabled=False):
                 lines = [
@@ -165,24 +155,6 @@ class McSgd(SingleNet):
             weight_decay=0.0,
             augment="no",
         )
-
-    def state(self) -> State:
-        """The net, the memory, and the solution of the newest task where it is needed."""
-        own = super().state()
-        parts = {**own.parts, f"memory/{self.episode:04d}": self.memory.save()}
-        if self.hat is not None:
-            parts[f"hat/{self.episode:04d}"] = StateFile(self.hat.state_dict(), {"net": self.hat.spec()})
-        return State(own.info, parts)
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net, the memory, and the solution of the newest task."""
-        super().load_state(snapshots, tasks, backbones)
-        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
-        if self.continue_from == "hat":
-            name, part = part_of(snapshots[-1], "hat")
-            self.hat = Net.from_spec(part.info["net"], backbones)
-            self.hat.seed = self.seed
-            load_state(self.hat, part.tensors, name)
 
     @property
     def stored_samples(self) -> int:

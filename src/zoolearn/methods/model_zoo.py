@@ -2,26 +2,30 @@
 
 from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.methods.ensemble import Ensemble, Member, Vote, Votes, on_labels, votes_of, votes_part
-from zoolearn.methods.learner import Episode, State, check_share
+from zoolearn.methods.ensemble import Ensemble, Member, Vote, Votes, on_labels
+from zoolearn.methods.learner import Episode, check_share
 from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
-from zoolearn.methods.registry import GROW
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import derived, saved
+from zoolearn.names import Named
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 
 Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
+GROW: Named[Any] = Named(
+    {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
+)
 
 
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
-    loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
     votes = {task.name: Vote(zoo.share(task), task.classes) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
@@ -54,8 +58,8 @@ class ModelZoo(Ensemble):
     weigh: Weigh = field(default=boosted, metadata={"help": "weights of past tasks from losses", "choices": WEIGH})
     grow: Grow = field(default=from_scratch, metadata={"help": "how members begin", "choices": GROW, "later": True})
 
-    kept: MutableMapping[str, Task] = field(init=False, default_factory=dict, repr=False)  # a share of each past task
-    train_votes: dict[str, Votes] = field(init=False, default_factory=dict, repr=False)  # on the labels of `kept`
+    kept: MutableMapping[str, Task] = derived(default_factory=dict)  # the share of each past task's data
+    train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
 
     def __post_init__(self) -> None:
         if self.tasks_per_episode < 1:
@@ -98,7 +102,8 @@ class ModelZoo(Ensemble):
         """Adds a new member's votes on the labels of a task's kept rows: all that the next weights need."""
         if name in self.kept and self.tasks_per_episode > 1:
             said = on_labels(member.net, self.kept[name].train, name, self.recipe)
-            self.train_votes.setdefault(name, Votes("kept")).add(said, member.votes[name].weight)
+            votes = self.train_votes.get(name, Votes("kept"))
+            self.train_votes[name] = votes.add(said, member.votes[name].weight)
 
     def _check_missing_data(self) -> None:
         """What an episode looks back at must be at hand: it is not where a zoo was loaded to answer only."""
@@ -109,18 +114,11 @@ class ModelZoo(Ensemble):
                 "continue it with the benchmark it was grown on"
             )
 
-    def state(self) -> State:
-        """What every ensemble keeps, and the votes that weigh past tasks."""
-        own, changed = super().state(), self.latest.tasks if self.latest else ()
-        return State(own.info, {**own.parts, f"train/{self.episode:04d}": votes_part(self.train_votes, changed)})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up members and votes; what is kept comes from the tasks."""
-        super().load_state(snapshots, tasks, backbones)
-        for name, part in [item for snapshot in snapshots for item in snapshot.parts.items()]:
-            self.train_votes |= votes_of(part) if name.startswith("train/") else {}
-        if self.replay:
-            self.kept = {task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks}
+    def rebuild(self, tasks: Sequence[Task]) -> None:
+        """Keeps its share of the tasks met."""
+        self.kept = {
+            task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks if self.replay
+        }
 
     @property
     def stored_samples(self) -> int:

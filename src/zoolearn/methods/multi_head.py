@@ -8,11 +8,10 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, State, StateFile
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.learner import Episode, Learner
+from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 
 
@@ -28,8 +27,8 @@ class MultiHead(Learner):
 
     every_episode: bool = field(default=False, metadata={"help": "train anew after every task, not once at the end"})
 
-    kept: dict[str, Task] = field(init=False, default_factory=dict, repr=False)
-    net: Net | None = field(init=False, default=None)
+    kept: dict[str, Task] = derived(default_factory=dict)
+    net: Net | None = saved(default=None)
 
     @property
     def answers_at_once(self) -> bool:
@@ -58,7 +57,7 @@ class MultiHead(Learner):
         tasks = list(kept.values())
         seed = self.episode_seed(len(tasks))
         net = self.new_net(tasks, seed)
-        loss = yield from iter_fit(net, tasks, self.recipe, seed=seed, checkpoints=self.checkpoints)
+        loss = yield from self.fit(net, tasks, seed)
         self.net = net.freeze()
         return loss
 
@@ -72,19 +71,9 @@ class MultiHead(Learner):
             raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`iter_finish`)")
         return probabilities(self.net, x, task, self.recipe)
 
-    def state(self) -> State:
-        """The net, if there is one yet."""
-        if self.net is None:
-            return State({}, {})
-        return State({}, {f"net/{self.episode:04d}": StateFile(self.net.state_dict(), {"net": self.net.spec()})})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net; the data comes from the tasks."""
+    def rebuild(self, tasks: Sequence[Task]) -> None:
+        """Keeps the data of the tasks met."""
         self.kept = {task.name: task for task in tasks}
-        for name, part in snapshots[-1].parts.items():
-            self.net = Net.from_spec(part.info["net"], backbones)
-            load_state(self.net, part.tensors, name)
-            self.net.freeze()
 
     @property
     def stored_samples(self) -> int:

@@ -1,7 +1,7 @@
 """OGD: orthogonal gradient descent (Farajtabar et al., 2020)."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from typing import cast
 
 import torch
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import logit, sample_gradients
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
 
@@ -69,8 +69,8 @@ class Ogd(SingleNet):
     )
     memory_limit: float = field(default=4.0, metadata={"help": "refuse to start if the basis may need more gigabytes"})
 
-    basis: Tensor | None = field(init=False, default=None, repr=False)  # one orthonormal direction a row
-    owners: Tensor | None = field(init=False, default=None, repr=False)  # the number of the task of each direction
+    basis: Tensor | None = saved(default=None)  # one orthonormal direction a row
+    owners: Tensor | None = saved(default=None)  # the number of the task of each direction
 
     def __post_init__(self) -> None:
         if self.samples_per_task < 0 or self.basis_size < 0:
@@ -89,8 +89,7 @@ class Ogd(SingleNet):
             if basis is not None:
                 flat.write_gradient(stripped_gradient(flat, basis, self.recipe.weight_decay))
 
-        seed = self.episode_seed()
-        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, adjust=strip, checkpoints=self.checkpoints)
+        loss = yield from self.fit(net, [task], adjust=strip)
         self.basis, self.owners = self.extended(net, flat, task)
         self.net = net
         return Episode((task.name,), None, loss)
@@ -124,20 +123,6 @@ class Ogd(SingleNet):
         some = task.train.select(order[:count])
         device = self.recipe.torch_device
         return self.directions(net, task.name, flat, Examples(some.x.to(device), some.y.to(device)))[: self.basis_size]
-
-    def state(self) -> State:
-        """The net and the basis."""
-        assert self.basis is not None
-        assert self.owners is not None
-        own = super().state()
-        basis = StateFile({"basis": self.basis, "owners": self.owners})
-        return replace(own, parts={**own.parts, f"basis/{self.episode:04d}": basis})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the basis."""
-        super().load_state(snapshots, tasks, backbones)
-        _, part = part_of(snapshots[-1], "basis")
-        self.basis, self.owners = part.tensors["basis"], part.tensors["owners"]
 
     @property
     def num_parameters(self) -> int:

@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, State, StateFile
+from zoolearn.files import Json
+from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.parts.taskweight import Norm, sequence
+from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 
 
@@ -116,7 +117,7 @@ class Progressive(Learner):
 
     lateral: Lateral = field(default=linear, metadata={"help": "how a layer hears older columns", "choices": LATERALS})
 
-    columns: list[Net] = field(init=False, default_factory=list, repr=False)  # one per task, fixed after its episode
+    columns: list[Net] = saved(default_factory=list)  # one per task, fixed after its episode
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains a new column."""
@@ -124,14 +125,13 @@ class Progressive(Learner):
         self._bring(torch.device("cpu"))  # where a new column, which hears them, is built
         net = self.new_net([task], seed)
         self._bring(self.recipe.torch_device)
-        loss = yield from iter_fit(net, [task], self.recipe, seed=seed, checkpoints=self.checkpoints)
+        loss = yield from self.fit(net, [task])
         self.columns.append(net.freeze())
         return Episode((task.name,), None, loss)
 
-    @property
-    def next_backbone(self) -> Backbone:
+    def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """A column after those that are there."""
-        return self._after(self.columns)
+        return super().new_net(tasks, seed, backbone or self._after(self.columns))
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
         """The backbone of a column that hears these."""
@@ -140,7 +140,12 @@ class Progressive(Learner):
         def backbone(shape: Shape, dropout: float) -> nn.Module:
             return Column(self.backbone(shape, dropout), shape, older, self.lateral, backbone_name(self.backbone))
 
+        backbone.__name__ = backbone_name(self.backbone)  # by which the column's files know it
         return backbone
+
+    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+        """A column that hears those that were taken up before it."""
+        return Net.from_spec(spec, {spec["backbone"]: self._after(self.columns)})
 
     def _bring(self, device: torch.device) -> None:
         """Brings all columns to a device; a column moves with none but its own weights."""
@@ -157,21 +162,6 @@ class Progressive(Learner):
         """Test accuracy of the newest task; answers to the others cannot change."""
         newest = next(reversed(self.classes))
         return super().evaluate([task for task in tasks if task.name == newest])
-
-    def state(self) -> State:
-        """The newest column."""
-        net = self.columns[-1]
-        spec = {**net.spec(), "backbone": backbone_name(self.backbone)}
-        return State({}, {f"columns/{self.episode:04d}": StateFile(net.state_dict(), {"net": spec})})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up all columns, in order."""
-        for snapshot in snapshots:
-            for name, part in snapshot.parts.items():
-                spec = {**part.info["net"], "backbone": "column"}
-                net = Net.from_spec(spec, {"column": self._after(self.columns)})
-                load_state(net, part.tensors, name)
-                self.columns.append(net.freeze())
 
     @property
     def stored_samples(self) -> int:

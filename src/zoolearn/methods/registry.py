@@ -1,10 +1,16 @@
-"""The methods by name, and the ways in which a zoo can grow a member: one line each."""
+"""The methods by name, one line each, and learners from settings that were written down."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar
 
+from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.names import Named
+from zoolearn.training.recipe import Recipe
+
+Method = TypeVar("Method", bound=Learner)
 
 METHODS: Mapping[str, type[Learner]] = Named(
     {
@@ -33,6 +39,46 @@ METHODS: Mapping[str, type[Learner]] = Named(
     }
 )
 
-GROW: Mapping[str, Any] = Named(
-    {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
-)  # functions, and classes of values that are functions
+
+def learner_from(
+    cls: type[Method], settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None
+) -> Method:
+    """The learner of a class that `Learner.settings` describes; `names` adds the caller's own functions to our tables."""
+    return cls(**_read_settings(cls, settings, names or {}))
+
+
+def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
+    _check_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
+    read: dict[str, Any] = {}
+    for setting in fields(cls):
+        if setting.init and setting.name in settings:
+            value = settings[setting.name]
+            if setting.name == "recipe":
+                _check_unknown(Recipe, value)
+                value = Recipe(**value)
+            elif "choices" in setting.metadata:
+                value = _read_choice(setting.name, value, setting.metadata["choices"], names)
+            read[setting.name] = value
+    return read
+
+
+def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Mapping[str, Callable[..., Any]]) -> Any:
+    """What `plain_choice` made a record of."""
+    own = {**value} if isinstance(value, Mapping) else {"name": value}
+    name = str(own.pop("name", None))
+    if name not in names and name not in table:
+        raise SettingsError(
+            unknown_name(setting, name, [*table, *names]) + f"; pass your own as names={{{name!r}: ...}}"
+        )
+    found = names[name] if name in names else table[name]
+    if not (is_dataclass(found) and isinstance(found, type)):
+        return found
+    _check_unknown(found, own)
+    return found(**own)
+
+
+def _check_unknown(cls: type, names: Iterable[str]) -> None:
+    known = [setting.name for setting in fields(cls) if setting.init]
+    for name in names:
+        if name not in known:
+            raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,6 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import TaskNet
 from zoolearn.methods.learner import Episode, check_share
-from zoolearn.methods.parts.adam import Adam
 from zoolearn.methods.parts.protect import Guard, undecayed
 from zoolearn.methods.parts.taskweight import (
     LAYERS,
@@ -28,9 +26,10 @@ from zoolearn.methods.parts.taskweight import (
 )
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
+from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy, iter_fit
-from zoolearn.training.recipe import Recipe
+from zoolearn.training.fit import MakeOptimizer, Progress, cross_entropy
+from zoolearn.training.sgd import Sgd
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
 
@@ -65,7 +64,7 @@ class Rmn(TaskNet):
     least_weight: float = field(default=1e-5, metadata={"help": "maps keep weights larger than this (nu)"})
     prune_share: float = field(default=0.6, metadata={"help": "share of the epochs, the last ones, that prune the map"})
     sparsity: float = field(default=0.0, metadata={"help": "weight of the mean relevance in the loss"})
-    optimizer: Literal["sgd", "adam"] = field(default="sgd", metadata={"help": "whose steps are taken"})
+    optimizer: MakeOptimizer = field(default=Sgd, metadata={"help": "whose steps are taken", "choices": OPTIMIZERS})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,27 +85,16 @@ class Rmn(TaskNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the free weights and the task's map, then freezes what the map keeps."""
         net = self.grown(task).to(self.recipe.torch_device)
-        selection = Selection(self, net, task)
-        loss = yield from iter_fit(
-            net,
-            [task],
-            self.plain_recipe(),
-            seed=self.episode_seed(),
-            loss=selection.loss,
-            adjust=selection.adjust,
-            checkpoints=self.checkpoints,
-            carried=selection.state,
+        slots = Selection(self, net, task)
+        recipe = undecayed(self.recipe)
+        if self.optimizer is not Sgd:
+            recipe = replace(recipe, precision="float32")
+        loss = yield from self.fit(
+            net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust, optimizer=self.optimizer
         )
         end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)
-
-    def plain_recipe(self) -> Recipe:
-        """The recipe as the loop sees it: decay is the guard's, and momentum Adam's, which works in float32."""
-        recipe = undecayed(self.recipe)
-        if self.optimizer == "sgd":
-            return recipe
-        return replace(recipe, momentum=0.0, nesterov=False, precision="float32")
 
     def converted(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
@@ -211,7 +199,6 @@ class Selection:
         self.sparsity = learner.sparsity
         self.steps = steps_per_epoch(len(task.train), learner.recipe.batch_size)
         self.first_pruned = math.floor(learner.recipe.epochs * (1 - learner.prune_share))
-        self.step = torch.zeros((), dtype=torch.int64)
         movable = net.trainable([task.name])
         free = {id(layer.shared): (~layer.frozen()).to(layer.shared.dtype) for layer in self.layers}
         maps = {id(layer.relevance) for layer in self.layers}
@@ -219,18 +206,10 @@ class Selection:
             [(weight, free.get(id(weight), torch.ones_like(weight))) for weight in movable if id(weight) not in maps],
             learner.recipe.weight_decay,
         )
-        self.adam = Adam(movable, learner.recipe.momentum) if learner.optimizer == "adam" else None
-
-    @property
-    def state(self) -> dict[str, Tensor]:
-        """What changes from step to step, beside the net."""
-        return {"step": self.step, **(self.adam.state if self.adam is not None else {})}
 
     def loss(self, net: Net, batch: Batch) -> Tensor:
         """The loss of the batch, and of the weights that the map takes in."""
-        epoch, place = divmod(int(self.step), self.steps)
-        self.step.add_(1)
-        if place == 0 and epoch >= self.first_pruned:
+        if batch.step % self.steps == 0 and batch.epoch >= self.first_pruned:
             for layer in self.layers:
                 layer.prune()
         loss = cross_entropy(net, batch)
@@ -241,8 +220,6 @@ class Selection:
     def adjust(self, _: Net, __: Batch) -> None:
         """Blocks the gradients of frozen weights."""
         self.guard()
-        if self.adam is not None:
-            self.adam()
 
 
 def relevance_at(q: float, steepness: float) -> float:

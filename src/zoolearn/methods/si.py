@@ -12,7 +12,8 @@ from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.methods.parts.importance import QuadraticPenalty
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.methods.state import saved
+from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,6 +38,8 @@ class Si(Regularised):
     damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})
     limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
 
+    path: "Path | None" = saved(default=None)  # of the task that is being learned
+
     def __post_init__(self) -> None:
         if self.strength < 0:
             raise SettingsError(f"strength is {self.strength}; give 0 or more")
@@ -49,29 +52,21 @@ class Si(Regularised):
         device = self.recipe.torch_device
         flat = Flat(self.shared(net.to(device)))
         start = flat.data()
-        path = Path.begin(start)
+        self.path = Path.begin(start)
         spring = self.tightened(device)
 
         def watch_and_hold(*_: object) -> None:
             weights, gradient = flat.data(), flat.gradient()
-            if is_skipped(gradient, self.recipe):
+            if self.path is None or is_skipped(gradient, self.recipe):
                 return
-            path.step(weights, gradient)
+            self.path.step(weights, gradient)
             if spring is not None:
                 flat.write_gradient(gradient.add_(spring.gradient(weights)))
 
-        loss = yield from iter_fit(
-            net,
-            [task],
-            self.recipe,
-            seed=self.episode_seed(),
-            adjust=watch_and_hold,
-            checkpoints=self.checkpoints,
-            carried=path.tensors(),
-        )
+        loss = yield from self.fit(net, [task], adjust=watch_and_hold)
         end = flat.data()
-        path.step(end, torch.zeros_like(end))
-        self.net, self.spring = net, self.consolidated(path.shares, end, end - start)
+        self.path.step(end, torch.zeros_like(end))
+        self.net, self.spring, self.path = net, self.consolidated(self.path.shares, end, end - start), None
         return Episode((task.name,), None, loss)
 
     def tightened(self, device: torch.device) -> QuadraticPenalty | None:
@@ -108,7 +103,3 @@ class Path:
         self.shares.addcmul_(self.gradient, self.weights.sub_(weights))
         self.weights.copy_(weights)
         self.gradient.copy_(gradient)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All of the path; these very tensors change as it goes on."""
-        return {"shares": self.shares, "weights": self.weights, "gradient": self.gradient}

@@ -8,7 +8,8 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
+from zoolearn.training.sgd import Sgd
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,13 +47,15 @@ class StableSgd(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """SGD on the new task at this episode's rate."""
         net = self.grown(task)
-        loss = yield from iter_fit(
-            net,
-            [task],
-            replace(self.recipe, lr=self.lr),
-            seed=self.episode_seed(),
-            checkpoints=self.checkpoints,
-            restart_momentum=True,
-        )
+        loss = yield from self.fit(net, [task], recipe=replace(self.recipe, lr=self.lr), optimizer=RestartingSgd)
         self.net = net
         return Episode((task.name,), None, loss)
+
+
+class RestartingSgd(Sgd):
+    """SGD whose momentum starts anew at every epoch."""
+
+    def begin_epoch(self) -> None:
+        """Sets every momentum to zero."""
+        for moment in self.momenta:
+            moment.zero_()

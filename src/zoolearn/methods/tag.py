@@ -1,7 +1,7 @@
 """TAG (Malviya et al., 2022): RMSProp that remembers the gradients of each task and shrinks steps that would hurt it."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -9,13 +9,13 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State, StateFile
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 
 EPSILON = 1e-8
 TINY = torch.finfo(torch.float32).tiny
@@ -49,8 +49,9 @@ class Tag(SingleNet):
     first_decay: float = field(default=0.9, metadata={"help": "share of the mean gradient kept at each step"})
     second_decay: float = field(default=0.99, metadata={"help": "share of the mean squared gradient kept at each step"})
 
-    directions: Tensor = field(init=False, default_factory=lambda: torch.empty(0), repr=False)  # past tasks x weights
-    seconds: Tensor = field(init=False, default_factory=lambda: torch.empty(0), repr=False)
+    directions: Tensor = saved(default_factory=lambda: torch.empty(0))  # past tasks x weights
+    seconds: Tensor = saved(default_factory=lambda: torch.empty(0))
+    moments: Tensor = saved(default_factory=lambda: torch.empty(0))  # the two of the task that is being learned
 
     def __post_init__(self) -> None:
         if not 0 <= self.contrast < math.inf:
@@ -64,46 +65,40 @@ class Tag(SingleNet):
         net, device = self.grown(task), self.recipe.torch_device
         shared = Flat(self.shared(net))
         flat = Flat([*shared.parameters, *(() if self.shared_head else net.head(task.name).parameters())])
-        first, second = torch.zeros(len(flat), device=device), torch.zeros(len(flat), device=device)
-        denominator = self._denominator(shared, first, second)
+        self.moments = torch.zeros(2, len(flat), device=device)
+        denominator = self._denominator(shared, len(flat))
 
         def divide(_: Net, __: Batch) -> None:
             gradient = flat.gradient()
             if is_skipped(gradient, self.recipe):
                 return
+            first, second = self.moments
             first.lerp_(gradient, 1 - self.first_decay)
             second.mul_(self.second_decay).addcmul_(gradient, gradient, value=1 - self.second_decay)
-            flat.write_gradient(gradient.div_(denominator()))
+            flat.write_gradient(gradient.div_(denominator(first, second)))
 
-        loss = yield from iter_fit(
-            net,
-            [task],
-            self.recipe,
-            seed=self.episode_seed(),
-            adjust=divide,
-            checkpoints=self.checkpoints,
-            carried={"first": first, "second": second},
-        )
-        direction = _directions(torch.split(first[: len(shared)], shared.sizes))
-        self.net = net
-        self.directions = torch.cat([self.directions, direction[None].cpu()])
-        self.seconds = torch.cat([self.seconds, second[None, : len(shared)].cpu()])
+        loss = yield from self.fit(net, [task], adjust=divide)
+        first, second = self.moments[:, : len(shared)].cpu()
+        self.net, self.moments = net, torch.empty(0)
+        self.directions = torch.cat([self.directions, _directions(torch.split(first, shared.sizes))[None]])
+        self.seconds = torch.cat([self.seconds, second[None]])
         return Episode((task.name,), None, loss)
 
-    def _denominator(self, shared: Flat, first: Tensor, second: Tensor) -> Callable[[], Tensor]:
-        """What gives the divisor of the gradient, from the moments as they then are."""
+    def _denominator(self, shared: Flat, weights: int) -> Callable[[Tensor, Tensor], Tensor]:
+        """What gives the divisor of the gradient from both moments."""
         if not self.classes:
-            return lambda: second.sqrt().add_(EPSILON)
-        directions = torch.split(self.directions.to(first.device), shared.sizes, dim=1)
-        past = [part.t() for part in torch.split(self.seconds.to(first.device), shared.sizes, dim=1)]
+            return lambda _, second: second.sqrt().add_(EPSILON)
+        device = self.recipe.torch_device
+        directions = torch.split(self.directions.to(device), shared.sizes, dim=1)
+        past = [part.t() for part in torch.split(self.seconds.to(device), shared.sizes, dim=1)]
         has_past = torch.stack([part.any() for part in directions]).tolist()
         own = [math.exp(-self.contrast) if has else 1.0 for has in has_past]
-        means = torch.split(first[: len(shared)], shared.sizes)
-        present = torch.split(second[: len(shared)], shared.sizes)
-        total = torch.empty_like(second)
+        total = torch.empty(weights, device=device)
         totals = torch.split(total[: len(shared)], shared.sizes)
 
-        def weighed() -> Tensor:
+        def weighed(first: Tensor, second: Tensor) -> Tensor:
+            means = torch.split(first[: len(shared)], shared.sizes)
+            present = torch.split(second[: len(shared)], shared.sizes)
             total[len(shared) :] = second[len(shared) :] * math.exp(-self.contrast)
             for parts in zip(totals, present, past, agreement(directions, means, self.contrast), own, strict=True):
                 out, now, before, weights, share = parts
@@ -111,18 +106,6 @@ class Tag(SingleNet):
             return total.sqrt_().add_(EPSILON)
 
         return weighed
-
-    def state(self) -> State:
-        """The net and the moments of all tasks."""
-        own = super().state()
-        moments = StateFile({"directions": self.directions, "seconds": self.seconds})
-        return State(own.info, {**own.parts, f"moments/{self.episode:04d}": moments})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the moments."""
-        super().load_state(snapshots, tasks, backbones)
-        moments = part_of(snapshots[-1], "moments")[1].tensors
-        self.directions, self.seconds = moments["directions"], moments["seconds"]
 
     @property
     def num_parameters(self) -> int:

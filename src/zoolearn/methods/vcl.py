@@ -11,10 +11,9 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State
-from zoolearn.methods.parts.adam import Optimizer, fitting_by
+from zoolearn.files import Json
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.gaussian import (
     Distribution,
     GaussianLinear,
@@ -26,11 +25,14 @@ from zoolearn.methods.parts.gaussian import (
     sampled_logits,
 )
 from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.methods.state import derived, saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
+from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Checkpoints, Loss, Progress, cross_entropy, run_to_end
+from zoolearn.training.fit import Loss, MakeOptimizer, Progress, cross_entropy, run_to_end
+from zoolearn.training.sgd import Sgd
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
 
@@ -102,12 +104,13 @@ class Vcl(SingleNet):
     restart: bool = field(default=False, metadata={"help": "start every task from new weights, not from the posterior"})
     train_samples: int = field(default=10, metadata={"help": "draws of the weights per step"})
     answer_samples: int = field(default=100, metadata={"help": "draws of the weights per answer"})
-    optimizer: Optimizer = field(
-        default="sgd", metadata={"help": "sgd: as the recipe says; adam: as published, with the recipe's lr"}
+    optimizer: MakeOptimizer = field(
+        default=Sgd,
+        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
     )
 
-    coresets: Memory = field(init=False, default_factory=Memory, repr=False)
-    refreshed: dict[str, Net] = field(init=False, default_factory=dict, repr=False)  # made from the above when asked
+    coresets: Memory = saved(default_factory=Memory)
+    refreshed: dict[str, Net] = derived(default_factory=dict)  # made from the above when asked
 
     def __post_init__(self) -> None:
         check_sizes(coreset_size=self.coreset_size)
@@ -129,11 +132,8 @@ class Vcl(SingleNet):
         prior = self.prior_of(task, net)
         kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
-            yield from self.fitted(
-                net, rest, cross_entropy, self.episode_seed("likelihood"), checkpoints=self.checkpoints
-            )
-        objective = self.objective(rest, prior)
-        loss = yield from self.fitted(net, rest, objective, self.episode_seed(), checkpoints=self.checkpoints)
+            yield from self.fitted(net, rest, cross_entropy, self.episode_seed("likelihood"))
+        loss = yield from self.fitted(net, rest, self.objective(rest, prior), self.episode_seed())
         self.net, self.refreshed = net, {}
         self.coresets = self.coresets if kept is None else self.coresets.add(task.name, kept)
         return Episode((task.name,), None, loss)
@@ -147,6 +147,10 @@ class Vcl(SingleNet):
             if self.shared_head:
                 net.heads[0] = fresh.heads[0]
         return make_gaussian(net, self.first_log_variance, "vcl").to(self.recipe.torch_device)
+
+    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+        """A net of Gaussian layers."""
+        return make_gaussian(super().rebuild_net(spec, seed), self.first_log_variance, "vcl")
 
     def prior_of(self, task: Task, net: Net) -> list[Distribution]:
         """What is believed about each layer before a task: the posterior of layers that past tasks used."""
@@ -172,19 +176,10 @@ class Vcl(SingleNet):
 
         return loss
 
-    def fitted(
-        self,
-        net: Net,
-        task: Task,
-        loss: Loss,
-        seed: int,
-        epochs: int = 0,
-        checkpoints: Checkpoints | None = None,
-    ) -> Generator[Progress, None, float]:
+    def fitted(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
         """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
-        recipe = replace(self.recipe, weight_decay=0.0, epochs=epochs or self.recipe.epochs)
-        heads = [task.name]
-        return fitting_by(self.optimizer, net, task, recipe, seed=seed, loss=loss, heads=heads, checkpoints=checkpoints)
+        recipe = replace(self.recipe, weight_decay=0.0, precision="float32", epochs=epochs or self.recipe.epochs)
+        return self.fit(net, [task], seed, recipe=recipe, loss=loss, optimizer=self.optimizer)
 
     @torch.no_grad()
     def answer(self, x: Tensor, task: str) -> Tensor:
@@ -218,21 +213,9 @@ class Vcl(SingleNet):
             net = deepcopy(posterior).to(self.recipe.torch_device)
             prior = [beliefs(layer) for layer in gaussian_layers(net, task)]
             seed = derive(self.seed, "refresh", self.episode, task)
-            run_to_end(self.fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs))
+            fitting = replace(self).fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs)
+            run_to_end(fitting)  # by a learner without checkpoints
         return net
-
-    def state(self) -> State:
-        """The posterior and the coresets."""
-        own = super().state()
-        return State(own.info, {**own.parts, f"coresets/{self.episode:04d}": self.coresets.save()})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the posterior and the coresets."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = make_gaussian(Net.from_spec(part.info["net"], backbones), self.first_log_variance, "vcl")
-        self.net.seed = self.seed
-        load_state(self.net, part.tensors, name)
-        self.coresets, self.refreshed = Memory.load(part_of(snapshots[-1], "coresets")[1]), {}
 
     @property
     def stored_samples(self) -> int:

@@ -5,8 +5,10 @@ features, where asked for, by the columns of each task. And so is whether it ans
 together (test-time flips).
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from threading import local
 from typing import Any, Self, cast
 
 import torch
@@ -15,10 +17,19 @@ from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
-from zoolearn.nets.passes import passed
 from zoolearn.seeds import derive, global_seed
 
 ROWS_BYTES = 1 << 24  # of features that are looked at together
+
+
+class Passed(local):
+    """Rows that went through nets of this thread so far: `trained` on, or `asked` about."""
+
+    def __init__(self) -> None:
+        self.rows = Counter[str]()
+
+
+passed = Passed()
 
 
 def flip_is_safe(shape: Shape) -> bool:

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.methods.learner import Episode, NotNegative
+from zoolearn.methods.learner import Episode
 from zoolearn.runs.decode import decode
 from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
@@ -21,6 +21,7 @@ from zoolearn.runs.spec import RunSpec
 
 PHASES = ("train", "evaluate")
 Count = Annotated[int, Meta(ge=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
 
 
 class Costs(msgspec.Struct):
@@ -62,8 +63,7 @@ class Results:
     `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k.
     The functions of `metrics` take it as it is. Costs that an older record does not tell are None.
 
-    >>> from zoolearn.methods.learner import Seconds
-    >>> episode = Episode(tasks=("0-1",), loss=0.25, seconds=Seconds(train=1.5, evaluate=0.5))
+    >>> episode = Episode(tasks=("0-1",), loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
     >>> results = Results(method="isolated", benchmark="split-mnist", tasks=["0-1", "2-3"], settings={"seed": 0})
     >>> results.accuracy.append([0.75])
     >>> results.episodes.append(episode)
@@ -139,7 +139,7 @@ class Results:
     @property
     def seconds(self) -> dict[str, float]:
         """Total seconds of training and of evaluation over all episodes."""
-        return {phase: math.fsum(getattr(episode.seconds, phase) for episode in self.episodes) for phase in PHASES}
+        return {phase: math.fsum(episode.seconds[phase] for episode in self.episodes) for phase in PHASES}
 
     @property
     def rows_trained(self) -> int | None:
@@ -227,6 +227,11 @@ class Results:
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
         for number, episode in enumerate(self.episodes):
+            if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
+                given = dict(episode.seconds)
+                raise DataError(
+                    f"episode {number} took {given} seconds; give those to 'train' and to 'evaluate', from 0"
+                )
             for name in [*episode.tasks, *(episode.weights or {})]:
                 if name not in self.tasks:
                     raise DataError(

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.task import Benchmark
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.files import Json
 from zoolearn.locks import locked
-from zoolearn.methods.learner import Episode, Learner, Seconds
+from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
-from zoolearn.nets.passes import passed
+from zoolearn.nets.net import passed
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
-from zoolearn.runs.source import data_of, parameters_of, source_of
+from zoolearn.runs.source import parameters_of, source_of
+from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress
 
@@ -93,6 +95,7 @@ def progress(
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
     if checkpoint_every is not None and checkpoint_every < 1:
         raise SettingsError(f"checkpoint_every is {checkpoint_every}; it counts epochs, so 1 or more")
+    saved_types(type(learner))
     with ExitStack() as stack:
         folder = None
         if out is not None:
@@ -124,7 +127,7 @@ def _episodes(
         settings=header["settings"],
         environment=environment(),
         train_samples=[len(task.train) for task in benchmark],
-        data=data_of(benchmark),
+        data=fingerprint_of_data(benchmark),
         source=header["source"],
         parameters=header["parameters"],
     )
@@ -137,7 +140,7 @@ def _episodes(
         _resume(learner, benchmark, folder, results)
     _sit_down(results, folder, command, code, exact=exact)
     if folder is not None and checkpoint_every is not None:
-        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every)
+        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every, carried=Changes(learner))
     if results.accuracy:
         yield results
     with ExitStack() as stack:
@@ -158,7 +161,7 @@ def _episodes(
             _count(results, learner, benchmark)
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
-                kept = (episode, changed, results.costs, learner.save())
+                kept = (episode, changed, results.costs, save(learner))
                 folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
                 file.update()
             if ahead is not None:
@@ -194,7 +197,7 @@ def _one_episode(
     trained = perf_counter()
     accuracy = learner.evaluate(met)
     assert learner.latest is not None
-    seconds = Seconds(train=elsewhere + trained - started, evaluate=perf_counter() - trained)
+    seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
 
 
@@ -239,7 +242,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
     if not records:
         return
     met = benchmark.tasks[: len(records)]
-    learner.restore(folder.snapshots(records, grows=learner.grows), met, {learner_backbone(learner): learner.backbone})
+    restore(learner, folder.snapshots(records, grows=learner.grows), met)
     for record in records:
         _add(results, record.episode, record.accuracy)
     for name, cost in msgspec.structs.asdict(records[-1].costs).items():
@@ -281,11 +284,6 @@ def _check_nameless(settings: Mapping[str, Json]) -> None:
             raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
 
 
-def learner_backbone(learner: Learner) -> str:
-    """The name under which a learner's files record its backbone."""
-    return str(learner.settings()["backbone"])
-
-
 def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
     """What makes a run this run: compared when it is continued."""
     return {
@@ -293,7 +291,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "benchmark": benchmark.name,
         "tasks": [task.name for task in benchmark],
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
-        "data": benchmark.fingerprint,
+        "data": fingerprint(benchmark),
         "source": source_of(learner),
         "parameters": parameters_of(learner, benchmark),
     }

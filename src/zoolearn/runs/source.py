@@ -46,10 +46,3 @@ def parameters_of(learner: Learner, benchmark: Benchmark) -> int | None:
     if str(getattr(learner.backbone, "__module__", "")).startswith(OURS):
         return None
     return learner.new_net(benchmark.tasks[:1], 0).num_parameters
-
-
-def data_of(benchmark: Benchmark) -> str:
-    """A digest of the data, whatever the order of the tasks; of the test data alone where a seed drew the training rows."""
-    drawn = "samples_seed" in benchmark.options
-    parts = sorted(part for task in benchmark for part in (task.digests[1:] if drawn else task.digests))
-    return sha256("".join(parts).encode()).hexdigest()[:32]

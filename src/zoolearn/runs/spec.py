@@ -14,7 +14,7 @@ from zoolearn.data.task import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.settings import defaults, flatten, nest
 
 DATA_SEEDS = ("samples_seed", "order_seed")  # options of a benchmark that are seeds
@@ -68,7 +68,7 @@ class RunSpec:
 
     def learner(self) -> Learner:
         """A new learner with these settings."""
-        return self.kind.from_settings({**nest(self.kind, self.settings), "seed": self.seed})
+        return learner_from(self.kind, {**nest(self.kind, self.settings), "seed": self.seed})
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""

@@ -3,7 +3,7 @@
 run.json                    method, benchmark, settings, data fingerprint; written once
 sittings/0001.json          when the run was begun or continued, after how many episodes, and on what
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
-members/0001.safetensors    the learner's knowledge, files that are never rewritten (votes/, train/, net/ likewise)
+members/0001.safetensors    the tensors of a saved field, in files that are never rewritten (test_votes/, net/ and so on likewise)
 checkpoints/                a training under way
 results.json                all of it gathered, for people and programs to read
 """
@@ -19,10 +19,11 @@ import msgspec
 
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensors
-from zoolearn.methods.learner import Episode, Learner, State, StateFile
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.learner import Episode, Learner
+from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.decode import decode
 from zoolearn.runs.results import Costs, Results
+from zoolearn.runs.state import State, restore
 
 FORMAT = 3
 PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
@@ -125,7 +126,7 @@ class RunFolder:
         under_way: bool = False,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
-        files = {name: save_tensors(self._file(name), part.tensors, part.info) for name, part in snapshot.parts.items()}
+        files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
         record = Record(episode, accuracy, costs, dict(snapshot.info), files)
         save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
@@ -172,12 +173,12 @@ class RunFolder:
     def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
         return [
-            State(record.learner, {name: self._part(name, digest) for name, digest in record.files.items()})
+            State(
+                record.learner,
+                {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()},
+            )
             for record in (records if grows else records[-1:])
         ]
-
-    def _part(self, name: str, digest: str) -> StateFile:
-        return StateFile(*load_tensors(self._file(name), digest))
 
     def _file(self, name: str) -> Path:
         folder, _, number = name.partition("/")
@@ -216,11 +217,11 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
     if name not in METHODS and name not in own:
         raise StoreError(f"{path}: {unknown_name('method', name, METHODS)}; pass your own as names={{{name!r}: ...}}")
     method: Any = own[name] if name in own else METHODS[name]
-    learner: Learner = method.from_settings(header["settings"], names)
+    learner: Learner = learner_from(method, header["settings"], names)
     records = folder.episodes()
     if not records:
         raise StoreError(f"{path} has not finished its first episode; continue the run first")
-    learner.restore(folder.snapshots(records, grows=learner.grows), backbones=names)
+    restore(learner, folder.snapshots(records, grows=learner.grows))
     return learner
 
 

@@ -78,7 +78,7 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
 
 
 def _seconds(records: list[Record]) -> float:
-    return sum(record.episode.seconds.train + record.episode.seconds.evaluate for record in records)
+    return sum(sum(record.episode.seconds.values()) for record in records)
 
 
 def _seconds_left(records: list[Record], tasks: int, gone: float) -> float | None:

@@ -18,7 +18,8 @@ CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many 
 class Batch:
     """Rows to train on; row i belongs to tasks[task_index[i]], its label counts within that task.
 
-    `row_index` are the rows' numbers through all tasks that are trained on, where that is known.
+    `row_index` are the rows' numbers through all tasks that are trained on, where that is known. In a training, `step` counts
+    its batches from 0 and `epoch` its passes: what differs from step to step can be drawn from a seed and these.
     """
 
     x: Tensor
@@ -26,6 +27,8 @@ class Batch:
     task_index: Tensor
     tasks: tuple[str, ...]
     row_index: Tensor | None = None
+    step: int = 0
+    epoch: int = 0
 
 
 def shuffled_order(tasks: Sequence[Task], seed: int) -> Tensor:
@@ -73,7 +76,7 @@ def batch_sizes(rows: int, batch_size: int) -> list[int]:
 
 
 def chunks(
-    tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int
+    tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int, epoch: int = 0
 ) -> Iterator[Iterator[Batch]]:
     """The epoch's batches in groups that are gathered, moved and augmented at once."""
     row_bytes = tasks[0].train.x[0].numel() * tasks[0].train.x.element_size()
@@ -89,8 +92,11 @@ def chunks(
         x, y, rows = (to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
         if recipe.augments:
             x = _augmented(x, rows, tasks, rng)
-        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), strict=True)
-        yield (Batch(inputs, labels, owners, names, places) for inputs, labels, owners, places in parts)
+        steps = range(epoch * len(sizes) + first, epoch * len(sizes) + first + len(chunk_sizes))
+        parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), steps, strict=True)
+        yield (
+            Batch(inputs, labels, owners, names, where, step, epoch) for inputs, labels, owners, where, step in parts
+        )
 
 
 def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator) -> Tensor:

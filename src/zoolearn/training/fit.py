@@ -1,16 +1,17 @@
 """Training: `fit`, and what it saves on the way.
 
-`iter_fit` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Two slots let a
-method have its way: `loss(net, batch)` and `adjust(net, batch)`, called between backward and step.
+`iter_fit` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Three slots let
+a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and `optimizer`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ParamSpec, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +21,8 @@ from torch.optim import Optimizer
 
 from zoolearn.data.task import Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
-from zoolearn.files import load_state, load_tensors, save_tensors
-from zoolearn.nets.net import Net
-from zoolearn.nets.passes import passed
+from zoolearn.files import Json, load_state, load_tensors, save_tensors
+from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import derive, seed_generators
 from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
 from zoolearn.training.recipe import Recipe
@@ -41,8 +41,12 @@ class Progress:
     loss: float
 
 
+Slots = ParamSpec("Slots")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
+MakeOptimizer = Callable[
+    [Sequence[nn.Parameter], Recipe], Sgd
+]  # a class derived from Sgd, or a function that makes one
 
 
 def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
@@ -64,6 +68,19 @@ def _spread(logits: Tensor) -> Tensor:
     return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
 
 
+class Carried:
+    """What the slots change from step to step beside the net, which checkpoints hold: here nothing."""
+
+    def begin(self) -> None:
+        """A training begins."""
+
+    def save(self, tensors: dict[str, Tensor]) -> Json:
+        """What has changed since, as plain data; its tensors go to `tensors`."""
+
+    def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
+        """Takes up what `save` gave."""
+
+
 @dataclass(frozen=True)
 class Checkpoints:
     """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
@@ -74,6 +91,7 @@ class Checkpoints:
     folder: Path
     every: int
     final: bool = False
+    carried: Carried = field(default_factory=Carried)
 
     def due(self, epoch: int, epochs: int) -> bool:
         """Whether a training is saved after so many of its epochs."""
@@ -82,20 +100,6 @@ class Checkpoints:
     def path(self, seed: int) -> Path:
         """The file of the training that started from this seed."""
         return self.folder / f"{seed:016x}.safetensors"
-
-
-def fit(net: Net, tasks: Sequence[Task], recipe: Recipe, *, seed: int, **slots: Any) -> float:
-    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch.
-
-    >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.backbones import mlp
-    >>> task = benchmark("split-digits")[0]
-    >>> net = Net(mlp, task.shape)
-    >>> net.add_head(task.name, len(task.classes))
-    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
-    True
-    """
-    return float(run_to_end(iter_fit(net, tasks, recipe, seed=seed, **slots)))
 
 
 def run_to_end(work: Generator[Progress, None, Any]) -> Any:
@@ -115,43 +119,48 @@ def iter_fit(
     seed: int,
     loss: Loss | None = None,
     adjust: Adjust | None = None,
+    optimizer: MakeOptimizer = Sgd,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
-    carried: Mapping[str, Tensor] | None = None,
-    restart_momentum: bool = False,
 ) -> Generator[Progress, None, float]:
-    """`fit`, step by step. With `balanced`, half of every batch is of the first task, half of the others together.
+    """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
-    Without a `loss` it is the cross-entropy, with labels smoothed as the recipe says.
-    `heads` names the tasks whose heads may move, by default the tasks that are trained on. With `checkpoints`, the
-    training is saved at the end of every few epochs and taken up there if it was cut short; `carried` are the tensors
-    that the slots change in place from step to step, saved and taken up with it. With `restart_momentum`, every epoch
-    begins with the optimiser's momentum at zero.
+    With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
+    cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
+    recipe, what takes the steps. `heads` names the tasks whose heads may move, by default those that are trained on. With
+    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+
+    >>> from zoolearn.data.benchmarks import benchmark
+    >>> from zoolearn.nets.backbones import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
     """
     device = recipe.torch_device
     net.to(device)
     check_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
     loss = loss or partial(cross_entropy, smoothing=recipe.label_smoothing)
-    training = _Training(net, movable, recipe, seed, loss, adjust, carried or {})
+    training = _Training(net, movable, recipe, seed, loss, adjust, optimizer(movable, recipe))
     first_epoch = training.resume(checkpoints) if checkpoints else 0
     order = balanced_order if balanced and len(tasks) > 1 else shuffled_order
     what = tasks[0].name
     random_state = _RandomState(device)
     for epoch in range(first_epoch, recipe.epochs):
-        if restart_momentum:
-            training.optimizer.restart_momentum()
+        training.optimizer.begin_epoch()
         random_state.start(derive(seed, "dropout", epoch))
         places = order(tasks, derive(seed, "order", epoch))
         sizes = batch_sizes(len(places), recipe.batch_size)
         steps = len(sizes)
         losses = torch.empty(0, device=device)  # of the epoch's steps so far
-        for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch)):
+        for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
             before = passed.rows.copy()
-            with random_state:
+            with random_state.in_force():
                 latest = [
                     training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
                     for number, batch in enumerate(chunk)
@@ -167,27 +176,34 @@ def iter_fit(
     return training.mean_loss
 
 
+def _run_at_once(work: Callable[Slots, Generator[Progress, None, float]]) -> Callable[Slots, float]:
+    @wraps(work)
+    def run(*arguments: Slots.args, **slots: Slots.kwargs) -> float:
+        return float(run_to_end(work(*arguments, **slots)))
+
+    return run
+
+
+fit = _run_at_once(iter_fit)  # with the same arguments
+
+
+@dataclass(eq=False)
 class _Training:
     """A net with its optimiser: one step, and all of it saved and resumed."""
 
-    def __init__(
-        self,
-        net: Net,
-        parameters: list[nn.Parameter],
-        recipe: Recipe,
-        seed: int,
-        loss: Loss,
-        adjust: Adjust | None,
-        carried: Mapping[str, Tensor],
-    ) -> None:
-        self.net, self.parameters, self.recipe, self.seed = net, parameters, recipe, seed
-        self.loss, self.adjust, self.carried = loss, adjust, carried
-        self.device = recipe.torch_device
-        self.autocast = recipe.autocast_dtype
-        self.optimizer = Sgd(parameters, recipe)
+    net: Net
+    parameters: list[nn.Parameter]
+    recipe: Recipe
+    seed: int
+    loss: Loss
+    adjust: Adjust | None
+    optimizer: Sgd
+    mean_loss: float = math.nan
+
+    def __post_init__(self) -> None:
+        self.device, self.autocast = self.recipe.torch_device, self.recipe.autocast_dtype
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = GradScaler(self.device.type, enabled=scaled)
-        self.mean_loss = math.nan
         self.rows = Counter[str]()  # that went through nets so far, in earlier sittings too
 
     def step(self, batch: Batch, lr: float) -> Tensor:
@@ -220,27 +236,29 @@ class _Training:
 
     def save(self, checkpoints: Checkpoints, epochs: int) -> None:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
-        tensors |= {f"momentum.{place}": moment for place, moment in enumerate(self.optimizer.momenta)}
-        tensors |= {f"carried.{name}": tensor for name, tensor in self.carried.items()}
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
         info["rows"] = self.rows
+        carried: dict[str, Tensor] = {}
+        info["carried"] = checkpoints.carried.save(carried)
+        tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
         save_tensors(checkpoints.path(self.seed), tensors, info)
 
     def resume(self, checkpoints: Checkpoints) -> int:
         """Takes up a saved training; returns the epochs that are done (0 if there is none)."""
         path = checkpoints.path(self.seed)
+        checkpoints.carried.begin()
         if not path.exists():
             return 0
         try:
             tensors, info = load_tensors(path)
         except StoreError as error:
             raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
-        state = {name.removeprefix("net."): tensor for name, tensor in tensors.items() if name.startswith("net.")}
-        load_state(self.net, state, str(path))
-        for place, moment in enumerate(self.optimizer.momenta):
-            moment.copy_(tensors[f"momentum.{place}"])
-        for name, tensor in self.carried.items():
-            tensor.copy_(tensors[f"carried.{name}"])
+        load_state(self.net, _below("net.", tensors), str(path))
+        for name, tensor in self.optimizer.tensors().items():
+            tensor.copy_(tensors[f"optimizer.{name}"])
+        carried = {name: tensor.to(self.device) for name, tensor in _below("carried.", tensors).items()}
+        checkpoints.carried.load(info["carried"], carried)
         self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
         self.rows = Counter(info["rows"])
@@ -248,36 +266,30 @@ class _Training:
         return int(info["epochs"])
 
 
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
 class _RandomState:
     """Torch's global random state of one training, in force only inside `with`: callers keep theirs."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.mine: tuple[Tensor, Tensor | None] | None = None
+        self.gpus = [device] if device.type == "cuda" else []
+        self.states: list[Tensor] = []
 
     def start(self, seed: int) -> None:
-        outside = self._get()
-        seed_generators(seed, self.device)
-        self.mine = self._get()
-        self._set(outside)
+        self.states = []
+        with self.in_force():
+            seed_generators(seed, self.device)
 
-    def __enter__(self) -> None:
-        self.outside = self._get()
-        if self.mine is not None:
-            self._set(self.mine)
-
-    def __exit__(self, *_: object) -> None:
-        self.mine = self._get()
-        self._set(self.outside)
-
-    def _get(self) -> tuple[Tensor, Tensor | None]:
-        gpu = torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
-        return torch.get_rng_state(), gpu
-
-    def _set(self, state: tuple[Tensor, Tensor | None]) -> None:
-        torch.set_rng_state(state[0])
-        if state[1] is not None:
-            torch.cuda.set_rng_state(state[1], self.device)
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        with torch.random.fork_rng(self.gpus):
+            for state, gpu in zip(self.states, [None, *self.gpus], strict=False):
+                torch.set_rng_state(state) if gpu is None else torch.cuda.set_rng_state(state, gpu)
+            yield
+            self.states = [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.gpus)]
 
 
 def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:

@@ -1,4 +1,4 @@
-"""What nets say of raw inputs: class probabilities, or features, in pieces that suit the machine."""
+"""What nets say of raw inputs: class probabilities, in pieces that suit the machine."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,10 +25,10 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator
     """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     for net in nets:
-        _make_ready(net, device)
-    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(_rows_at_once(net, device) for net in nets)):
+        make_ready(net, device)
+    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(rows_at_once(net, device) for net in nets)):
         with torch.inference_mode():
-            moved = to_device(_aligned(rows), device)
+            moved = to_device(aligned(rows), device)
             scaling, said = None, []
             for net in nets:
                 if net.scaling != scaling:
@@ -52,20 +52,22 @@ def joined(pieces: Sequence[Tensor]) -> Tensor:
     return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))
 
 
-def _aligned(rows: Tensor) -> Tensor:
+def aligned(rows: Tensor) -> Tensor:
     """Rows where the allocator would put them: products round differently by address, and equal rows get equal answers."""
     is_raw = rows.is_floating_point() and rows.device.type == "cpu"  # pixels are scaled into memory of their own
     return rows.clone() if is_raw and rows.data_ptr() % ALIGNMENT else rows
 
 
-def _make_ready(net: Net, device: torch.device) -> None:
+def make_ready(net: Net, device: torch.device) -> None:
+    """Brings a net to where it is asked, in evaluation mode."""
     if net.device != device:
         net.to(device)
     if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
 
 
-def _rows_at_once(net: Net, device: torch.device) -> int:
+def rows_at_once(net: Net, device: torch.device) -> int:
+    """Rows of a piece."""
     return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
 
 
@@ -75,15 +77,3 @@ def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> 
     with torch.autocast(inputs.device.type, dtype):
         logits = net(inputs, task)
     return torch.softmax(logits.float(), dim=1).cpu()
-
-
-def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
-    """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
-    device, dtype = recipe.torch_device, recipe.autocast_dtype
-    _make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
-    parts = []
-    with torch.inference_mode():
-        for rows in torch.split(x, _rows_at_once(net, device)):
-            with torch.autocast(device.type, dtype, enabled=dtype is not None):
-                parts.append(net.embed(to_device(_aligned(rows), device)).float().cpu())
-        return torch.cat(parts)

@@ -36,6 +36,10 @@ class Sgd:
         """The parameters, in the form that a gradient scaler looks for."""
         return [{"params": self.parameters}]
 
+    def tensors(self) -> dict[str, Tensor]:
+        """What it changes in place from step to step: saved in checkpoints."""
+        return {f"momentum.{place}": moment for place, moment in enumerate(self.momenta)}
+
     @torch.no_grad()
     def step(self) -> None:
         """Moves the parameters against their gradients."""
@@ -49,10 +53,8 @@ class Sgd:
         if moved:
             self.move(moved, gradients, momenta, lr=self.lr, **self.settings)
 
-    def restart_momentum(self) -> None:
-        """Sets every momentum to zero."""
-        for moment in self.momenta:
-            moment.zero_()
+    def begin_epoch(self) -> None:
+        """A new pass over the data begins; here it goes on as it was."""
 
 
 @cache

@@ -4,6 +4,8 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace as changed
+
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -36,12 +38,12 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             yield Step("adopting", episode - 1, len(records))
             settled, entry = taken_in(zoo, index, task)
             kept = task.subsample(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
-            entry = replace(entry, train=kept_rows(zoo, kept, entry))
+            entry = changed(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
-            made = entry_of(member, episode, names, seed, record.episode.seconds.train)
+            made = entry_of(member, episode, names, seed, record.episode.seconds["train"])
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from msgspec.structs import replace as changed
+
 from zoolearn.beyond.distil import distilling
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
@@ -37,7 +39,7 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
         small = replace(
-            made, tasks=index.tasks, episodes=tuple(replace(e, measures={}, since={}) for e in index.episodes)
+            made, tasks=index.tasks, episodes=tuple(changed(e, measures={}, since={}) for e in index.episodes)
         )
         small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
         small = small.measured(measure(target, small, list(index.tasks)))

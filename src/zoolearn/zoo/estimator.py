@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
@@ -233,7 +234,7 @@ class Rows:
 class WeightedZoo(ModelZoo):
     """Model Zoo whose rows may count more or less in the loss of a training."""
 
-    row_weights: dict[str, torch.Tensor] = field(init=False, default_factory=dict)  # of tasks whose rows are not alike
+    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks whose rows are not alike
 
     def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
         """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
@@ -249,12 +250,12 @@ class WeightedZoo(ModelZoo):
         """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
-    def fit(
+    def fit_member(
         self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
     ) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
         if not any(task.name in self.row_weights for task in tasks):
-            return super().fit(net, tasks, seed, balanced=balanced)
+            return super().fit_member(net, tasks, seed, balanced=balanced)
         weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
         return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, loss=partial(_weighted, weights=weights))
 

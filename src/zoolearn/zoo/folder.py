@@ -38,6 +38,7 @@ from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
 from zoolearn.zoo.index import Dtype, Index, Stored
 from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.journal import NAME
+from zoolearn.zoo.reserve import Reserve
 
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes
@@ -50,6 +51,7 @@ class ZooFolder:
         self.path = path
         self.index = IndexFiles(path)
         self.incoming = Incoming(path)
+        self.reserve = Reserve(path)
 
     @property
     def exists(self) -> bool:
@@ -111,6 +113,12 @@ class ZooFolder:
             yield index
 
     @contextmanager
+    def making_room(self) -> Iterator[Index]:
+        """`writing`, for a change that deletes more than it writes: it can be made on a full disk."""
+        with self.reserve.given_up(), self.writing() as index:
+            yield index
+
+    @contextmanager
     def _locked(self, patience: float) -> Iterator[None]:
         until = time.monotonic() + patience
         while True:
@@ -138,6 +146,7 @@ class ZooFolder:
         self.index.write(index)
         self.sweep(index)
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        self.reserve.keep(self.index.bytes)
 
     def tidy(self, index: Index) -> None:
         """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""

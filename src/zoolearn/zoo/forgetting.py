@@ -4,6 +4,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
+from msgspec.structs import replace as changed
+
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
@@ -31,15 +33,15 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         members=tuple(member for member in index.members if member.episode < last.episode),
         episodes=index.episodes[: last.episode - 1],
     )
-    changed = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
-    left = next((name for name in earlier.tasks if name in changed and not earlier.voters(name)), None)
+    touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
+    left = next((name for name in earlier.tasks if name in touched and not earlier.voters(name)), None)
     if left is not None:
         if any(left in member.share for member in earlier.members):
             how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
         else:
             how = f"pruned for good; forget {last.name!r} instead"
         raise DataError(f"before that episode nobody answers for task {left!r}: its members were {how}")
-    earlier = earlier.measured(measure(folder, earlier, sorted(changed)))
+    earlier = earlier.measured(measure(folder, earlier, sorted(touched)))
     return last.name, earlier.after("undone", now(), last.name, f"episode {last.episode}")
 
 
@@ -130,21 +132,21 @@ def removing(
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
     members: list[MemberEntry] = []
-    changed: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
+    since: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
     for member in index.members:
         if not index.shaped_by(member, task):
             members.append(member)
             continue
         for name in member.share:
-            changed.setdefault(name, member.episode)
+            since.setdefault(name, member.episode)
         if drop or not _left(index, member, task):
             continue
         learner.members = members_of(rest, members, lambda other: member_net(folder, rest, other, names))
         members.append((yield from _retrained(folder, rest, learner, member, task)))
     rest = replace(rest, members=tuple(members))
     episodes = tuple(_without(episode, task) for episode in index.episodes)
-    rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, changed) for entry in episodes))
-    rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in changed]))
+    rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, since) for entry in episodes))
+    rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
     log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
     return replace(rest, log=log).after("forgot a task", now())
 
@@ -163,14 +165,13 @@ def _retrained(
     made = yield from learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
     entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started)
     share = {name: weight for name, weight in entry.share.items() if name in member.share}
-    entry = replace(
-        entry, epochs=member.epochs, share=share, silent=tuple(name for name in member.silent if name in share)
-    )
+    silent = tuple(name for name in member.silent if name in share)
+    entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
     return written(folder, rest, entry, made.net, learner.recipe, {})
 
 
 def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
-    return replace(
+    return changed(
         episode,
         task=None if episode.task == task else episode.task,
         tasks=tuple(name for name in episode.tasks if name != task),
@@ -179,13 +180,13 @@ def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
     )
 
 
-def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, changed: dict[str, int]) -> EpisodeEntry:
+def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode's measures as they would have been, for tasks whose members are no longer the same."""
     names = [
         name
         for name in episode.measures
-        if changed.get(name, episode.number + 1) <= episode.number and rest.voters(name, episode.number)
+        if since.get(name, episode.number + 1) <= episode.number and rest.voters(name, episode.number)
     ]
     gone = {name for name in episode.measures if not rest.voters(name, episode.number)}
     known = {name: value for name, value in episode.measures.items() if name not in gone}
-    return replace(episode, measures={**known, **measure(folder, rest, names, episode.number)})
+    return changed(episode, measures={**known, **measure(folder, rest, names, episode.number)})

@@ -11,9 +11,11 @@ from functools import cached_property
 from math import prod
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace as changed
 
 from zoolearn.errors import StoreError, UnknownTask, unknown_name
+from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.journal import Digest
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
@@ -29,8 +31,7 @@ Number = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(Struct, frozen=True, gc=False):
     """A tensor in the folder: its file is named by the digest of its bytes."""
 
     digest: Digest
@@ -43,8 +44,7 @@ class Stored:
         return prod(self.shape) * SIZES[self.dtype]
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True, gc=False):
     """Examples in the folder: inputs and labels."""
 
     x: Stored
@@ -56,8 +56,7 @@ class Rows:
         return self.x.shape[0]
 
 
-@dataclass(frozen=True)
-class TaskEntry:
+class TaskEntry(Struct, frozen=True, gc=False):
     """A task that was learned: its classes, and where its kept training rows and its held-out rows lie."""
 
     name: Name
@@ -73,8 +72,7 @@ class TaskEntry:
         return [part for rows in (self.train, self.test) if rows for part in (rows.x, rows.y)]
 
 
-@dataclass(frozen=True)
-class MemberEntry:
+class MemberEntry(Struct, frozen=True, gc=False):
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
@@ -105,8 +103,7 @@ class MemberEntry:
         return task in self.share and task not in self.silent
 
 
-@dataclass(frozen=True)
-class Measure:
+class Measure(Struct, frozen=True, gc=False):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
     `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
@@ -117,8 +114,7 @@ class Measure:
     loss: float | None = None
 
 
-@dataclass(frozen=True)
-class EpisodeEntry:
+class EpisodeEntry(Struct, frozen=True, gc=False):
     """What an episode did; its task is None once it was forgotten.
 
     `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.
@@ -129,11 +125,10 @@ class EpisodeEntry:
     tasks: tuple[Name, ...]
     when: Name
     measures: Mapping[Name, Measure]
-    since: Mapping[Name, Measure] = field(default_factory=dict)
+    since: Mapping[Name, Measure] = {}
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True, gc=False):
     """One episode on the disk: what it did, what arrived in it (None once forgotten), and its members that are left."""
 
     episode: EpisodeEntry
@@ -148,8 +143,7 @@ class Record:
         return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
 
 
-@dataclass(frozen=True)
-class LogEntry:
+class LogEntry(Struct, frozen=True, gc=False):
     """What was done, when, to which task."""
 
     when: Name
@@ -182,15 +176,24 @@ class Index:
             measures |= episode.since
         return measures
 
+    @cached_property
+    def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
+        """How each task was answered after every episode that changed it."""
+        history: dict[str, list[tuple[int, Measure]]] = {name: [] for name in self.tasks}
+        for episode in self.episodes:
+            for name, measure in episode.measures.items():
+                history[name].append((episode.number, measure))
+        return history
+
     def measured(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""
         if not self.episodes:
             return self
         *earlier, last = self.episodes
-        bare = replace(self, episodes=(*earlier, replace(last, since={})))
+        bare = replace(self, episodes=(*earlier, changed(last, since={})))
         now = {**self.measures, **measures}
         since = {name: value for name, value in now.items() if bare.measures.get(name) != value}
-        return replace(self, episodes=(*earlier, replace(last, since=since)))
+        return replace(self, episodes=(*earlier, changed(last, since=since)))
 
     def task(self, name: str) -> TaskEntry:
         """A task by its name."""
@@ -247,7 +250,9 @@ class Index:
 
     def files(self) -> set[str]:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
-        return set().union(*(record.files for record in self.records()))
+        data = {f"data/{part.digest}.bin" for task in self.tasks.values() for part in task.stored}
+        members = {f"members/{member.file}.safetensors" for member in self.members}
+        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
@@ -275,63 +280,77 @@ class Index:
             log=tuple(log),
         )
 
-    def check(self, where: str) -> None:
-        """Refuses an index whose parts do not fit together, or whose texts are not safe to print."""
-        tasks = self.tasks
+    def check(self, where: str, known: int = 0) -> None:
+        """Refuses an index whose parts do not fit together, or whose texts are not safe to print.
+
+        What records say of themselves is not checked of the first ones, where so many are known to be right.
+        """
+        for place, record in enumerate(self.records()[known:], start=known):
+            _check_record(self, record, place + 1, where)
+        numbers = [member.number for member in self.members]
         claims = {
-            "a text is not printable": all(map(str.isprintable, _texts(self))),
-            "episodes are not numbered from 1": [episode.number for episode in self.episodes]
-            == list(range(1, len(self.episodes) + 1)),
-            "members are not in order": all(
-                one.number < next_one.number and one.episode <= next_one.episode
-                for one, next_one in zip(self.members, self.members[1:], strict=False)
-            ),
-            "a task is not that of its episode": len(tasks)
-            == sum(episode.task is not None for episode in self.episodes)
-            and all(
-                task.episode <= len(self.episodes) and self.episodes[task.episode - 1].task == name
-                for name, task in tasks.items()
-            ),
-            "an episode has a task that is not there": all(
-                tasks.keys() >= {*episode.tasks, *episode.measures, *episode.since} for episode in self.episodes
-            ),
+            "the log is not printable": "".join(_texts(self.log)).isprintable(),
+            "members are not in order": sorted({*numbers}) == numbers,
             "a member is of an episode that is not there": all(
                 member.episode <= len(self.episodes) for member in self.members
             ),
-            "a member knows a task that is not there": all(
-                len(heads := {*member.heads}) == len(member.heads)
-                and heads <= tasks.keys()
-                and member.share.keys() <= heads
-                and {*member.silent} <= member.share.keys()
-                for member in self.members
-            ),
-            "a task has nobody to answer for it": all(
-                any(member.share[name] for member in self.voters(name)) for name in tasks
-            ),
-            "a task was never measured": self.measures.keys() == tasks.keys(),
-            "a class is named twice": all(len({*task.classes}) == len(task.classes) for task in tasks.values()),
-            "a task does not hold inputs of the zoo's shape and one label for each": all(
-                _fit(rows, self.settings) for task in tasks.values() for rows in (task.train, task.test) if rows
-            ),
+            "a task is not that of its episode": len(self.tasks)
+            == sum(episode.task is not None for episode in self.episodes)
+            and max((task.episode for task in self.tasks.values()), default=0) <= len(self.episodes),
+            "a task has nobody to answer for it": self.tasks.keys()
+            <= {name for m in self.members for name, share in m.share.items() if share and name not in m.silent},
+            "a task was never measured": self.measures.keys() == self.tasks.keys(),
         }
         for problem, holds in claims.items():
             if not holds:
                 raise StoreError(f"{where}: {problem}; the file was altered, restore it from a copy")
 
 
-def _fit(rows: Rows, settings: ZooSettings) -> bool:
-    x, y = rows.x, rows.y
-    wanted = "uint8" if len(x.shape) == 4 else "float32"
-    return (x.shape[1:], x.dtype, y.dtype, y.shape) == (settings.shape, wanted, "int64", x.shape[:1]) and prod(
-        x.shape
-    ) <= LARGEST_TENSOR
+def _check_record(index: Index, record: Record, number: int, where: str) -> None:
+    """Refuses one that does not fit to those before it."""
+    episode, arrival, known = record.episode, record.arrival, index.tasks.keys()
+    texts = (episode.when,) if arrival is None else (episode.when, arrival.name, *arrival.classes, *arrival.augment)
+    rows = () if arrival is None else (arrival.train, arrival.test)
+    digests = [*(part.digest for part in arrival.stored)] if arrival else []
+    claims = {
+        "a text is not printable": "".join(texts).isprintable(),
+        "episodes are not numbered from 1": episode.number == number,
+        "a task is not that of its episode": episode.task == (arrival and arrival.name),
+        "an episode has a task that is not there": known >= {*episode.tasks, *episode.measures, *episode.since},
+        "a member knows a task that is not there": all(
+            len(heads := {*member.heads}) == len(member.heads)
+            and heads <= known
+            and member.share.keys() <= heads
+            and member.share.keys() >= {*member.silent}
+            for member in record.members
+        ),
+        "a class is named twice": arrival is None or len({*arrival.classes}) == len(arrival.classes),
+        "a task does not hold inputs of the zoo's shape and one label for each": all(
+            _fit(part, index.settings.shape) for part in rows if part
+        ),
+        "a file is not named by a sha256": _is_hex("".join([*digests, *(m.file + m.votes for m in record.members)])),
+    }
+    if not all(claims.values()):
+        problem = next(problem for problem, holds in claims.items() if not holds)
+        raise StoreError(f"{where}: episode {number}: {problem}; the file was altered, restore it from a copy")
 
 
-def _texts(index: Index) -> Iterator[str]:
-    """All that may be printed, some of it together: what a name consists of, its whole consists of."""
-    for task in index.tasks.values():
-        yield "".join((task.name, *task.classes, *task.augment))
-    for episode in index.episodes:
-        yield episode.when
-    for entry in index.log:
-        yield "".join((entry.when, entry.did, entry.task or "", entry.detail))
+def _fit(rows: Rows, shape: Shape | None) -> bool:
+    (count, *inputs), labels = rows.x.shape, rows.y.shape
+    wanted = "uint8" if len(inputs) == 3 else "float32"
+    return (
+        (tuple(inputs), labels, rows.x.dtype, rows.y.dtype) == (shape, (count,), wanted, "int64")
+        and count <= LARGEST_TENSOR // prod(inputs)
+    )  # fmt: skip
+
+
+def _texts(log: Sequence[LogEntry]) -> Iterator[str]:
+    for entry in log:
+        yield from (entry.when, entry.did, entry.task or "", entry.detail)
+
+
+def _is_hex(text: str) -> bool:
+    try:
+        return 2 * len(bytes.fromhex(text)) == len(text)  # it skips spaces
+    except ValueError:
+        return False

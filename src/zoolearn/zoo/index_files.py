@@ -86,7 +86,7 @@ class IndexFiles:
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
-        index.check("the new index")
+        index.check("the new index", self.episodes.same(index.records()))
         episodes = self.episodes.write(index.records(), index.generation)
         log = self.log.write(index.log, index.generation)
         head = {
@@ -100,7 +100,12 @@ class IndexFiles:
         save_json(self.head, head)
         self.episodes.take_up()
         self.log.take_up()
-        self.known = head, index
+        self.known = self._head(), index
+
+    @property
+    def bytes(self) -> int:
+        """How much the journals take."""
+        return sum(journal.mark.bytes for journal in (self.episodes, self.log) if journal.mark is not None)
 
     def settle(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""

@@ -1,52 +1,39 @@
 """A file of records, one JSON object a line, that only grows: a change costs what it adds, however much is there already.
 
 Where the file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not
-there yet, or no longer. The digest of a mark is a chain: each line's is taken of the one before it and of the line, so
-that one more line is checked or written without the others, and no line before it can be another unnoticed.
+there yet, or no longer.
 """
 
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from hashlib import sha256
-from itertools import accumulate
 from pathlib import Path
-from typing import IO, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from zoolearn.errors import StoreError
 from zoolearn.files import flush
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as HASH
 
 Item = TypeVar("Item")
 
 LONGEST_LINE = 64 << 20
 NAME = re.compile(r"[a-z]+-[0-9]{1,19}\.jsonl")
-Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The name of a journal's file, how much of it counts, and the digest of that."""
+class Mark(Struct, frozen=True):
+    """The name of a journal's file, how much of it counts, and the sha256 of that."""
 
     file: Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
     bytes: Annotated[int, Meta(ge=0)]
     digest: Digest
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a line ends, and the digest up to there."""
-
-    bytes: int
-    digest: str
-
-
-START = Place(0, sha256().hexdigest())
 
 
 class Journal(Generic[Item]):
@@ -57,41 +44,29 @@ class Journal(Generic[Item]):
         self.decode = msgspec.json.Decoder(item).decode
         self.mark: Mark | None = None
         self.items: list[Item] = []
-        self.places = [START]
-        self.written: tuple[Mark, list[Item], list[Place]]
+        self.lines: list[bytes] = []
+        self.hash = sha256()  # of all lines
+        self.written: tuple[Mark, list[Item], list[bytes], HASH]
 
     def read(self, mark: Mark) -> Sequence[Item]:
         """The records up to a mark, every line checked; those that were read before are not read again."""
-        known = self._known(mark)
-        items, places = self.items[:known], self.places[: known + 1]
+        grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
+        items, lines, digest = (self.items, self.lines, self.hash.copy()) if grows else ([], [], sha256())
+        start = self.mark.bytes if self.mark is not None and grows else 0
         path = self.folder / mark.file
-        with _opened(path) as file:
-            file.seek(places[-1].bytes)
-            while places[-1].bytes < mark.bytes:
-                line = file.readline(LONGEST_LINE + 1)
-                items.append(self._item(line, path, len(items) + 1))
-                places.append(_after(places[-1], line))
-        if (places[-1].bytes, places[-1].digest) != (mark.bytes, mark.digest):
-            if known:  # the file is another one since
+        new = _read(path, start, mark.bytes)
+        digest.update(new)
+        if digest.hexdigest() != mark.digest or start + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
+            if grows:  # the file is another one since
                 self.mark = None
                 return self.read(mark)
             raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
-        self.mark, self.items, self.places = mark, items, places
-        return items
-
-    def _known(self, mark: Mark) -> int:
-        """How many lines need not be read again."""
-        if self.mark is None or self.mark.file != mark.file:
-            return 0
-        if self.places[-1].bytes <= mark.bytes:
-            return len(self.items)
-        ends = [place.bytes for place in self.places]
-        return ends.index(mark.bytes) if mark.bytes in ends else 0
+        added = [line + b"\n" for line in new.split(b"\n")[:-1]]
+        found = [self._item(line, path, len(lines) + number) for number, line in enumerate(added, start=1)]
+        self.mark, self.items, self.lines, self.hash = mark, items + found, lines + added, digest
+        return self.items
 
     def _item(self, line: bytes, path: Path, number: int) -> Item:
-        if not line.endswith(b"\n"):
-            much = f"has more than {LONGEST_LINE:,} bytes" if len(line) > LONGEST_LINE else "is cut short"
-            raise StoreError(f"{path}: line {number} {much}; restore it from a copy")
         try:
             return self.decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -106,14 +81,16 @@ class Journal(Generic[Item]):
         """
         same = self.same(items)
         keeps = self.mark is not None and same in (len(items), len(self.items))
-        kept = same if keeps else 0
         name = self.mark.file if self.mark is not None and keeps else f"{self.kind}-{generation}.jsonl"
-        lines = [self._line(item) for item in items[kept:]]
-        places = [*self.places[:kept], *accumulate(lines, _after, initial=self.places[kept])]
-        if lines or not keeps:
-            self._append(self.folder / name, places[kept].bytes, lines)
-        self.written = Mark(name, places[-1].bytes, places[-1].digest), list(items), places
-        return self.written[0]
+        kept = self.lines[:same] if keeps else []
+        new = [self._line(item) for item in items[len(kept) :]]
+        start, digest = sum(map(len, kept)), sha256(b"".join(kept))
+        if new or not keeps:
+            self._append(self.folder / name, start, new)
+        digest.update(b"".join(new))
+        mark = Mark(name, start + sum(map(len, new)), digest.hexdigest())
+        self.written = mark, list(items), kept + new, digest
+        return mark
 
     def _append(self, path: Path, start: int, lines: Sequence[bytes]) -> None:
         try:
@@ -131,7 +108,7 @@ class Journal(Generic[Item]):
 
     def take_up(self) -> None:
         """Knows that what was written counts now."""
-        self.mark, self.items, self.places = self.written
+        self.mark, self.items, self.lines, self.hash = self.written
 
     def same(self, items: Sequence[Item]) -> int:
         """How many records are at the start of both what counts and these."""
@@ -162,19 +139,21 @@ class Journal(Generic[Item]):
                 other.unlink()
 
 
-def _after(place: Place, line: bytes) -> Place:
-    return Place(place.bytes + len(line), sha256(bytes.fromhex(place.digest) + line).hexdigest())
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _read(path: Path, start: int, end: int) -> bytes:
+    """A part of a file, block by block: one that is large because it is a hole in the file is given up at once."""
+    blocks = []
     try:
         if path.parent.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):
             raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
-        file = os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb")
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            file.seek(start)
+            while start < end and (block := file.read(min(end - start, LONGEST_LINE))):
+                if b"\n" not in block:
+                    raise StoreError(f"{path} has a line of more than {LONGEST_LINE:,} bytes; restore it from a copy")
+                blocks.append(block)
+                start += len(block)
     except FileNotFoundError as error:
         raise StoreError(f"{path} is missing; restore it from a copy") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
-    with file:
-        yield file
+    return b"".join(blocks)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
 
+from msgspec.structs import replace as changed
 from torch import Tensor
 
 from zoolearn.data.task import Task
@@ -17,17 +18,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
 from zoolearn.zoo.owned import Plan
-from zoolearn.zoo.recall import (
-    NetOf,
-    counted,
-    has_train_votes,
-    learner_of,
-    measured,
-    said,
-    stored_examples,
-    stored_task,
-    train_votes,
-)
+from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured, stored_examples, stored_task
 from zoolearn.zoo.settings import Names
 
 
@@ -56,10 +47,10 @@ def iter_learn(
     yield from learner.iter_learn(stored_task(folder, task))
     seconds = perf_counter() - started
     assert learner.latest is not None
-    task = replace(task, train=kept_rows(folder, learner.kept.get(task.name), task))
+    task = changed(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
     number = max((member.number for member in index.members), default=0) + 1
-    entry = replace(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
+    entry = changed(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     grown = replace(index, tasks=tasks)
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
@@ -123,17 +114,18 @@ def written(
             )
     file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)
-    return replace(entry, file=file, votes=digest, bytes=size)
+    return changed(entry, file=file, votes=digest, bytes=size)
 
 
 def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
     """How well some tasks are answered, from the members' stored votes: no net is asked."""
-    measures = {}
+    measures, votes = {}, StoredVotes(folder, index)
     for name in tasks:
-        votes = counted(lambda member: said(folder, index, member, name), index.voters(name, at), name)  # noqa: B023
-        weighed = train_votes(folder, index, name, at)
-        loss = weighed.loss if weighed.weight else None
-        measures[name] = measured(votes.mean, folder.tensor(index.tasks[name].test.y), loss)
+        on_labels = votes.train(name, at)
+        loss = on_labels.loss if on_labels.weight else None
+        measures[name] = measured(
+            votes.test(name, index.voters(name, at)).mean, folder.tensor(index.tasks[name].test.y), loss
+        )
     return measures
 
 

@@ -1,12 +1,13 @@
 """Model Zoo as people own it: every episode is trained as long as its rows need, unless somebody says how long."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import rows_per_epoch, steps_per_epoch
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
@@ -53,9 +54,9 @@ class Plan:
 class OwnedZoo(ModelZoo):
     """Model Zoo whose epochs are chosen for each episode where `epochs` is None."""
 
-    epochs: int | None = field(init=False, default=None)
+    epochs: int | None = derived(default=None)
 
-    def fit(
+    def fit_member(
         self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
     ) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""

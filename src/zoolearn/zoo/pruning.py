@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 import torch
+from msgspec.structs import replace as changed
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
@@ -17,7 +18,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.learning import measure
-from zoolearn.zoo.recall import NetOf, said
+from zoolearn.zoo.recall import NetOf, StoredVotes
 
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
 
@@ -82,7 +83,8 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
         raise SettingsError(f"loss is {value:g}; it is a share of the answers, as 0.005 for half a percent")
     if not index.tasks:
         raise SettingsError("the zoo has learned nothing yet; there is nothing to prune")
-    votes = {name: _votes(folder, index, name) for name in index.tasks}
+    stored = StoredVotes(folder, index)
+    votes = {name: _votes(stored, name) for name in index.tasks}
     choose: dict[str, Callable[[], Chosen]] = {
         "loss": lambda: by_loss(index, votes, value),
         "budget": lambda: by_budget(index, votes, value * 1e6),
@@ -90,18 +92,17 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
     }
     chosen = choose[kind]()
     members = tuple(
-        replace(member, silent=tuple(name for name in member.share if member.number not in chosen[name]))
+        changed(member, silent=tuple(name for name in member.share if member.number not in chosen[name]))
         for member in index.members
     )
     smaller = replace(index, members=members)
     return smaller.measured(measure(folder, smaller, list(index.tasks))), _report(index, votes, chosen, cost)
 
 
-def _votes(folder: ZooFolder, index: Index, task: str) -> TaskVotes:
-    votes = {}
-    for member in index.voters(task):
-        votes[member.number] = member.share[task] * said(folder, index, member, task)
-    return TaskVotes(votes, folder.tensor(index.tasks[task].test.y))
+def _votes(stored: StoredVotes, task: str) -> TaskVotes:
+    voters, labels = stored.index.voters(task), stored.index.tasks[task].test.y
+    votes = {member.number: member.share[task] * stored.said(member, task) for member in voters}
+    return TaskVotes(votes, stored.folder.tensor(labels))
 
 
 def by_loss(index: Index, votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
@@ -204,9 +205,9 @@ def _judging(task: TaskVotes) -> slice:
 
 def all_speaking(folder: ZooFolder, index: Index) -> Index:
     """The zoo with every silenced member speaking again."""
-    speaking = replace(index, members=tuple(replace(member, silent=()) for member in index.members))
-    changed = {name for member in index.members for name in member.silent}
-    return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in changed]))
+    speaking = replace(index, members=tuple(changed(member, silent=()) for member in index.members))
+    silenced = {name for member in index.members for name in member.silent}
+    return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
 
 
 def committed(index: Index) -> Index:
@@ -214,7 +215,7 @@ def committed(index: Index) -> Index:
     members = []
     for member in index.members:
         share = {name: weight for name, weight in member.share.items() if name not in member.silent}
-        members.append(replace(member, share=share, silent=()))
+        members.append(changed(member, share=share, silent=()))
     return replace(index, members=tuple(member for member in members if member.share))
 
 

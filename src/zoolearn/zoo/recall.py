@@ -50,16 +50,6 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     return net.freeze()
 
 
-def said(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
-    """What a member said about the held-out rows of a task that it speaks for."""
-    return member_votes(folder, index, member)[f"test.{member.heads.index(task)}"]
-
-
-def said_on_labels(folder: ZooFolder, index: Index, member: MemberEntry, task: str) -> Tensor:
-    """What a member said about the labels of the kept rows of a task that it was trained on."""
-    return member_votes(folder, index, member)[f"train.{member.tasks.index(task)}"]
-
-
 def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
     """Stored rows, memory-mapped."""
     return Examples(folder.tensor(rows.x), folder.tensor(rows.y))
@@ -94,34 +84,56 @@ def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
     return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].train is not None
 
 
-def counted(votes_of: Callable[[MemberEntry], Tensor], members: Iterable[MemberEntry], task: str) -> Votes:
-    """The sum of what some members said about one task."""
-    votes = Votes("stored")
-    for member in members:
-        votes.add(votes_of(member), member.share[task])
-    return votes
+class StoredVotes:
+    """What the members of a zoo said about its stored rows; no file is read twice."""
+
+    def __init__(self, folder: ZooFolder, index: Index) -> None:
+        self.folder, self.index = folder, index
+        self.files: dict[int, dict[str, Tensor]] = {}
+
+    def said(self, member: MemberEntry, task: str) -> Tensor:
+        """What a member said about the held-out rows of a task that it speaks for."""
+        return self._of(member)[f"test.{member.heads.index(task)}"]
+
+    def test(self, task: str, voters: Iterable[MemberEntry]) -> Votes:
+        """The sum of some members' votes on the held-out rows of a task."""
+        votes = Votes("stored")
+        for member in voters:
+            votes = votes.add(self.said(member, task), member.share[task])
+        return votes
+
+    def train(self, task: str, at: int | None = None) -> Votes:
+        """The sum of the votes on the labels of a task's kept rows, by which it is weighed."""
+        votes = Votes("stored")
+        for member in self.index.voters(task, at):
+            if has_train_votes(self.index, member, task):
+                votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
+        return votes
+
+    def _of(self, member: MemberEntry) -> dict[str, Tensor]:
+        if member.number not in self.files:
+            self.files[member.number] = member_votes(self.folder, self.index, member)
+        return self.files[member.number]
+
+
+class KnownVotes(Votes):
+    """Votes whose loss is known; what was said is read only if one is added to it."""
+
+    read: Callable[[], Votes]
+
+    def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
+        super().__init__("stored")
+        self.__dict__.update(loss=loss, read=read)  # the loss as `Votes` keeps it
+
+    def add(self, said: Tensor, weight: float, members: int = 0) -> Votes:
+        """With one member's vote beside those that are stored."""
+        return self.read().add(said, weight, members)
 
 
 def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
     """Accuracy and confidence of answers on rows whose labels are known."""
     confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
     return Measure(accuracy(probabilities, labels), confidence, loss)
-
-
-class StoredVotes(Votes):
-    """Votes whose loss is known; what was said is read only if one is added to it."""
-
-    def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
-        super().__init__("stored")
-        self.__dict__["loss"] = loss  # as `Votes` keeps it until the next vote
-        self.read: Callable[[], Votes] | None = read
-
-    def add(self, probabilities: Tensor, weight: float) -> None:
-        """Counts one member's vote beside those that are stored."""
-        if self.read is not None:
-            stored, self.read = self.read(), None
-            self.total, self.weight = stored.total, stored.weight
-        super().add(probabilities, weight)
 
 
 def learner_of(
@@ -137,8 +149,9 @@ def learner_of(
     learner.classes = {name: task.classes for name, task in index.tasks.items()}
     kept = [name for name, task in index.tasks.items() if task.train is not None]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
+    stored = StoredVotes(folder, index)
     learner.train_votes = {
-        name: StoredVotes(loss, partial(train_votes, folder, index, name))
+        name: KnownVotes(loss, partial(stored.train, name))
         for name in kept
         if (loss := index.measures[name].loss) is not None
     }
@@ -146,12 +159,6 @@ def learner_of(
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
     return learner
-
-
-def train_votes(folder: ZooFolder, index: Index, task: str, at: int | None = None) -> Votes:
-    """The sum of what members said about the labels of a task's kept rows, those that are not silent."""
-    members = [member for member in index.voters(task, at) if has_train_votes(index, member, task)]
-    return counted(lambda member: said_on_labels(folder, index, member, task), members, task)
 
 
 def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:

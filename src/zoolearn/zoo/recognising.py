@@ -1,7 +1,8 @@
 """Answers for inputs whose task nobody has told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -9,6 +10,10 @@ from torch import Tensor
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.index import Index
+
+SURE = 0.5  # chance of a task from which on it is named, if nobody says
+LEAST_QUALITY = 0.3
+ROWS_JUDGED = 200  # of each task
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,49 @@ def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
             f"no rows of task {bare[0]!r} are stored, and tasks are told apart by stored rows; name the task of the "
             "inputs (`zoo predict`), or keep some rows (`zoo new --replay`)"
         )
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Of held-out rows, the share whose task is named rightly, and the share that would be named if it were not known.
+
+    The latter is what rows of nothing known may expect; of one task alone it cannot be told, and is taken for 0.
+    """
+
+    right: float
+    strangers: float
+
+    def check(self) -> None:
+        """Refuses a zoo that names tasks hardly more often where it knows them than where it does not."""
+        if self.right - self.strangers < LEAST_QUALITY:
+            raise DataError(
+                f"this zoo cannot tell its tasks apart well enough: it names the right task of {self.right:.0%} of its "
+                f"held-out rows, and would name one for {self.strangers:.0%} of rows of a task that it does not know (at "
+                f"least {100 * LEAST_QUALITY:.0f} points more are needed); name the task (`zoo predict`), or take the "
+                "likeliest, however unlikely (`--sure 0`)"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What tells the tasks of a zoo apart, how well, and the generation that it is of."""
+
+    generation: int
+    which: WhichTask
+    quality: Quality
+
+
+def quality(which: WhichTask, held: Mapping[str, Tensor]) -> Quality:
+    """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
+    right, strangers = [], []
+    for place, name in enumerate(which.tasks):
+        evidence = which.evidence(held[name][:ROWS_JUDGED])
+        look = which.judge(evidence, SURE)
+        right.append(float(((look.chances.argmax(dim=1) == place) & look.certain).float().mean()))
+        others = [other for other in range(len(which.tasks)) if other != place]
+        if others:
+            strangers.append(float(which.judge(evidence[:, others], SURE).certain.float().mean()))
+    return Quality(fmean(right), fmean(strangers) if strangers else 0.0)
 
 
 def recognised(

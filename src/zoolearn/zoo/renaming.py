@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from msgspec.structs import replace as changed
+
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import check_name
 from zoolearn.zoo.learning import now
@@ -27,9 +29,9 @@ def renamed(index: Index, task: str, to: str) -> Index:
 
     return replace(
         index,
-        tasks={name(key): replace(entry, name=name(key)) for key, entry in index.tasks.items()},
+        tasks={name(key): changed(entry, name=name(key)) for key, entry in index.tasks.items()},
         members=tuple(
-            replace(
+            changed(
                 member,
                 tasks=names(member.tasks),
                 fitted=names(member.fitted),
@@ -39,7 +41,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
             for member in index.members
         ),
         episodes=tuple(
-            replace(
+            changed(
                 episode,
                 task=None if episode.task is None else name(episode.task),
                 tasks=names(episode.tasks),
@@ -48,5 +50,5 @@ def renamed(index: Index, task: str, to: str) -> Index:
             )
             for episode in index.episodes
         ),
-        log=tuple(replace(line, task=None if line.task is None else name(line.task)) for line in index.log),
+        log=tuple(changed(line, task=None if line.task is None else name(line.task)) for line in index.log),
     ).after("renamed", now(), to)

@@ -12,10 +12,10 @@ import torch
 
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.model_zoo import ModelZoo, from_scratch
+from zoolearn.methods.learner import plain_choice
+from zoolearn.methods.model_zoo import GROW, ModelZoo, from_scratch
 from zoolearn.methods.parts.weighing import WEIGH
-from zoolearn.methods.registry import GROW
-from zoolearn.methods.settings import plain_choice
+from zoolearn.methods.registry import learner_from
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
 from zoolearn.training.recipe import Recipe
@@ -208,7 +208,7 @@ class ZooSettings:
         plain = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name in known}
         device = "auto" if self.lacks_gpu else self.recipe["device"]
         plain["recipe"] = {**self.recipe, "epochs": self.recipe["epochs"] or 1, "device": device}
-        learner = OwnedZoo.from_settings(plain, names)
+        learner = learner_from(OwnedZoo, plain, names)
         learner.epochs = epochs or self.recipe["epochs"]
         return learner
 

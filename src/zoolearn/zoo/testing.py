@@ -11,7 +11,7 @@ from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.source import Broken, Source
-from zoolearn.zoo.recall import counted, said
+from zoolearn.zoo.recall import StoredVotes
 from zoolearn.zoo.scores import Change, Scores
 
 MOST_ERRORS = 1000  # rows that are named
@@ -40,7 +40,7 @@ class Tested:
 def held_out_answers(folder: ZooFolder, index: Index, task: str, voters: Sequence[MemberEntry] | None = None) -> Tensor:
     """What members (those that answer now) said about a task's held-out rows; no net is asked."""
     members = index.voters(task) if voters is None else voters
-    return counted(lambda member: said(folder, index, member, task), members, task).mean
+    return StoredVotes(folder, index).test(task, members).mean
 
 
 def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:

@@ -28,7 +28,7 @@ from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_examples, stored_task
-from zoolearn.zoo.recognising import Recognised, check_unrecognisable, recognised
+from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
@@ -62,7 +62,7 @@ class Zoo:
         self.names = names
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
-        self._which_task: tuple[int, WhichTask] | None = None  # and the generation it is of
+        self._fitted: Fitted | None = None
         self.folder.tidy(self.index)
 
     @classmethod
@@ -112,7 +112,7 @@ class Zoo:
         if changed:
             kept = {member.file for member in newest.members}
             self._nets = {file: net for file, net in self._nets.items() if file in kept}
-            self._which_task = None  # it holds nets and rows of the state before, also of a task that is forgotten
+            self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
@@ -201,17 +201,21 @@ class Zoo:
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]
 
-    def recognise(self, x: Array, sure: float = 0.5) -> list[Recognised]:
+    def recognise(self, x: Array, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task nobody has told, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
+        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
         """
         check_unrecognisable(self.index, sure)
         inputs = self._inputs(x)
         while True:
             generation = self.generation
             try:
-                found = recognised(self._which(), inputs, sure, self._answer_and_classes)
+                fitted = self.which_task()
+                if sure:
+                    fitted.quality.check()
+                found = recognised(fitted.which, inputs, sure, self._answer_and_classes)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -222,11 +226,17 @@ class Zoo:
     def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
         return self.predict_proba(x, task), self.index.task(task).classes
 
-    def _which(self) -> WhichTask:
-        if self._which_task is None or self._which_task[0] != self.generation:
-            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
-            self._which_task = self.generation, WhichTask(learner)
-        return self._which_task[1]
+    def which_task(self) -> Fitted:
+        """What tells tasks apart by stored rows of every task, fitted once for each state."""
+        if self._fitted is None or self._fitted.generation != self.generation:
+            which = WhichTask(learner_of(self.folder, self.index, self._net_in(self.index), self.names))
+            held = {name: self.folder.tensor(entry.test.x) for name, entry in self.tasks.items()}
+            self._fitted = Fitted(self.generation, which, quality(which, held))
+        return self._fitted
+
+    def take_up(self, fitted: Fitted) -> None:
+        """Uses what another `Zoo` of this folder has fitted."""
+        self._fitted = fitted
 
     def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
         """What each member that knows a task says, by the member's number."""
@@ -314,7 +324,7 @@ class Zoo:
 
     def undo(self) -> str:
         """Goes back to before the last episode; gives the name of the task that is no longer known."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             name, earlier = undone(self.folder, index)
             self._commit(earlier)
         return name
@@ -326,7 +336,7 @@ class Zoo:
 
     def forgetting(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
         """`forget`, step by step, while members are retrained."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             cost = cost_of(index, task, drop=drop)
             rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
@@ -349,7 +359,7 @@ class Zoo:
         if len(chosen) > 1:
             raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
         ((kind, value),) = chosen.items()
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             open_index = pruning.all_speaking(self.folder, index)
             cost = self._milliseconds(open_index) if open_index.tasks else 0.0
             pruned, report = pruning.pruned(self.folder, open_index, kind, value, cost)
@@ -358,12 +368,12 @@ class Zoo:
 
     def unprune(self) -> None:
         """Lets every silenced member speak again."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             self._commit(pruning.all_speaking(self.folder, index).after("unpruned", now()))
 
     def commit_pruning(self) -> int:
         """Deletes what was pruned, for good; gives the number of members that are gone."""
-        with self.folder.writing() as index:
+        with self.folder.making_room() as index:
             smaller = pruning.committed(index)
             gone = len(index.members) - len(smaller.members)
             self._commit(smaller.after("committed pruning", now(), detail=f"{gone} member(s) deleted"))

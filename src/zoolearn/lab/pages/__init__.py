@@ -110,7 +110,9 @@ def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
     drawn = "".join(
         _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
     )
-    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{drawn}</section>'
+    found = " ".join(filter(None, (figure.headline() for figure in figures)))
+    said = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
+    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{said}{drawn}</section>'
 
 
 def _fold(summary: str, content: str, is_open: bool = False) -> str:
@@ -135,17 +137,22 @@ def _cell(table: Table, row: int, place: int, links: Sequence[str]) -> str:
     """What a row is about, its settings smaller; or a value, its deviation smaller and the best one bold."""
     words = table.rows[row][place]
     split = re.fullmatch(r"(.+?) ([(\[].+|± .+)", words)
-    shown = f"{html.escape(split[1])} <small>{html.escape(split[2])}</small>" if split else html.escape(words)
+    shown = _breakable(split[1]) + f" <small>{_breakable(split[2])}</small>" if split else _breakable(words)
     if links and place == 0:
         shown = f'<a href="#{links[row]}">{shown}</a>'
     return f"<td{_kind(table, place)}>{f'<b>{shown}</b>' if (row, place) in table.best else shown}</td>"
+
+
+def _breakable(words: str) -> str:
+    """Words that may go on in the next line after a `=` or `_`, where there is little room."""
+    return html.escape(words).replace("=", "=<wbr>").replace("_", "_<wbr>")
 
 
 def _figure(figure: Figure, key: str, commands: Sequence[str] = ()) -> str:
     names = list(figure.frames)
     chosen = names.index(figure.first) if figure.first in names else 0
     frames = "".join(
-        f'<div class="frame"{"" if place == chosen else " hidden"}>{chart_html(chart, f"{key}-{place}-")}</div>'
+        f'<div class="frame"{"" if place == chosen else " hidden"}>{chart_html(chart, f"{key}-{place}-", figure.title)}</div>'
         for place, chart in enumerate(figure.frames.values())
     )
     made = _fold("How it was made", f"<pre>{html.escape(chr(10).join(commands))}</pre>") if commands else ""

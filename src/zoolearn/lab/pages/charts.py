@@ -36,23 +36,26 @@ VARIABLES = {
 }  # fmt: skip
 
 
-def chart_html(chart: Chart, key: str) -> str:
-    """The chart; `key` tells its parts from those of other charts."""
+def chart_html(chart: Chart, key: str, label: str) -> str:
+    """The chart, called `label` for those who hear it; `key` tells its parts from those of other charts."""
     if isinstance(chart, Map):
         return "".join(
-            f'<div class="{kind}">{_drawing(chart, chart, width, key + kind)}</div>' for kind, width in _SIZES
+            f'<div class="{kind}">{_drawing(chart, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
         )
     series = {each.name: each for panel in chart.panels for each in panel.series}
     legend = "".join(map(_legend_entry, series.values())) if len(series) > 1 else ""
     if len(chart.panels) == 1:
         (panel,) = chart.panels
         drawn = "".join(
-            f'<div class="{kind}">{_drawing(panel, chart, width, key + kind)}</div>' for kind, width in _SIZES
+            f'<div class="{kind}">{_drawing(panel, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
         )
     else:
         count = len(chart.panels)
         width = PAIR if count in (2, 4) else FEW if count < MANY_PANELS else MANY
-        parts = (_drawing(panel, chart, width, f"{key}{place}-") for place, panel in enumerate(chart.panels))
+        parts = (
+            _drawing(panel, chart, width, f"{key}{place}-", f"{label}: {panel.title}")
+            for place, panel in enumerate(chart.panels)
+        )
         drawn = f'<div class="panels" style="--panel:{width}px">{"".join(parts)}</div>'
     return (f'<ul class="legend">{legend}</ul>' if legend else "") + drawn
 
@@ -66,11 +69,11 @@ def _legend_entry(series: Series) -> str:
     return f'<li><i style="color:{colour}">{glyph}</i> {html.escape(series.name)}</li>'
 
 
-def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str) -> str:
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure as Drawing
-
+def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str, label: str) -> str:
     with style(FONT if width > MANY else FONT - 2):
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure as Drawing
+
         drawing = Drawing(figsize=(width / 72, natural_height(panel, width) / 72), layout="constrained")
         ax = drawing.add_subplot()
         if isinstance(panel, Map):
@@ -82,7 +85,7 @@ def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str) -> str:
         out = io.BytesIO()
         canvas: Any = FigureCanvasSVG(drawing)
         canvas.print_svg(out, metadata={"Date": None})  # as `savefig`, which draws twice
-    return _for_page(out.getvalue(), tips, key)
+    return _for_page(out.getvalue(), tips, key, label)
 
 
 def _invite(ax: Any, panel: Panel, series: Series, number: int) -> list[str]:
@@ -123,7 +126,7 @@ def _cell_tips(chart: Map) -> list[str]:
     return tips
 
 
-def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str) -> str:
+def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str, label: str) -> str:
     """The drawing with colours and letters of the page, names of its own, and what its marks say."""
     ElementTree.register_namespace("", SVG[1:-1])
     root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
@@ -134,7 +137,8 @@ def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str) -> str:
                 ElementTree.SubElement(shape, f"{SVG}title").text = words
     _tidy(root, key)
     width, height = root.get("viewBox", "").split()[2:]
-    root.attrib = {"viewBox": f"0 0 {width} {height}", "role": "img", "style": f"max-width:{width}px"}
+    seen = {"viewBox": f"0 0 {width} {height}", "style": f"max-width:{width}px"}
+    root.attrib = {**seen, "role": "img", "aria-label": label}
     return ElementTree.tostring(root, encoding="unicode")
 
 

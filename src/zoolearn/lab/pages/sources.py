@@ -28,7 +28,7 @@ def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
 
 
 def _runs(folders: Sequence[Path]) -> dict[Path, Results]:
-    return find_runs(folder for folder in folders if folder.is_file() or any(iter_contents(folder)))
+    return find_runs(folder for folder in folders if any(iter_contents(folder)))
 
 
 def _inside(path: Path, studies: Iterable[Path]) -> bool:

@@ -83,5 +83,4 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, Number]:
     >>> mean_and_error([1.0, 3.0]), mean_and_error([2.0])
     ((2.0, 1.0), (2.0, None))
     """
-    mean = round(fmean(values), 3)
-    return mean, round(stdev(values) / math.sqrt(len(values)), 3) if len(values) > 1 else None
+    return fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

@@ -169,30 +169,26 @@ def competition_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Fi
 
 def _bounds(outcomes: Sequence[Outcome]) -> list[Series]:
     k = list(range(1, len(outcomes) + 1))
-    bounds = _rounded([outcome.bound for outcome in outcomes])
+    bounds = [outcome.bound for outcome in outcomes]
     best = bounds.index(min(bounds))
     notes = [f"held in {100 * outcome.held:.0f} % of draws" for outcome in outcomes]
     return [
         Series("bound", k, bounds, colour=1, notes=notes),
-        Series("first term: difference", k, _rounded([outcome.difference for outcome in outcomes]), colour=3),
-        Series("second term: concentration", k, _rounded([outcome.concentration for outcome in outcomes]), colour=2),
+        Series("first term: difference", k, [outcome.difference for outcome in outcomes], colour=3),
+        Series("second term: concentration", k, [outcome.concentration for outcome in outcomes], colour=2),
         Series("best k", [best + 1], [bounds[best]], style="points", colour=6),
     ]
 
 
 def _risks(outcomes: Sequence[Outcome]) -> list[Series]:
     k = list(range(1, len(outcomes) + 1))
-    risks = _rounded([outcome.risk for outcome in outcomes])
+    risks = [outcome.risk for outcome in outcomes]
     best = risks.index(min(risks))
     return [
         Series("risk, mean over draws", k, risks, colour=0),
-        Series("risk, 95 of 100 draws below", k, _rounded([outcome.high_risk for outcome in outcomes]), colour=5),
+        Series("risk, 95 of 100 draws below", k, [outcome.high_risk for outcome in outcomes], colour=5),
         Series("best k", [best + 1], [risks[best]], style="points", colour=6),
     ]
-
-
-def _rounded(values: Sequence[float]) -> list[float]:
-    return [float(f"{value:.4g}") for value in values]
 
 
 def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
@@ -211,8 +207,8 @@ def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
             floors = [resolved(min(row), test_samples) for row in noisy]
             if (estimate := exponent(noisy[0], noisy[1], *floors)) is not None:
                 estimates.append(estimate)
-        measured.append(round(float(np.mean(estimates)), 4))
-        errors.append(round(float(np.std(estimates, ddof=1)), 4))
+        measured.append(float(np.mean(estimates)))
+        errors.append(float(np.std(estimates, ddof=1)))
     return Figure(
         name="simulation-estimator",
         title="The estimator where the truth is known",

@@ -56,4 +56,4 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
 
 def _against_median(row: list[Number]) -> list[Number]:
     middle = median([value for value in row if value is not None])
-    return [None if value is None else round(value - middle, 3) for value in row]
+    return [None if value is None else value - middle for value in row]

@@ -17,23 +17,29 @@ SEARCHES = ("optuna", "nevergrad")
 class Search:
     """Asks for settings and is told values, which are to be large."""
 
-    def __init__(self, space: Space, kind: str, seed: int, trials: int, known: int = 0) -> None:
-        """Of `trials` there are `known` already: who is taken up with them must not begin with the same proposals again."""
+    def __init__(self, space: Space, kind: str, seed: int, trials: int) -> None:
         optuna = _optuna()
-        seed = derive(seed, "search", known) % 2**32
+        self.kind, self.seed = kind, seed
         self.distributions = {name: _distribution(part) for name, part in space.items()}
-        sampler = (
-            optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=min(10, trials))
-            if kind == "optuna"
-            else _nevergrad_sampler(space, seed, trials, known)
-        )
         pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=REDUCTION)
-        self.study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+        self.study = optuna.create_study(direction="maximize", pruner=pruner)
+        if kind == "nevergrad":
+            self.study.sampler = _nevergrad_sampler(space, derive(seed, "search") % 2**32, trials)
 
     def ask(self, settings: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A new trial and its settings: the next ones, or those given."""
-        if settings is not None:
-            self.study.enqueue_trial(dict(settings))
+        """A new trial and its settings: the next ones, or those given.
+
+        What is proposed depends on the number of the trial and on what came of those before it, not on when a search was
+        taken up: Optuna's sampler remembers nothing but its random numbers, so each trial has one with a seed of its own;
+        Nevergrad's is asked and told again of every trial, in the same order.
+        """
+        if self.kind == "optuna":
+            seed = derive(self.seed, "search", len(self.study.trials)) % 2**32
+            self.study.sampler = _optuna().samplers.TPESampler(seed=seed, constant_liar=True)
+            if settings is not None:
+                self.study.enqueue_trial(dict(settings))
+        else:
+            self.study.sampler.given = settings
         trial = self.study.ask(self.distributions)
         return trial, dict(trial.params)
 
@@ -70,7 +76,7 @@ def _optuna() -> Any:
     return optuna
 
 
-def _nevergrad_sampler(space: Space, seed: int, trials: int, known: int) -> Any:
+def _nevergrad_sampler(space: Space, seed: int, trials: int) -> Any:
     """Nevergrad's optimiser as one of Optuna's samplers."""
     optuna = _optuna()
     try:
@@ -82,27 +88,26 @@ def _nevergrad_sampler(space: Space, seed: int, trials: int, known: int) -> Any:
     parameters = nevergrad.p.Dict(**{name: _parameter(nevergrad.p, part) for name, part in space.items()})
     parameters.random_state.seed(seed)
     optimizer = nevergrad.optimizers.OnePlusOne(parameters, budget=trials)  # can be asked again before it is told
-    if known:
-        optimizer.ask()  # the middle of the space, which was tried when the search began
 
     class Sampler(optuna.samplers.BaseSampler):  # type: ignore[name-defined, misc]
         def __init__(self) -> None:
             self.asked: dict[int, Any] = {}
+            self.given: Mapping[str, Any] | None = None  # the settings of a trial that is told again
 
         def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
             return {name: _distribution(part) for name, part in space.items()}
 
         def sample_relative(self, study: Any, trial: Any, search_space: Any) -> dict[str, Any]:
             self.asked[trial.number] = optimizer.ask()
-            return dict(self.asked[trial.number].value)
+            return dict(self.asked[trial.number].value if self.given is None else self.given)
 
         def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
             raise AssertionError("every setting is of the space")
 
         def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
             if values is not None:
-                proposed = self.asked.pop(trial.number, None)  # none where a search is taken up
-                tried = proposed is not None and trial.params == proposed.value
+                proposed = self.asked.pop(trial.number)
+                tried = trial.params == proposed.value  # not where trials side by side ended in another order
                 mine = proposed if tried else parameters.spawn_child(new_value=dict(trial.params))
                 optimizer.tell(mine, -values[0])
 

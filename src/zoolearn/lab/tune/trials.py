@@ -65,11 +65,6 @@ class Tuning:
         self.handles: dict[int, Any] = {}  # of trials under way, as the search knows them
         self.waiting: deque[Trial] = deque()
 
-    @property
-    def known(self) -> int:
-        """How many trials were begun."""
-        return len([*self.folder.glob("trial-*.json")])
-
     def execute(self, search: Search, count: int, place: Place) -> Generator[Event, None, None]:
         """Tries until `count` trials have ended; gives the events of their parts as they come."""
         self._take_up(search)
@@ -119,6 +114,7 @@ class Tuning:
                 self.waiting.append(trial)
             else:
                 self._tell(search, trial, handle)
+                self._strip(trial)
 
     def _jobs(self, search: Search, count: int) -> Iterator[Job | None]:
         """The next part of a trial that goes on, or a new trial; None while all depends on those under way."""
@@ -161,8 +157,12 @@ class Tuning:
         self._save(trial)
         if trial.state != "under way":
             self._tell(search, trial, self.handles.pop(trial.number))
-            if trial.state in ("done", "stopped"):
-                RunFolder(self.folder / trial.name).strip()
+            self._strip(trial)
+
+    def _strip(self, trial: Trial) -> None:
+        """Deletes what only a trial under way needs; also where the one who ended it was killed before."""
+        if trial.state in ("done", "stopped"):
+            RunFolder(self.folder / trial.name).strip()
 
     def _tell(self, search: Search, trial: Trial, handle: Any) -> None:
         value = {"diverged": 0.0, "failed": None}.get(trial.state, trial.values[-1] if trial.values else None)

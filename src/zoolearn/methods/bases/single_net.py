@@ -1,6 +1,6 @@
 """What the methods with one growing net share, and the plainest of them."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
-from zoolearn.files import load_state
-from zoolearn.methods.learner import Episode, Learner, State, StateFile
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.learner import Episode, Learner
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 
 
@@ -25,7 +24,7 @@ class SingleNet(Learner):
         default=False, metadata={"help": "one head for all tasks, for streams whose tasks have the same labels"}
     )
 
-    net: Net | None = field(init=False, default=None)
+    net: Net | None = saved(default=None)
 
     def grown(self, task: Task) -> Net:
         """A copy of the net with a head for the task; it becomes `net` when the episode is over."""
@@ -49,18 +48,6 @@ class SingleNet(Learner):
         assert self.net is not None
         return probabilities(self.net, x, task, self.recipe)
 
-    def state(self) -> State:
-        """The net as it is now."""
-        assert self.net is not None
-        return State({}, {f"net/{self.episode:04d}": StateFile(self.net.state_dict(), {"net": self.net.spec()})})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = Net.from_spec(part.info["net"], backbones)
-        self.net.seed = self.seed
-        load_state(self.net, part.tensors, name)
-
     def shared(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
         module = net if self.shared_head else net.backbone
@@ -77,11 +64,6 @@ class SingleNet(Learner):
         return self.net.num_parameters if self.net is not None else 0
 
 
-def part_of(snapshot: State, folder: str) -> tuple[str, StateFile]:
-    """The name and content of the one part that a snapshot has in a folder."""
-    return next((name, part) for name, part in snapshot.parts.items() if name.startswith(f"{folder}/"))
-
-
 @dataclass(kw_only=True, eq=False)
 class FineTune(SingleNet):
     """Trains on each new task from the weights that the last one left, and nothing else: the reference from below.
@@ -94,6 +76,6 @@ class FineTune(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""
         net = self.grown(task)
-        loss = yield from iter_fit(net, [task], self.recipe, seed=self.episode_seed(), checkpoints=self.checkpoints)
+        loss = yield from self.fit(net, [task])
         self.net = net
         return Episode((task.name,), None, loss)

@@ -1,15 +1,14 @@
 """What the methods share whose one net holds something of its own for every task: gates, maps or corrections."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.files import load_state
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import State
-from zoolearn.methods.parts.taskweight import begin_task, rebuilt
+from zoolearn.files import Json
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.parts.taskweight import begin_task, end_task
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 
@@ -27,9 +26,9 @@ class TaskNet(SingleNet):
     def converted(self, net: Net) -> Net:
         """A plain net with the parts that differ from task to task."""
 
-    def new_net(self, tasks: Iterable[Task], seed: int) -> Net:
+    def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """A converted net."""
-        return self.converted(super().new_net(tasks, seed))
+        return self.converted(super().new_net(tasks, seed, backbone))
 
     def grown(self, task: Task) -> Net:
         """A copy of the net with a head for the task, and what else it is to own."""
@@ -37,8 +36,10 @@ class TaskNet(SingleNet):
         begin_task(net, task.name)
         return net
 
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net with what every task owns."""
-        name, part = part_of(snapshots[-1], "net")
-        self.net = rebuilt(part.info["net"], backbones, self.seed, self.converted)
-        load_state(self.net, part.tensors, name)
+    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+        """A converted net with untrained parts for all of its tasks."""
+        net = self.converted(super().rebuild_net(spec, seed))
+        for task in net.head_index:
+            begin_task(net, task)
+            end_task(net)
+        return net

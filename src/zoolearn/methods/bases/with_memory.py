@@ -1,39 +1,29 @@
 """What the methods share that keep a few examples of every task to hold their gradients against."""
 
 from abc import abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.methods.bases.single_net import SingleNet, part_of
-from zoolearn.methods.learner import Episode, State
+from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Memory, Per, check_single_rows, check_sizes
-from zoolearn.nets.backbones import Backbone
+from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, iter_fit
+from zoolearn.training.fit import Progress, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
 class WithMemory(SingleNet):
     """One net, and a memory of some examples of every task."""
 
-    memory: Memory = field(init=False, default_factory=Memory, repr=False)
-
-    def state(self) -> State:
-        """The net and the memory."""
-        own = super().state()
-        return State(own.info, {**own.parts, f"memory/{self.episode:04d}": self.memory.save()})
-
-    def load_state(self, snapshots: Sequence[State], tasks: Sequence[Task], backbones: Mapping[str, Backbone]) -> None:
-        """Takes up the net and the memory."""
-        super().load_state(snapshots, tasks, backbones)
-        self.memory = Memory.load(part_of(snapshots[-1], "memory")[1])
+    memory: Memory = saved(default_factory=Memory)
 
     @property
     def stored_samples(self) -> int:
@@ -64,31 +54,21 @@ class GradientGuided(WithMemory):
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
         check_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
         flat = Flat(net.trainable(known))
-        step, latest = torch.zeros((), dtype=torch.int64), torch.zeros((), device=device)
+        latest = torch.zeros((), device=device)
 
         def noted(net: Net, batch: Batch) -> Tensor:
             loss = cross_entropy(net, batch)
             latest.copy_(loss.detach())
             return loss
 
-        def guide(net: Net, _: Batch) -> None:
-            past_loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", int(step))))
-            step.add_(1)
+        def guide(net: Net, batch: Batch) -> None:
+            past_loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", batch.step)))
             gradient = flat.gradient()
             guided = self.guided(gradient, flat.gradient_of(past_loss), latest, past_loss.detach())
             if guided is not gradient:
                 flat.write_gradient(guided)
 
-        loss = yield from iter_fit(
-            net,
-            [task],
-            self.recipe,
-            seed=seed,
-            loss=noted,
-            adjust=guide if len(memory) and self.memory_batch else None,
-            heads=known,
-            checkpoints=self.checkpoints,
-            carried={"step": step},
-        )
+        adjust = guide if len(memory) and self.memory_batch else None
+        loss = yield from self.fit(net, [task], loss=noted, adjust=adjust, heads=known)
         self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)

@@ -1,20 +1,18 @@
 """Weights as a shared part, scaled by the task, plus a sparse correction of the task's own: what APD and FedWeIT train."""
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.adam import CACHED, fitting_by
 from zoolearn.methods.parts.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
 from zoolearn.nets.net import Net
+from zoolearn.training.adam import CACHED
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Checkpoints, Loss, Progress, cross_entropy
-from zoolearn.training.recipe import Recipe
+from zoolearn.training.fit import Loss, cross_entropy
 
 OWNED = ("mask", "correction", "shift")
 
@@ -141,21 +139,6 @@ def additive(net: Net, new: Callable[[Layer], AdditiveLayer]) -> Net:
     replace_modules(net.backbone, Norm, TaskNorm)
     follow(net)
     return net
-
-
-def fitted(
-    net: Net,
-    task: Task,
-    recipe: Recipe,
-    *,
-    sparsity: float,
-    retention: float,
-    seed: int,
-    checkpoints: Checkpoints | None,
-) -> Generator[Progress, None, float]:
-    """Trains a net with additive layers on a new task, with Adam's steps; the recipe's weight decay is the penalty's."""
-    loss = objective(net.to(recipe.torch_device), sparsity, retention, recipe.weight_decay)
-    return fitting_by("adam", net, task, recipe, seed=seed, loss=loss, heads=[task.name], checkpoints=checkpoints)
 
 
 def objective(net: Net, sparsity: float, retention: float, decay: float) -> Loss:

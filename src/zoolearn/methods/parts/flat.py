@@ -1,10 +1,11 @@
 """A fixed list of parameters seen as one vector, for methods that compare or mix whole gradients."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from zoolearn.training.fit import Adjust
 from zoolearn.training.recipe import Recipe
 
 
@@ -61,6 +62,15 @@ class Flat:
     def _shaped(self, vector: Tensor) -> list[Tensor]:
         parts = zip(torch.split(vector, self.sizes), self.parameters, strict=True)
         return [part.view(parameter.shape) for part, parameter in parts]
+
+
+def shortened(parameters: Sequence[nn.Parameter], largest: float) -> Adjust | None:
+    """A slot that scales gradients which are together longer than `largest` to that length; none if that is 0."""
+
+    def shorten(*_: object) -> None:
+        nn.utils.clip_grad_norm_(parameters, largest)
+
+    return shorten if largest else None
 
 
 def is_skipped(gradient: Tensor, recipe: Recipe) -> bool:

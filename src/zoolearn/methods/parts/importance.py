@@ -39,13 +39,9 @@ class QuadraticPenalty:
         """Adds the penalty's gradient to the parameters' own."""
         flat.write_gradient(flat.gradient().add_(self.gradient(flat.data())))
 
-    def tensors(self) -> dict[str, Tensor]:
-        """All of the spring."""
-        return {"anchor": self.anchor, "importance": self.importance, "rest": self.rest}
-
     def to(self, device: torch.device) -> "QuadraticPenalty":
         """This spring on a device."""
-        return QuadraticPenalty(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+        return QuadraticPenalty(self.anchor.to(device), self.importance.to(device), self.rest.to(device))
 
     @property
     def numbers(self) -> int:

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.learner import StateFile
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
@@ -67,15 +66,6 @@ class Memory:
     def to(self, device: torch.device) -> "Memory":
         """The same memory on a device."""
         return Memory(self.tasks, self.x.to(device), self.y.to(device), self.task_index.to(device))
-
-    def save(self) -> StateFile:
-        """The memory as one part of a learner's knowledge."""
-        return StateFile({"x": self.x, "y": self.y, "task_index": self.task_index}, {"tasks": list(self.tasks)})
-
-    @classmethod
-    def load(cls, part: StateFile) -> "Memory":
-        """The memory that `save` gave."""
-        return cls(tuple(part.info["tasks"]), part.tensors["x"], part.tensors["y"], part.tensors["task_index"])
 
 
 def check_single_rows(net: Net, rows: int) -> None:

@@ -13,8 +13,7 @@ from torch.func import functional_call, grad, vmap
 
 from zoolearn.data.task import Examples
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.nets.net import Net
-from zoolearn.nets.passes import passed
+from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import generator
 
 CHUNK_BYTES = 1 << 26  # how much memory the gradients of one chunk of samples may take

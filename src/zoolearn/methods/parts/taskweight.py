@@ -5,7 +5,7 @@ A part that differs derives from `PerTask`. `follow` makes a net tell its parts 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import torch
@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError
-from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 
@@ -60,19 +59,6 @@ def end_task(net: Net) -> None:
     """Tells every part that differs from task to task that the newest one is trained."""
     for part in _all(net):
         part.end_task()
-
-
-def rebuilt(
-    spec: Mapping[str, Any], backbones: Mapping[str, Backbone], seed: int, convert: Callable[[Net], Net]
-) -> Net:
-    """The net that a spec describes, converted as when it was new, with untrained parts for all of its tasks."""
-    net = Net.from_spec(spec, backbones)
-    net.seed = seed
-    net = convert(net)
-    for task in net.head_index:
-        begin_task(net, task)
-        end_task(net)
-    return net
 
 
 def follow(net: Net) -> None:

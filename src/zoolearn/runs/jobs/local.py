@@ -17,6 +17,7 @@ from tempfile import gettempdir
 from threading import Thread
 from typing import Any
 
+from zoolearn.cores import keep_freed_memory
 from zoolearn.errors import SettingsError, WorkerDied
 from zoolearn.runs.jobs.job import Done, Event, Failed, Job, Report, portable, torch_threads, work_off
 
@@ -174,6 +175,7 @@ def _serve(connection: Connection, threads: int, environment: dict[str, str]) ->
     Thread(target=_leave_with_parent, daemon=True).start()
     os.environ.clear()
     os.environ.update(environment, OMP_NUM_THREADS=str(threads))
+    keep_freed_memory()
     try:
         while True:
             message = connection.recv_bytes()

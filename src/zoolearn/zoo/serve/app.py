@@ -3,9 +3,9 @@
 import logging
 import math
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -15,7 +15,7 @@ from starlette.routing import Match
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.zoo.intake import check_name
 from zoolearn.zoo.recognising import check_unrecognisable
-from zoolearn.zoo.serve.guard import SLASH, Guard
+from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
 from zoolearn.zoo.serve.messages import (
     ARCHIVE,
@@ -23,12 +23,14 @@ from zoolearn.zoo.serve.messages import (
     QUESTION,
     Accepted,
     Health,
-    Member,
     Members,
+    Page,
     Predictions,
+    Ready,
     Recognitions,
     Scores,
     Task,
+    TaskPage,
     Tasks,
     option,
     refusals,
@@ -54,9 +56,7 @@ def make_app(service: Service, *, token: str | None = None, hosts: Collection[st
         redoc_url=None,
         lifespan=service.running,
     )
-    app.add_middleware(
-        Guard, token=token, hosts=hosts, counters=service.counters, send_seconds=service.limits.send_seconds
-    )
+    app.add_middleware(Guard, token=token, hosts=hosts, counters=service.counters, limits=service.limits)
     _handle_errors(app)
     _add_routes(app, service)
     if service.training is not None:
@@ -114,7 +114,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         shape = index.settings.shape
         assert shape is not None
         async with service.asked(request, shape, len(index.tasks)) as rows:
-            found, first = await service.ask(service.recognitions, repr(sure), rows)
+            found, first = await service.recognise(repr(sure), rows)
         service.recognised(found.rows[first : first + len(rows)])
         return Response(found.json(first, len(rows)), media_type="application/json")
 
@@ -125,26 +125,23 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         stale = service.following.problem is not None
         return Health(status="stale" if stale else "ok", generation=service.index.generation, training=training)
 
+    @app.get("/readyz", responses={421: refusals()[421], 503: {"model": Ready}})
+    async def ready(response: Response) -> Ready:
+        """Whether the nets are loaded: until then the first questions about a task wait for its members' files."""
+        following = service.following
+        response.status_code = 200 if following.ready else 503
+        return Ready(ready=following.ready, nets=following.prepared, members=len(service.index.members))
+
     @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
     async def metrics() -> PlainTextResponse:
         """Counters, as Prometheus reads them."""
         text = service.counters.text(service.gauges(), service.index.tasks)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/tasks", responses=refusals())
-    async def tasks() -> Tasks:
-        """What the zoo knows, and what a row is."""
-        index = service.index
-        shape = index.settings.shape
-        return Tasks(
-            zoo=service.name,
-            generation=index.generation,
-            episodes=len(index.episodes),
-            shape=None if shape is None else list(shape),
-            dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
-            learns=service.training is not None,
-            tasks=[Task.of(index, entry, service.following.majority(entry)) for entry in index.tasks.values()],
-        )
+    @app.get("/tasks", response_model=Tasks, responses=refusals())
+    async def tasks(asked: Annotated[TaskPage, Query()]) -> Response:
+        """What the zoo knows, and what a row is: the tasks whose names hold some words, the newest ones if not said which."""
+        return Response(service.listing.tasks(asked.search, asked.first, asked.count), media_type="application/json")
 
     @app.get("/tasks/{name}", responses=refusals(404))
     async def task(name: str) -> Task:
@@ -160,11 +157,10 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         found = await service.scores(name)
         return Scores(task=name, **found.to_json())
 
-    @app.get("/members", responses=refusals())
-    async def members() -> Members:
-        """The nets, and who knows what."""
-        index = service.index
-        return Members(generation=index.generation, members=[Member.of(entry) for entry in index.members])
+    @app.get("/members", response_model=Members, responses=refusals())
+    async def members(asked: Annotated[Page, Query()]) -> Response:
+        """The nets, and who knows what; the newest ones if not said which."""
+        return Response(service.listing.members(asked.first, asked.count), media_type="application/json")
 
 
 def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
@@ -297,12 +293,13 @@ def _declare(app: FastAPI, *, needs_token: bool) -> None:
         schema = plain()
         for operation in (operation for path in schema["paths"].values() for operation in path.values()):
             for status, response in operation["responses"].items():
-                if status >= "400":
+                if status >= "400" and not (status == "503" and "content" in response):
                     response["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/Detail"}}}
         if needs_token:
             schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"token": []}]
-            schema["paths"]["/healthz"]["get"]["security"] = []
+            for path in (HEALTH, READY):
+                schema["paths"][path]["get"]["security"] = []
         return schema
 
     app.openapi = openapi  # type: ignore[method-assign]

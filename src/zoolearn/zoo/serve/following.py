@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.index_files import HEAD
-from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.recognising import Fitted, Recognised
 from zoolearn.zoo.serve.rows import Rows
 from zoolearn.zoo.testing import held_out_majority
 
@@ -88,6 +89,10 @@ class Recognitions:
         return json.dumps({"generation": self.generation, "recognitions": found}, allow_nan=False).encode()
 
 
+class Outdated(Exception):
+    """What tells tasks apart is of another state of the zoo."""
+
+
 class Following:
     """A zoo that is kept up to date. Only `thread` touches the zoo; its index is immutable and may be read anywhere."""
 
@@ -97,6 +102,9 @@ class Following:
         self.seen = self._mark()
         self.zoo = Zoo(folder)
         self.majorities: dict[str, tuple[str, float]] = {}  # by the digest of labels
+        self.prepared, self.ready = 0, False  # how many members have their nets at hand; whether all once had
+        self.fitted: Fitted | None = None
+        self.fitting: asyncio.Future[None] | None = None
         self.problem: str | None = None  # why the folder's newest state is not known
 
     @property
@@ -131,15 +139,49 @@ class Following:
 
     def recognise(self, sure: str, rows: Rows) -> Recognitions:
         """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
+        if self.fitted is None or self.fitted.generation != self.zoo.generation:
+            raise Outdated
+        self.zoo.take_up(self.fitted)
         found = self.zoo.recognise(_tensor(rows), float(sure))
         return Recognitions(self.zoo.generation, found)
+
+    async def fit(self) -> None:
+        """Fits what tells tasks apart, once for each state, on a thread of its own: answers go on, and nobody waits for its end."""
+        loop = asyncio.get_running_loop()
+        while self.fitted is None or self.fitted.generation != self.zoo.generation:
+            if self.fitting is None:
+                self.fitting = loop.create_future()
+                Thread(target=self._fit, args=(loop,), daemon=True).start()
+            await asyncio.shield(self.fitting)
+            await loop.run_in_executor(self.thread, self._refresh)  # what was fitted may be of a newer state
+
+    def _fit(self, loop: asyncio.AbstractEventLoop) -> None:
+        outcome: Fitted | Exception
+        try:
+            outcome = Zoo(self.zoo.path, self.zoo.names).which_task()
+        except Exception as error:  # it is each asker's to handle
+            outcome = error
+        with suppress(RuntimeError):  # the server has stopped meanwhile
+            loop.call_soon_threadsafe(self._end_fit, outcome)
+
+    def _end_fit(self, outcome: Fitted | Exception) -> None:
+        fitting, self.fitting = self.fitting, None
+        assert fitting is not None
+        if isinstance(outcome, Exception):
+            fitting.set_exception(outcome)
+        else:
+            self.fitted = outcome
+            fitting.set_result(None)
 
     async def follow(self) -> None:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""
         loop = asyncio.get_running_loop()
         while True:
+            self.prepared = 0
             for member in self.index.members:  # one at a time: questions come in between
                 await loop.run_in_executor(self.thread, self._prepare, member)
+                self.prepared += 1
+            self.ready = True
             prepared = self.zoo.generation
             while self.zoo.generation == prepared:
                 await asyncio.sleep(LOOK_EVERY)

@@ -3,7 +3,7 @@
 - A server for this machine alone answers to this machine's names only: a page elsewhere whose name was pointed at
   127.0.0.1 is refused (421).
 - A page of another site may send forms to any server; what changes or costs something is refused to it (403).
-- With a token, every route but health needs it (401); it is compared in constant time.
+- With a token, every route but health and readiness needs it (401); it is compared in constant time.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import hmac
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection
 from datetime import UTC, datetime
 from logging.handlers import WatchedFileHandler
@@ -21,9 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zoolearn.errors import SettingsError
 from zoolearn.zoo.serve.counters import Counters
+from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.page import shell
 
-HEALTH = "/healthz"
+HEALTH, READY = "/healthz", "/readyz"
 SLASH = "\0"  # stands for a slash inside a task's name; no name holds it
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -44,9 +46,10 @@ class Guard:
     """Wraps the application."""
 
     def __init__(
-        self, app: ASGIApp, token: str | None, hosts: Collection[str] | None, counters: Counters, send_seconds: float
+        self, app: ASGIApp, token: str | None, hosts: Collection[str] | None, counters: Counters, limits: Limits
     ) -> None:
-        self.app, self.counters, self.send_seconds = app, counters, send_seconds
+        self.app, self.counters, self.limits = app, counters, limits
+        self.under_way: Counter[str] = Counter()  # requests of each client
         self.token = None if token is None else token.encode()
         self.hosts = hosts
 
@@ -68,14 +71,16 @@ class Guard:
                 await send(message)
                 return
             try:
-                async with asyncio.timeout(self.send_seconds):
+                async with asyncio.timeout(self.limits.send_seconds):
                     await send(message)
                 sent += len(message.get("body", b""))
             except TimeoutError as error:
                 raise TooSlow from error
 
+        client = str((scope.get("client") or [""])[0])
+        self.under_way[client] += 1
         try:
-            refusal = self._refusal(scope)
+            refusal = self._refusal(scope) or self._crowd(scope, client)
             if refusal is None:
                 _keep_slashes(scope)
                 await self.app(scope, receive, watched)
@@ -84,11 +89,22 @@ class Guard:
         except TooSlow:
             pass  # the answer is not complete: the connection is closed
         finally:
+            self.under_way -= Counter([client])
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - started
             self.counters.request(scope["method"], route, status, seconds)
             if access.handlers:
                 access.info(_line(scope, status, sent, seconds))
+
+    def _crowd(self, scope: Scope, client: str) -> tuple[int, str] | None:
+        """No more of one client, nor of all, than the server can hold; whoever asks about its health is answered."""
+        if scope["path"] in (HEALTH, READY):
+            return None
+        if self.under_way[client] > self.limits.connections_per_client:
+            return 503, f"{self.under_way[client] - 1} requests of this address are under way already; wait for some"
+        if self.under_way.total() > self.limits.connections:
+            return 503, "the server has as many requests as it can hold; send this one again in a moment"
+        return None
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = dict(scope["headers"])
@@ -101,7 +117,7 @@ class Guard:
                 403,
                 f"pages of {origin[:80]!r} may not use this server; send the request from its own page or a program",
             )
-        if self.token is None or scope["path"] == HEALTH:
+        if self.token is None or scope["path"] in (HEALTH, READY):
             return None
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
         if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), self.token):
@@ -170,6 +186,8 @@ async def _refuse(send: Send, scope: Scope, status: int, detail: str) -> None:
         body, headers = page.body, list(page.headers)
     else:
         body, headers = json.dumps({"detail": detail}).encode(), [(b"content-type", b"application/json")]
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     headers.append((b"content-length", str(len(body)).encode()))

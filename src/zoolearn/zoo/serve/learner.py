@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from zoolearn.cores import default_threads
+from zoolearn.cores import default_threads, keep_freed_memory
 from zoolearn.errors import ZooError
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress
@@ -34,6 +34,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(default_threads())
+    keep_freed_memory()
     try:
         for event in iter_learn(**order):
             print(json.dumps(event), flush=True)

@@ -28,7 +28,8 @@ class Limits:
     waiting_rows: int = 8192  # of all requests
     waiting_bytes: int = 256 << 20  # of all rows
     held_bytes: int = 256 << 20  # of all bodies
-    connections: int = 512
+    connections: int = 512  # with a request under way; those without one make room for new ones, the oldest first
+    connections_per_client: int = 256
     listeners: int = 32  # of a training's progress
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0

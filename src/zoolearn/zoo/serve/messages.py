@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.scores import Share, doubts
 
 
@@ -26,6 +27,27 @@ class Health(Message):
     status: Literal["ok", "stale"]
     generation: int
     training: bool
+
+
+class Page(Message):
+    """Which part of a list is wanted: so many from the first one, or without it the newest."""
+
+    first: int | None = Field(None, ge=0, le=1 << 53)
+    count: int = Field(100, ge=1, le=1000)
+
+
+class TaskPage(Page):
+    """Of the tasks whose names hold these words, whatever their case."""
+
+    search: str = Field("", max_length=LONGEST_NAME)
+
+
+class Ready(Message):
+    """Whether every answer comes at once; else how many of the nets are at hand."""
+
+    ready: bool
+    nets: int
+    members: int
 
 
 class Measured(Message):
@@ -79,9 +101,8 @@ class Task(Message):
             confidence=now.confidence,
             notes=doubts(accuracy, majority, now.confidence),
             history=[
-                Measured(episode=episode.number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for episode in index.episodes
-                if (measure := episode.measures.get(entry.name)) is not None
+                Measured(episode=number, accuracy=measure.accuracy, confidence=measure.confidence)
+                for number, measure in index.history[entry.name]
             ],
         )
 
@@ -120,14 +141,21 @@ class Scores(Right):
 
 
 class Tasks(Message):
-    """All tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned."""
+    """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
+
+    `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
+    `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
+    """
 
     zoo: str
     generation: int
     episodes: int
     shape: list[int] | None
     dtype: Literal["uint8", "float32"] | None
+    columns: list[str]
     learns: bool
+    total: int
+    first: int
     tasks: list[Task]
 
 
@@ -162,6 +190,8 @@ class Members(Message):
     """All members, oldest first."""
 
     generation: int
+    total: int
+    first: int
     members: list[Member]
 
 
@@ -258,13 +288,13 @@ IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "im
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 FILE = {"schema": {"type": "string", "format": "binary"}}
 QUESTION = {
-    "description": "Rows of the zoo's shape (`GET /tasks` tells it), or image files of any size.",
+    "description": "Rows of the zoo's shape (`GET /tasks` tells it), objects by its `columns`, or image files of any size.",
     "required": True,
     "content": {
         "application/json": {
             "schema": {
                 "type": "object",
-                "properties": {"rows": {"type": "array", "items": {"type": "array"}, "minItems": 1}},
+                "properties": {"rows": {"type": "array", "items": {"type": ["array", "object"]}, "minItems": 1}},
                 "required": ["rows"],
                 "additionalProperties": False,
             },

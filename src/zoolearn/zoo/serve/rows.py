@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolearn.errors import unknown_name
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, pixel_count
 from zoolearn.zoo.serve.problems import Problem
@@ -26,11 +27,13 @@ def taken(shape: Shape) -> str:
     return f"rows of {size} whole numbers from 0 to 255" if len(shape) == 3 else f"rows of {size} finite numbers"
 
 
-def from_json(body: bytes, shape: Shape, most: int) -> Rows:
-    """`{"rows": [...]}`, nested as the shape says.
+def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ()) -> Rows:
+    """`{"rows": [...]}`, nested as the shape says; or an object for each row, if the zoo knows the names of its columns.
 
     >>> from_json(b'{"rows": [[1, 2.5], [3, 4]]}', (2,), most=8).tolist()
     [[1.0, 2.5], [3.0, 4.0]]
+    >>> from_json(b'{"rows": [{"b": 1, "a": 2.5}]}', (2,), most=8, columns=("a", "b")).tolist()
+    [[2.5, 1.0]]
     """
     try:
         content = json.loads(body.decode(), parse_constant=_not_finite)
@@ -41,13 +44,31 @@ def from_json(body: bytes, shape: Shape, most: int) -> Rows:
     if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
         raise _other_rows("true or false", shape)
     _check_count(len(content["rows"]), most)
+    given = content["rows"]
+    if any(isinstance(row, dict) for row in given):
+        given = [_by_name(row, place, columns, shape) for place, row in enumerate(given, start=1)]
     try:
-        rows = np.array(content["rows"])
+        rows = np.array(given)
     except (ValueError, OverflowError) as error:
         raise _other_rows("lists of different lengths", shape) from error
     if rows.dtype.kind not in "iuf":
         raise _other_rows("something else than numbers", shape)
     return _checked(rows, shape)
+
+
+def _by_name(row: Any, place: int, columns: Sequence[str], shape: Shape) -> list[Any]:
+    """The values of a row that came with names, in the order of the zoo's columns."""
+    if not columns:
+        raise _other_rows("named values, but the zoo was taught without names of columns", shape)
+    if not isinstance(row, dict):
+        raise Problem(422, f"row {place} is no object, but others are; name the columns of all rows, or of none")
+    for name in row:
+        if name not in columns:
+            raise Problem(422, f"row {place}: {unknown_name('column', name[:80], columns)}")
+    missing = [name for name in columns if name not in row]
+    if missing:
+        raise Problem(422, f"row {place} lacks the column {missing[0]!r}; this zoo takes {', '.join(columns)}")
+    return [row[name] for name in columns]
 
 
 def _not_finite(name: str) -> NoReturn:

@@ -1,8 +1,11 @@
 """The server: uvicorn, with patience for heads and bodies that come slowly, and an end that leaves nothing running."""
 
 import asyncio
+import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from typing import Any
 
 import uvicorn
@@ -20,6 +23,7 @@ def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
     Routes give precise limits for their bodies; the time here is also for bodies that no route reads.
     """
     whole_seconds = max(limits.body_seconds, limits.archive_seconds if learns else 0) + limits.header_seconds
+    idle: dict[HttpToolsProtocol, None] = {}  # connections without a whole head, the oldest first
 
     class Patient(HttpToolsProtocol):
         timer: asyncio.TimerHandle | None = None
@@ -28,11 +32,20 @@ def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
+            if len(self.connections) > limits.connections:
+                next(iter(idle), self).transport.close()
+            idle[self] = None
             self._wait(limits.header_seconds)
 
         def connection_lost(self, exc: Exception | None) -> None:
+            idle.pop(self, None)
             self._wait(None)
             super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
+                idle[self] = None
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -47,6 +60,7 @@ def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
             self._wait(limits.header_seconds)
 
         def on_headers_complete(self) -> None:
+            idle.pop(self, None)
             super().on_headers_complete()
             self.in_head = False
             self._wait(whole_seconds)
@@ -97,6 +111,21 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.service = service
 
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """A terminal that is closed, or whoever sends SIGHUP, stops the server as SIGTERM does."""
+        with super().capture_signals():
+            if not hasattr(signal, "SIGHUP") or current_thread() is not main_thread():
+                yield
+                return
+            before = signal.getsignal(signal.SIGHUP)
+            if before != signal.SIG_IGN:  # as nohup wants it
+                signal.signal(signal.SIGHUP, self.handle_exit)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGHUP, before)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops answering."""
         if self.service.training is not None:
@@ -115,7 +144,6 @@ def server_of(app: FastAPI, service: Service) -> Server:
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.connections,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )

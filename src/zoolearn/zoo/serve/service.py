@@ -18,8 +18,9 @@ from zoolearn.zoo.recognising import Recognised
 from zoolearn.zoo.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters, Drift
-from zoolearn.zoo.serve.following import Answers, Following, Recognitions
+from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recognitions
 from zoolearn.zoo.serve.limits import Limits, Room, limited
+from zoolearn.zoo.serve.listing import Listing
 from zoolearn.zoo.serve.problems import Problem, busy
 from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw
 from zoolearn.zoo.serve.training import Training
@@ -43,6 +44,7 @@ class Service:
         self.following = Following(folder, self.model, log.info)
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
+        self.listing = Listing(self.following, self.name, learns=learns)
         self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
         together, note = limits.together, self.counters.batches.observe
         self.drift = Drift(limits.drift_rows, limits.drift_share, log.warning)
@@ -72,7 +74,7 @@ class Service:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         limits = self.limits
         if kind == "application/json":
-            return from_json(await request.body(), shape, limits.rows)
+            return from_json(await request.body(), shape, limits.rows, self.index.settings.columns)
         if kind == "application/octet-stream":
             return from_raw(await request.body(), shape, limits.rows)
         if kind == "multipart/form-data":
@@ -106,6 +108,15 @@ class Service:
         with _told():
             async with asyncio.timeout(self.limits.answer_seconds):
                 return await model.answer(question, rows)
+
+    async def recognise(self, sure: str, rows: Rows) -> tuple[Recognitions, int]:
+        """What the model makes of rows whose task is not told, and the place of the first one in it."""
+        with _told():
+            async with asyncio.timeout(self.limits.answer_seconds):
+                while True:
+                    await self.following.fit()
+                    with suppress(Outdated):
+                        return await self.recognitions.answer(sure, rows)
 
     def recognised(self, found: Sequence[Recognised]) -> None:
         """Counts what was made of rows whose task was not told."""

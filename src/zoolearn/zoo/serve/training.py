@@ -2,19 +2,24 @@
 
 import asyncio
 import json
+import os
 import shutil
+import stat
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from zoolearn.errors import StoreError
+from zoolearn.locks import locked
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem, busy
 
+TEMPORARY = "zoo-serve-"
 LONGEST_LINE = 1 << 24
 HEARTBEAT = 10.0  # seconds without news until a listener is told that there is none
 SECONDS_TO_STOP = 10.0
@@ -27,6 +32,7 @@ class Training:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
+        remove_left_behind()
         self.state: State = {"state": "idle"}
         self.taken = False  # from the first byte of an archive to the end of its training
         self.process: Process | None = None
@@ -41,13 +47,14 @@ class Training:
         """A place for one archive; it is kept while the training goes on that was begun inside."""
         if self.taken:
             raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
-        order = Order(self, name, Path(tempfile.mkdtemp(prefix="zoo-serve-")))
+        temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
+        order = Order(self, name, temporary, locked(temporary))
         self.taken = True
         try:
             yield order
         finally:
             if not order.begun:
-                shutil.rmtree(order.temporary, ignore_errors=True)
+                order.remove()
                 self.taken = False
 
     def say(self, state: State) -> None:
@@ -94,13 +101,30 @@ class Training:
         self.news.set()
 
 
+def remove_left_behind() -> None:
+    """Deletes archives and images of servers of this user that were killed: nobody holds their locks."""
+    for path in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
+        with suppress(StoreError, OSError):
+            facts = path.lstat()
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == getattr(os, "getuid", lambda: 0)():
+                with locked(path):
+                    shutil.rmtree(path, ignore_errors=True)
+
+
 class Order:
     """One task to be learned: its archive, then its images, in a temporary folder of its own."""
 
-    def __init__(self, training: Training, name: str, temporary: Path) -> None:
+    def __init__(self, training: Training, name: str, temporary: Path, lock: AbstractContextManager[None]) -> None:
         self.training, self.name, self.temporary = training, name, temporary
         self.archive = temporary / "archive"
         self.begun = False
+        self.lock = lock  # so that the next server knows whether this one still runs
+        self.lock.__enter__()
+
+    def remove(self) -> None:
+        """Deletes the archive and its images."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.lock.__exit__(None, None, None)
 
     async def begin(self, *, skip_broken: bool) -> dict[str, int]:
         """Unpacks the archive and starts the process that learns from it; gives the number of images of each class."""
@@ -139,6 +163,6 @@ class Order:
                 last = {"task": self.name, "state": "failed", "detail": f"{how}; the zoo is as it was"}
             training.finished[last["state"]] += 1
         finally:
-            shutil.rmtree(self.temporary, ignore_errors=True)
+            self.remove()
             training.taken = False
             training.say(last)

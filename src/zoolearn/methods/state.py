@@ -1,0 +1,65 @@
+"""State that is declared once: each field of a learner is a setting, or says whether it is saved or derived.
+
+Nothing else can be set. How saved fields are written and read follows from their types (`runs/state.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
+
+
+def saved(**options: Any) -> Any:
+    """A field that learning changes: it is part of every saved episode and, where it changes on the way, of checkpoints."""
+    return field(**{"init": False, "repr": False, **options}, metadata={"state": "saved"})
+
+
+def derived(**options: Any) -> Any:
+    """A field that can be made again from settings, saved fields and the tasks met, and is never saved."""
+    return field(**{"init": False, "repr": False, **options}, metadata={"state": "derived"})
+
+
+@dataclass(kw_only=True, eq=False)
+class Stateful:
+    """Settings, saved fields and derived fields; what is none of them is refused, since a continued run would lose it."""
+
+    grows: ClassVar[bool] = (
+        False  # True: an episode adds to saved lists and dicts, and only that is saved; False: all is
+    )
+
+    episode: int = saved(default=0, repr=True)  # tasks met so far, counted: the number of the episode under way
+    before: dict[str, Any] = derived(default_factory=dict)  # the saved fields when the latest episode began
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__dataclass_fields__:
+            raise SettingsError(
+                f"{type(self).__name__} has no field {name!r}, so it would be lost when a run is continued; declare "
+                f"`{name}: ... = saved()` if learning changes it, `derived()` if it can be made again"
+            )
+        super().__setattr__(name, value)
+
+    def rebuild(self, tasks: Sequence[Task]) -> None:
+        """Makes derived fields again, once the saved ones are there; without `tasks` nobody will ask to learn on."""
+
+    @contextmanager
+    def episode_begun(self) -> Iterator[None]:
+        """An episode inside `with`: if it is abandoned, saved fields are what they were before.
+
+        Lists, dicts and what else has a `copy()` may be changed in place; other values are to be replaced.
+        """
+        settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+        values = {part.name: getattr(self, part.name) for part in fields(self) if part.metadata.get("state") == "saved"}
+        before = {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
+        self.before, episode = before, self.episode
+        try:
+            yield
+            for name, value in settings.items():
+                if getattr(self, name) != value:
+                    raise SettingsError(f"learning changed the setting {name!r}; keep what changes in a saved() field")
+        except BaseException:
+            if self.before is before and self.episode == episode:  # and no other episode has come since
+                vars(self).update(before)
+            raise

@@ -1,0 +1,40 @@
+"""A little room on the disk that is kept for changes that make room: on a full disk they could not be written down else."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from zoolearn.errors import StoreError
+
+LEAST = 1 << 18  # bytes, beside those of the index, which is written anew where a task is forgotten
+
+
+class Reserve:
+    """Of one zoo."""
+
+    def __init__(self, zoo: Path) -> None:
+        self.zoo, self.file = zoo, zoo / ".reserve"
+
+    def keep(self, index_bytes: int) -> None:
+        """Takes the room, or what is missing of it; where there is none, that is no reason to fail."""
+        wanted = LEAST + index_bytes
+        with suppress(OSError):
+            if not self.file.exists() or self.file.stat().st_size < wanted:
+                with self.file.open("ab") as file:
+                    file.write(bytes(2 * wanted - file.tell()))
+
+    @contextmanager
+    def given_up(self) -> Iterator[None]:
+        """For a change that makes room; who has too little even so is told what to do."""
+        try:
+            self.file.unlink(missing_ok=True)
+            yield
+        except (StoreError, OSError) as error:
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)):
+                raise
+            raise StoreError(
+                f"{error}. The disk is full, also without the reserve of the zoo: delete or move something else on the "
+                f"disk of {self.zoo}, then repeat this"
+            ) from error
