@@ -28,6 +28,10 @@ from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, LogEntry, Measure
 from zoolearn.zoo.intake import taken_in
 from zoolearn.zoo.learning import entry_of, now, written
+from zoolearn.zoo.serve.app import make_app
+from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.listing import Listing
+from zoolearn.zoo.serve.service import Service
 
 SIZES = (10, 100, 1_000, 10_000)
 ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
@@ -90,7 +94,7 @@ def of_size(tasks: int) -> dict[str, tuple[float, str]]:
     folder = place / "zoo"
     try:
         grown(folder, tasks)
-        return {**_changes(folder), **_questions(folder), **_server(folder)}
+        return {**_changes(folder), **_questions(folder, tasks), **_server(folder)}
     finally:
         shutil.rmtree(place)
 
@@ -109,19 +113,28 @@ def _changes(folder: Path) -> dict[str, tuple[float, str]]:
     }
 
 
-def _questions(folder: Path) -> dict[str, tuple[float, str]]:
-    rows = task(0).test.x[:1]
+def _questions(folder: Path, tasks: int) -> dict[str, tuple[float, str]]:
+    rows, name = task(0).test.x[:1], f"task {tasks // 2}"
     return {
-        "predict 1 row": (_often(lambda: zoolearn.open(folder).predict(rows, "task 0")), FLAT),
+        "predict 1 row, of a task in the middle": (_often(lambda: zoolearn.open(folder).predict(rows, name)), FLAT),
         "zoo log": (_often(lambda: _said("log", str(folder))), FLAT),
         "zoo show": (_often(lambda: _said("show", str(folder))), FLAT),
         "read the index": (_often(lambda: ZooFolder(folder).read()), LINEAR),
+        "zoo show --all": (_seconds(lambda: _said("show", str(folder), "--all")), LINEAR),
         "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
     }
 
 
 def _server(folder: Path) -> dict[str, tuple[float, str]]:
-    return {}
+    """From nothing to a server that can listen, and the first page of a list."""
+    service = Service(folder, Limits(), learns=False)
+    return {
+        "start a server": (_often(lambda: make_app(Service(folder, Limits(), learns=False))), FLAT),
+        "GET /tasks, made": (
+            _often(lambda: Listing(service.following, "zoo", learns=False).tasks("", None, 100)),
+            FLAT,
+        ),
+    }
 
 
 def _often(work: Callable[[], object]) -> float:

@@ -26,7 +26,7 @@ ROOMS = (
     "cli",
 )  # each may import those before it
 APART = {("lab", "zoo")}  # two products side by side: neither imports the other
-DOORS = ("public", "__main__")  # they open on every room
+DOORS = ("public", "testing", "__main__")  # they open on every room
 
 
 @cache
@@ -115,8 +115,8 @@ def lines(names):
     return sum(len(modules()[name].read_text(encoding="utf-8").splitlines()) for name in names)
 
 
-def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2520_lines():
-    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2520
+def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2540_lines():
+    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2540
     assert lines({"methods.model_zoo"}) <= 130
 
 

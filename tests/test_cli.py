@@ -1,4 +1,5 @@
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -171,6 +172,21 @@ def test_the_demo_ends_in_a_table_and_says_what_to_try_next(capsys):
     assert all(f"\n{name} " in out for name in ("model-zoo", "isolated", "fine-tune", "multi-head"))
     assert all(word in out for word in ("forgetting", "forward", "backward", "stored", "params", "seconds"))
     assert "zoo run model-zoo" in out
+
+
+IGNORING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_command_that_was_started_with_ctrl_c_ignored_is_stopped_in_good_order_all_the_same(tmp_path, name):
+    command = ["-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
+    command += ["--epochs", "200", "--out", str(tmp_path / "run")]
+    with started(["-c", IGNORING, sys.executable, *command]) as process:
+        assert "1 of 5 tasks" in process.stdout.readline()
+        process.send_signal(getattr(signal, name))
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert "The same command continues" in err
 
 
 def test_ctrl_c_says_how_to_continue_and_the_same_command_does(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Generator
@@ -13,7 +14,18 @@ import torch
 from processes import PATIENCE, eventually, started
 from zoolearn.cores import default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
-from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs
+from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs, on_ray
+
+
+def test_a_cluster_whose_head_is_gone_is_said_to_be_so_with_the_way_on(monkeypatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        head = on_ray._Head(address)
+        head.wait()
+    monkeypatch.setattr(on_ray, "SECONDS_OF_SILENCE", 0.0)
+    with pytest.raises(WorkerDied, match=rf"head of the Ray cluster \({address}\) is gone.*the same command continues"):
+        head.wait()
+    assert head.is_gone
 
 
 def random_walk(seed: int, steps: int = 3) -> Generator[float, None, torch.Tensor]:

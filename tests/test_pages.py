@@ -127,6 +127,13 @@ class TestFigures:
             "split-digits, samples per class 5",
         ]
 
+    def test_a_figure_without_a_point_is_left_out(self):
+        orders = [TASKS, TASKS[::-1]]
+        runs = [replace(finished_run("er", seed), tasks=orders[seed]) for seed in (0, 1)]
+        assert [figure.name for figure in figures(runs)] == [  # each task arrives at another time
+            f"split-digits-{kind}" for kind in ("average-accuracy", "cost", "episode-map")
+        ]
+
     def test_ragged_data_is_refused(self):
         with pytest.raises(DataError, match="2 points but 1 in y"):
             Series("short", [1, 2], [1.0])
@@ -231,6 +238,11 @@ class TestPage:
         with pytest.raises(SettingsError, match=r"pip install 'zoolearn\[plot\]'"):
             page("runs", some_runs(), [])
 
+    def test_a_run_that_has_not_begun_has_a_page_without_figures(self):
+        html = page("Runs", [finished_run(episodes=0)], [])
+        assert "No run has met all tasks yet." in html
+        assert "<figure" not in html
+
     def test_studies_open_on_what_they_found(self):
         points = Series("at the end", ["1 %", "5 %", "0 %"], [70.0, 75.25, None], [None, 0.5, None], "points")
         gains = Map(["a"], ["1", "2", "3"], [[2.0, -1.0, -3.0]], "", "", "", centred=True, marks=[[True, False, True]], mark_label="beyond two errors")  # fmt: skip
@@ -305,7 +317,7 @@ class TestInABrowser:
         tab.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
         figure = tab.locator("figure", has_text="What each episode trained on")
         figure.locator(".frame:not([hidden]) .wide path:has(title)").nth(3).hover()
-        assert "weight in the draw" in tab.locator("#tip").text_content()
+        assert "weight in the draw" in tab.locator(".tip").text_content()
         with tab.expect_download() as download:
             figure.get_by_text("Data (CSV)").click()
         download.value.save_as(tmp_path / "data.csv")
@@ -315,7 +327,7 @@ class TestInABrowser:
         assert risk.locator("output").text_content() == "4"
         assert [frame.is_visible() for frame in risk.locator(".frame").all()] == [False] * 4 + [True]
         before = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        tab.click("#theme")
+        tab.click(".theme")
         assert sum(_rgb(tab.evaluate("getComputedStyle(document.body).backgroundColor"))) < sum(_rgb(before))
         assert complaints == []
         tab.close()

@@ -388,6 +388,11 @@ def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     assert column(report([usual, *runs]), "settings")[1:] == both
 
 
+def test_groups_that_nothing_else_tells_apart_are_numbered():
+    runs = [run(tasks=("0-1", f"{digit}-9")) for digit in range(3)]
+    assert labels(grouped(runs)) == ["model-zoo", "model-zoo #2", "model-zoo #3"]
+
+
 def test_shuffled_orders_are_not_averaged_with_the_benchmarks_own():
     shuffled = [sampled(seed=seed, order_seed=seed) for seed in (1, 2)]
     table = report([sampled(), *shuffled])

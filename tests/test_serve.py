@@ -21,12 +21,12 @@ from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.describing import describe_task
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters
 from zoolearn.zoo.serve.following import Following
 from zoolearn.zoo.serve.guard import Guard
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.messages import Task
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import listening
@@ -83,9 +83,10 @@ class TestRoutes:
         assert (members["total"], members["first"], members["members"][0]["number"]) == (2, 1, 2)
 
     def test_a_list_is_made_once_for_each_state_of_the_zoo(self, own, monkeypatch):
-        made, of = [], Task.of
+        made = []
         monkeypatch.setattr(
-            Task, "of", lambda index, entry, majority: made.append(entry.name) or of(index, entry, majority)
+            "zoolearn.zoo.serve.listing.describe_task",
+            lambda index, entry, majority: made.append(entry.name) or describe_task(index, entry, majority),
         )
         with serving(own) as client:
             lists = [client.get("/tasks").body for _ in range(3)]

@@ -1,20 +1,52 @@
 """The page of a served zoo in a real browser."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from msgspec.structs import replace as changed
 
 import zoolearn
 from archives import files, zipped
 from servers import Client, png, serving
 from tabs import watched_tab
-from zoos import TASKS, small_zoo
+from zoolearn import cli
+from zoolearn.zoo.inputs import Columns, source_of
+from zoos import HAZY, TASKS, small_zoo
 
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
     return small_zoo(tmp_path / "birds & <b>bees", TASKS[:2]).path
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Path:
+    """A zoo that looks like one of forty members: the index alone tells that they are there."""
+    zoo = small_zoo(tmp_path_factory.mktemp("many") / "zoo", TASKS[:1])
+    (task,), (member,), (episode,) = zoo.tasks.values(), zoo.members, zoo.index.episodes
+    names = [f"task {number}" for number in range(1, 41)]
+    (measure,) = episode.measures.values()
+    with zoo.folder.writing() as index:
+        zoo.folder.commit(
+            replace(
+                index,
+                tasks={name: changed(task, name=name, episode=place) for place, name in enumerate(names, 1)},
+                members=tuple(
+                    changed(member, number=place, episode=place, tasks=(name,), share={name: 1.0})
+                    for place, name in enumerate(names, 1)
+                ),
+                episodes=tuple(
+                    changed(episode, number=place, task=name, tasks=(name,), measures={name: measure})
+                    for place, name in enumerate(names, 1)
+                ),
+                log=(),
+            ).after("made", "2026-01-01T00:00:00+00:00")
+        )
+    return zoo.path
 
 
 def opened(
@@ -31,10 +63,11 @@ def test_it_shows_the_zoo_and_fits_the_screen(browser, folder, width, scheme) ->
         assert tab.evaluate("document.documentElement.dataset.theme") == scheme
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
         rows = tab.locator(".who tbody tr")
+        assert tab.locator(".tasks .meter").first.get_attribute("aria-label").startswith("100.0 %, ")
         assert [rows.nth(place).locator(".dot.own").count() for place in range(2)] == [1, 1]
         assert rows.nth(0).locator(".dot.replayed").count() == 1
-        assert tab.locator(".chart svg").count() == 2
-        assert "after episode 1" in tab.locator(".chart svg").first.get_attribute("aria-label")
+        assert tab.locator("#growth svg").count() == 2
+        assert "after episode 1" in tab.locator("#growth svg").first.get_attribute("aria-label")
         assert not tab.locator("#teach").is_visible()
         assert complaints == []
         tab.close()
@@ -86,9 +119,8 @@ def test_it_works_with_the_keyboard_alone(browser, folder) -> None:
         for _ in range(12):
             tab.keyboard.press("Tab")
             reached.append(tab.evaluate("document.activeElement.id || document.activeElement.textContent"))
-        assert reached[:6] == ["Skip to asking", "API", "theme", "task", "file", "who"]
-        assert {"stripes", "dots"} <= set(reached)
-        tab.locator(".who button", has_text="stripes").press("Enter")
+        assert reached[:8] == ["Skip to asking", "API", "theme", "task", "file", "stripes", "dots", "who"]
+        tab.locator(".tasks button", has_text="stripes").press("Enter")
         assert tab.input_value("#task") == "stripes"
         tab.locator("#theme").press("Enter")
         assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
@@ -103,10 +135,10 @@ def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser
         tab.set_input_files("#archive", archive)
         tab.click("#start")
         tab.locator("#training", has_text="Learned new kinds in").wait_for()
-        tab.locator(".who button", has_text="new kinds").wait_for()
-        assert tab.locator(".chart").count() == 3
+        tab.locator(".tasks button", has_text="new kinds").wait_for()
+        assert tab.locator("#growth .chart").count() == 3
         zoolearn.open(folder).undo()
-        tab.locator(".who button", has_text="new kinds").wait_for(state="detached")
+        tab.locator(".tasks button", has_text="new kinds").wait_for(state="detached")
         assert complaints == []
         tab.set_input_files("#archive", {**archive, "buffer": b"nothing"})
         tab.fill("#name", "more")
@@ -147,6 +179,7 @@ def test_the_documentation_shows_every_route(browser, folder) -> None:
             "/recognise",
             "/members",
             "/healthz",
+            "/readyz",
             "/metrics",
             "/training",
         } == set(routes)
@@ -170,3 +203,86 @@ def test_features_are_asked_as_numbers(browser, tmp_path) -> None:
         tab.wait_for_selector("#answer .wrong")
         assert "rows of 6 finite numbers" in tab.locator("#answer").text_content()
         tab.close()
+
+
+def test_each_column_of_a_table_has_its_field(browser, tmp_path) -> None:
+    rows = "".join(f"{row % 2},{row},{'warm' if row % 2 else 'cold'}\n" for row in range(20))
+    (tmp_path / "table.csv").write_text("width,height,kind\n" + rows)
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=2)
+    zoo.learn_from("rows", source_of(tmp_path / "table.csv", Columns("kind")))
+    with serving(tmp_path / "zoo") as client:
+        tab, complaints = opened(browser, client)
+        assert tab.locator("#columns label").all_text_contents() == ["width", "height"]
+        tab.fill("#columns input[name=height]", "7,5")
+        tab.fill("#columns input[name=width]", "much")
+        tab.click("#numbers button")
+        assert tab.locator("#answer .wrong").text_content() == "width: much is not a number."
+        tab.fill("#columns input[name=width]", "1")
+        tab.click("#numbers button")
+        expected = zoo.predict(np.array([[1, 7.5]]), "rows")[0]
+        assert tab.locator(".verdict").text_content() == expected
+        assert complaints == []
+        tab.close()
+
+
+def test_an_empty_zoo_says_how_to_teach_it(browser, tmp_path) -> None:
+    zoolearn.new(tmp_path / "fresh")
+    with serving(tmp_path / "fresh") as client:
+        tab, complaints = opened(browser, client)
+        assert "zoo learn fresh birds" in tab.locator("#how").text_content()
+        assert not any(tab.locator(f"#{part}").is_visible() for part in ("ask", "known", "grown", "picture"))
+        assert complaints == []
+        tab.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_accuracy_is_cut_where_members_are_many(browser, many, width) -> None:
+    with serving(many) as client:
+        tab, complaints = opened(browser, client, "/", width)
+        assert tab.locator(".tasks tr[data-task]").count() == 20
+        tab.click("#all")
+        assert tab.locator(".tasks tr[data-task]").count() == 40
+        edges = "[...document.querySelectorAll('.tasks td')].map(cell => cell.getBoundingClientRect().right)"
+        assert max(tab.evaluate(edges)) <= width
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.fill("#filter", "task 7")
+        assert tab.locator(".tasks tr[data-task]").count() == 1
+        assert complaints == []
+        tab.close()
+
+
+def test_every_chart_has_the_scale_of_every_other(browser, many) -> None:
+    with serving(many) as client:
+        tab, _ = opened(browser, client)
+        axes = tab.locator("#growth svg").evaluate_all(
+            "charts => charts.map(chart => [...chart.querySelectorAll('text[text-anchor=end]')].map(t => t.textContent).join())"
+        )
+        assert set(axes) == {"0 %,50 %,100 %"}
+        tab.close()
+
+
+def test_a_task_shows_what_it_mistakes_and_what_is_wrong_with_its_accuracy(browser, tmp_path) -> None:
+    few = HAZY[0]
+    few = replace(few, test=few.test.select(torch.arange(4)))
+    zoo = small_zoo(tmp_path / "zoo", [few])
+    with serving(zoo.path) as client:
+        tab, _ = opened(browser, client)
+        tab.wait_for_selector(".tasks.classes")
+        told = tab.locator("#detail").text_content()
+        assert all(note in told for note in zoo.scores(few.name).notes())
+        assert zoo.scores(few.name).notes()
+        assert tab.locator(".tasks.classes tbody tr").count() == len(few.classes)
+        tab.close()
+
+
+def test_a_report_is_a_page_in_one_file_that_needs_no_server(browser, folder, tmp_path, capsys) -> None:
+    file = tmp_path / "report.html"
+    cli.main(["report", str(folder), "--html", str(file)])
+    tab, complaints = watched_tab(browser, file.as_uri(), (file.as_uri(), "data:"), width=390)
+    assert tab.locator("h1").text_content() == "birds & <b>bees"
+    assert tab.locator(".tasks tr[data-task]").count() == 2
+    tab.locator(".tasks button", has_text="stripes").click()
+    assert "stripes" in tab.locator("#detail h3").text_content()
+    assert not tab.locator("#ask").is_visible()
+    assert complaints == []
+    tab.close()

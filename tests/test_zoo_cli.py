@@ -46,7 +46,7 @@ def test_answers_come_as_text_csv_or_json_with_the_inputs_name(zoo, tmp_path, ca
     (tmp_path / "bad.png").write_bytes(b"no")
     text = said(capsys, "predict", "zoo", "stripes", "bad.png", "0.png", code=1)
     assert "bad.png: it is damaged or no image" in text
-    assert "1 input(s) could not be read, the others were answered" in text
+    assert "1 input could not be read, the others were answered" in text
     assert "stripes 0" in said(capsys, "predict", "zoo", "stripes", "bad.png", "0.png", "--skip-broken")
 
 
@@ -127,8 +127,8 @@ def test_show_draws_the_zoo_and_log_tells_its_story(zoo, capsys) -> None:
 def test_forgetting_tells_its_cost_and_asks(zoo, capsys, monkeypatch) -> None:
     before = contents(zoo.path)
     told = said(capsys, "forget", "zoo", "stripes", code=1)
-    assert "removes member(s) that know nothing else: 1" in told
-    assert re.search(r"retrains, in about \d+ s, member\(s\) 2", told)
+    assert "removes, for knowing nothing else, member 1" in told
+    assert re.search(r"retrains, in about \d+ s, member 2", told)
     assert "add --yes" in told
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _: "n")

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
@@ -18,17 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.task import Task
+from zoolearn.data.toys import blobs, pictures  # noqa: F401 (for tests)
+from zoolearn.data.toys import toy_benchmark as benchmark
 from zoolearn.errors import StoreError
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.run import progress, run
-from zoolearn.seeds import derive
+from zoolearn.testing import TINY, show  # noqa: F401 (for tests)
 from zoolearn.training import batches
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, run_to_end
+from zoolearn.training.fit import cross_entropy
 from zoolearn.training.recipe import Recipe
 
 SUBJECTS: dict[str, Callable[..., Learner]] = {
@@ -40,64 +42,10 @@ SUBJECTS: dict[str, Callable[..., Learner]] = {
     "model-zoo that starts warm without replay": partial(METHODS["model-zoo"], grow=WarmStart(), replay=0.0),
 }
 
-TINY = Recipe(epochs=2, batch_size=8, lr=0.05, device="cpu")
-
-
-def pictures(
-    name: str = "stripes",
-    classes: int = 2,
-    per_class: int = 12,
-    *,
-    test_per_class: int = 10,
-    shape: tuple[int, int, int] = (1, 8, 8),
-    augment: tuple[str, ...] = (),
-    contrast: int = 180,
-    seed: int = 0,
-) -> Task:
-    """Noisy uint8 images of one random pattern per class; no image occurs twice, in training or test.
-
-    With the usual contrast every image can be told, with one of 20 or less many cannot.
-    """
-    rng = np.random.default_rng(derive(seed, "pictures", name))
-    patterns = contrast * rng.integers(0, 2, (classes, *shape))
-
-    def split(count: int) -> Examples:
-        y = np.tile(np.arange(classes), count)
-        return Examples.of((patterns[y] + rng.integers(0, 76, (len(y), *shape))).astype(np.uint8), y)
-
-    names = tuple(f"{name} {number}" for number in range(classes))
-    return Task(name, split(per_class), split(test_per_class), names, augment)
-
-
-def blobs(name: str = "blobs", classes: int = 2, per_class: int = 12, features: int = 6, seed: int = 0) -> Task:
-    """Float features around one random centre per class."""
-    rng = np.random.default_rng(derive(seed, "blobs", name))
-    centres = rng.normal(0, 3, (classes, features))
-
-    def split(count: int) -> Examples:
-        y = np.tile(np.arange(classes), count)
-        return Examples.of(centres[y] + rng.normal(0, 0.5, (len(y), features)), y)
-
-    return Task(name, split(per_class), split(8))
-
-
-def benchmark(tasks: int = 3, **options: Any) -> Benchmark:
-    """Picture tasks of two and three classes in turn."""
-    names = ("stripes", "dots", "rings", "waves", "grids", "stars")[:tasks]
-    return Benchmark("toys", tuple(pictures(name, 2 + place % 2, **options) for place, name in enumerate(names)))
-
 
 def learner_of(method: Callable[..., Learner], recipe: Recipe = TINY, **settings: Any) -> Learner:
     """Any method with a small backbone and a short training."""
     return method(**{"backbone": mlp_100, "recipe": recipe, **settings})
-
-
-def show(learner: Learner, tasks: Iterable[Task]) -> Learner:
-    """The learner after it has met these tasks and finished."""
-    for task in tasks:
-        learner.learn(task)
-    run_to_end(learner.iter_finish())
-    return learner
 
 
 def with_norm(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:

@@ -53,15 +53,27 @@ class Diverged(ZooError):
     """Training produced a loss that is not a finite number."""
 
 
+MOST_LISTED = 30  # names in one message
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: a guess, then the choices.
 
-    >>> unknown_name("method", "model-zo", ["model-zoo", "isolated"])
-    "unknown method 'model-zo'; did you mean 'model-zoo'? (one of: isolated, model-zoo)"
+    >>> unknown_name("method", "Zoo", ["model-zoo", "isolated"])
+    "unknown method 'Zoo'; did you mean 'model-zoo'? (one of: isolated, model-zoo)"
     """
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
-    guess = f"; did you mean {close[0]!r}?" if close else ""
     if not names:
         return f"unknown {kind} {name!r}; there is none"
-    return f"unknown {kind} {name!r}{guess} (one of: {', '.join(names)})"
+    close = likeliest(name, names)
+    guess = f"; did you mean {close!r}?" if close else ""
+    listed = sorted({*names[:MOST_LISTED], *([close] if close else [])})
+    more = f", and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
+    return f"unknown {kind} {name!r}{guess} (one of: {', '.join(listed)}{more})"
+
+
+def likeliest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant, whatever the case, or one that holds it; None if there is none."""
+    wanted, names = name.casefold(), {other.casefold(): other for other in known}
+    found = get_close_matches(wanted, names, n=1) or [other for other in names if len(wanted) > 2 and wanted in other]
+    return names[found[0]] if found else None

@@ -16,28 +16,35 @@ from zoolearn.errors import (
     ZooError,
 )
 from zoolearn.lab.frames import frame
-from zoolearn.methods.bases.single_net import FineTune
+from zoolearn.methods.bases.single_net import FineTune, SingleNet
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.model_zoo import ModelZoo, from_scratch
 from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.parts.weighing import boosted, released, uniform
 from zoolearn.methods.registry import METHODS
+from zoolearn.methods.state import derived, saved
 from zoolearn.nets.backbones import BACKBONES, mlp, resnet18_s, small_conv, wrn_16_4
 from zoolearn.nets.net import Net
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import load
-from zoolearn.training.fit import Progress, fit
+from zoolearn.training.adam import Adam
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Progress, cross_entropy, fit, iter_fit
 from zoolearn.training.recipe import Recipe
+from zoolearn.training.sgd import Sgd
 from zoolearn.zoo import Zoo, new
 
 __all__ = [
     "BACKBONES",
     "BENCHMARKS",
     "METHODS",
+    "Adam",
+    "Batch",
     "Benchmark",
     "DataError",
     "Diverged",
@@ -54,8 +61,11 @@ __all__ = [
     "Net",
     "Progress",
     "Recipe",
+    "Reservoir",
     "Results",
     "SettingsError",
+    "Sgd",
+    "SingleNet",
     "StoreError",
     "Task",
     "UnknownTask",
@@ -68,12 +78,15 @@ __all__ = [
     "backward_transfer",
     "benchmark",
     "boosted",
+    "cross_entropy",
+    "derived",
     "episodes",
     "fit",
     "forgetting",
     "forward_transfer",
     "frame",
     "from_scratch",
+    "iter_fit",
     "load",
     "mlp",
     "new",
@@ -81,6 +94,7 @@ __all__ = [
     "released",
     "resnet18_s",
     "run",
+    "saved",
     "small_conv",
     "uniform",
     "wrn_16_4",

@@ -5,6 +5,7 @@ it decides nothing about learning. A mistake of the caller's ends in one line on
 """
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -18,12 +19,25 @@ LASTING = ("serve", "watch")  # commands that do not end by themselves
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
     encode_all()
+    if arguments is None:
+        _hear_signals()
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of our output, `head` for one, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _hear_signals() -> None:
+    """Ctrl-C, `kill` and a closed terminal all stop a command in good order.
+
+    Also where Ctrl-C is ignored from the start, as after `nohup zoo ... &` and in some CI; `nohup` itself is respected.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
 
 
 def _run(words: list[str]) -> None:

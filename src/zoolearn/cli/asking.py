@@ -2,16 +2,19 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from zoolearn.cli.words import counted
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.inputs import Columns, streamed
+from zoolearn.zoo.inputs import Block, Columns, streamed
+from zoolearn.zoo.inputs.pictures import SUFFIXES
 
 Answer = TypeVar("Answer")
 
@@ -32,31 +35,66 @@ def print_answers(
     show: Callable[[Answer], None],
     *,
     skip_broken: bool,
+    header: str = "",
 ) -> None:
     """Prints an answer for every input, as it is read; inputs that cannot be read are an error at the end."""
-    broken = 0
+    answered, broken = 0, list[str]()
+    if header and sys.stdout.isatty():
+        print(header)
     for item in _answered(zoo, inputs, columns, answer):
-        if isinstance(item, str):
-            broken += 1
-            print(f"zoo: {item}", file=sys.stderr)
+        if isinstance(item, Unreadable):
+            broken.append(item.why)
+            if len(inputs) > 1 or not item.is_whole:
+                print(f"zoo: {item.why}", file=sys.stderr)
         else:
+            answered += 1
             show(item)
-    if broken and not skip_broken:
+    if not broken or skip_broken:
+        return
+    if not answered:
         raise DataError(
-            f"{broken} input(s) could not be read, the others were answered; --skip-broken makes this no error"
+            broken[0] if len(inputs) == len(broken) == 1 else f"none of the {len(broken):,} inputs can be read"
         )
+    raise DataError(
+        f"{counted(len(broken), 'input')} could not be read, the others were answered; --skip-broken makes this no error"
+    )
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Why an input, or a row of one, cannot be read."""
+
+    why: str
+    is_whole: bool
 
 
 def _answered(
     zoo: Zoo, inputs: Sequence[Path], columns: Columns, answer: Callable[[Sequence[str], Tensor], Iterable[Answer]]
-) -> Iterator[Answer | str]:
+) -> Iterator[Answer | Unreadable]:
     """The answers, and a message for every input that cannot be read."""
+    for block in _blocks(zoo, inputs, replace(columns, wanted=zoo.settings.columns)):
+        if isinstance(block, Unreadable):
+            yield block
+            continue
+        names, rows = block
+        yield from (Unreadable(f"{row.name}: {row.reason}", is_whole=False) for row in rows.broken)
+        if len(rows.x):
+            yield from answer(names, torch.from_numpy(rows.x))
+
+
+def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tuple[list[str], Block] | Unreadable]:
+    """The rows of all inputs; one that cannot be read does not stop the others. Pictures side by side share a block."""
     shape = zoo.settings.shape
     assert shape is not None
-    for names, block in streamed(inputs, shape, replace(columns, wanted=zoo.settings.columns)):
-        yield from (f"{row.name}: {row.reason}" for row in block.broken)
-        if len(block.x):
-            yield from answer(names, torch.from_numpy(block.x))
+    for _, paths in groupby(enumerate(inputs), lambda item: "" if _is_picture(item[1]) else str(item[0])):
+        try:
+            yield from streamed([path for _, path in paths], shape, columns)
+        except DataError as error:
+            yield Unreadable(str(error), is_whole=True)
+
+
+def _is_picture(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and not path.is_dir()
 
 
 def printable(name: str) -> str:

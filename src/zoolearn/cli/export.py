@@ -1,4 +1,4 @@
-"""`zoo export FOLDER NAME --to onnx|torch`: one task as one file."""
+"""`zoo export FOLDER [NAME] --to onnx|torch`: one task as one file, or every task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,10 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
+from zoolearn.cli.words import counted
+from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.exporting import SUFFIXES
+from zoolearn.zoo.exporting import SUFFIXES, Exported, check_target
 
 IDEA = """Write one file that takes raw inputs (uint8 pixels or float features) and gives a task's probabilities.
 
@@ -24,20 +26,56 @@ class ExportOptions:
     """What to write."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    name: Annotated[str | None, tyro.conf.Positional, optional("NAME", "the task", "every task, a file each")] = None
     to: Annotated[Literal["onnx", "torch"], tyro.conf.arg(help="torch: load it with torch.export.load")] = "onnx"
-    out: Annotated[Path | None, optional("FILE", "the file to write", "NAME.onnx or NAME.pt2")] = None
+    out: Annotated[
+        Path | None, optional("FILE", "the file to write; without NAME, a folder", "NAME.onnx or NAME.pt2, here")
+    ] = None
+    overwrite: Annotated[bool, tyro.conf.arg(help="write over files that exist")] = False
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Exports a task and says how close it came."""
+    """Exports a task, or all, and says how close it came."""
     options = parse(ExportOptions, arguments, "zoo export", IDEA)
     zoo = Zoo(options.folder)
-    path = options.out or Path(f"{options.name.replace('/', '-').lstrip('.-') or 'task'}{SUFFIXES[options.to]}")
-    made = zoo.export(options.name, path, options.to)
+    if options.name is not None:
+        zoo.index.task(options.name)
+        targets = {options.name: options.out or Path(file_name(options.name, options.to))}
+    else:
+        targets = _all_targets(zoo, options.out or Path(), options.to)
+    for path in targets.values():
+        check_target(path, overwrite=options.overwrite)  # all of them, before the work begins
+    for name, path in targets.items():
+        _tell(zoo, zoo.export(name, path, options.to, overwrite=options.overwrite))
+
+
+def _all_targets(zoo: Zoo, folder: Path, to: Literal["onnx", "torch"]) -> dict[str, Path]:
+    """A file for every task; refused where two would have one."""
+    if not zoo.tasks:
+        raise SettingsError(f"{zoo.path} has learned nothing yet; there is nothing to export")
+    targets = {name: folder / file_name(name, to) for name in zoo.tasks}
+    for name, path in targets.items():
+        alike = next(other for other in targets if targets[other].name.lower() == path.name.lower())
+        if alike != name:
+            raise SettingsError(
+                f"tasks {alike!r} and {name!r} would both be {path.name}; export one of them with --out"
+            )
+    return targets
+
+
+def file_name(task: str, to: Literal["onnx", "torch"]) -> str:
+    """The name of a task's file.
+
+    >>> file_name("../sea/birds", "onnx")
+    'sea-birds.onnx'
+    """
+    return f"{task.replace('/', '-').replace(chr(92), '-').lstrip('.-') or 'task'}{SUFFIXES[to]}"
+
+
+def _tell(zoo: Zoo, made: Exported) -> None:
     shape = ", ".join(map(str, zoo.settings.shape or ()))
     kind = "uint8" if zoo.settings.kind == "images" else "float32"
     output.console().print(
-        f"{escape(str(made.path))}: {made.members} member(s), {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; checked "
-        f"on {made.rows} held-out rows, largest difference {made.difference:.1e}"
+        f"{escape(str(made.path))}: {counted(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
+        f"checked on {made.rows} held-out rows, largest difference {made.difference:.1e}"
     )

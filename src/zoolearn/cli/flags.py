@@ -3,14 +3,16 @@
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
 from zoolearn.names import registered_name
 
+NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 
@@ -20,14 +22,47 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str, def
     `default` is such a dataclass, whose values stand where no flag is given.
     """
     _check_repeats(arguments)
-    return tyro.cli(
-        form,
-        args=list(arguments),
-        prog=prog,
-        description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
-        config=(tyro.conf.OmitArgPrefixes,),
-        **({} if default is None else {"default": default}),
+    with PLAIN:
+        return tyro.cli(
+            form,
+            args=list(arguments),
+            prog=prog,
+            description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
+            config=(tyro.conf.OmitArgPrefixes,),
+            **({} if default is None else {"default": default}),
+        )
+
+
+PLAIN = ConstructorRegistry()  # of numbers whose errors are for people
+
+
+@PLAIN.primitive_rule
+def _number(kind: PrimitiveTypeInfo) -> "PrimitiveConstructorSpec[Any] | None":
+    """How a number that may also be None is read from a flag."""
+    members = [kind.type] if kind.type in NUMBERS else [part for part in get_args(kind.type) if part is not type(None)]
+    if len(members) != 1 or members[0] not in NUMBERS or (kind.type not in NUMBERS and len(get_args(kind.type)) != 2):
+        return None
+    number, is_optional = members[0], kind.type not in NUMBERS
+
+    def read(words: list[str]) -> Any:
+        if is_optional and words == ["None"]:
+            return None
+        try:
+            return number(words[0])
+        except ValueError:
+            raise ValueError(f"{words[0]!r} is not {NUMBERS[number]}") from None
+
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=number.__name__.upper(),
+        instance_from_str=read,
+        is_instance=lambda value: (is_optional and value is None) or _is_number(value, number),
+        str_from_instance=lambda value: [str(value)],
     )
+
+
+def _is_number(value: object, kind: type) -> bool:
+    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
 def command_line(*words: str) -> str:

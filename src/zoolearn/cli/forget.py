@@ -13,6 +13,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import parse
+from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.forgetting import Cost
@@ -44,19 +45,20 @@ def main(arguments: Sequence[str]) -> None:
         return
     follow(zoo.forgetting(options.name, drop=options.drop), console)
     console.print(
-        f"{escape(options.name)} is forgotten; {len(zoo.tasks)} task(s), {len(zoo.members)} member(s) are left"
+        f"{escape(options.name)} is forgotten; {counted(len(zoo.tasks), 'task')}, {counted(len(zoo.members), 'member')} left"
     )
 
 
 def _tell(cost: Cost, name: str, console: Console) -> None:
     console.print(f"forgetting {escape(name)} deletes its {cost.rows:,} stored rows and")
     for numbers, what in (
-        (cost.removed, "removes member(s) that know nothing else:"),
-        (cost.retrained, f"retrains, in about {cost.seconds:.0f} s, member(s)"),
-        (cost.dropped, "deletes, with all they know of other tasks, member(s)"),
+        (cost.removed, "removes, for knowing nothing else,"),
+        (cost.retrained, f"retrains, in about {cost.seconds:.0f} s,"),
+        (cost.dropped, "deletes, with all they know of other tasks,"),
     ):
         if numbers:
-            console.print(f"  {what} {', '.join(map(str, numbers))}")
+            who = "member" if len(numbers) == 1 else "members"
+            console.print(f"  {what} {who} {', '.join(map(str, numbers))}")
     if cost.kept_for_others:
         console.print(
             f"  keeps {cost.kept_for_others:,} bytes of rows that another task has stored too, as that task's"

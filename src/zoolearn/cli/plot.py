@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.folders import check_no_zoo
 from zoolearn.cli.report import other_words
 from zoolearn.errors import SettingsError
 from zoolearn.lab.evidence import figures
@@ -44,6 +45,7 @@ class PlotOptions:
 def main(arguments: Sequence[str]) -> None:
     """Writes a file for each figure, and its data beside it."""
     options = parse(PlotOptions, arguments, "zoo plot", "Every figure of runs and studies as a file for print.")
+    check_no_zoo(options.runs, "zoo plot")
     how = Print(options.width, options.height, other_words(options.names), options.title)
     results, studies = gathered(options.runs or (Path("runs"),))
     drawn = [*(figures(results) if results else ()), *studies]

@@ -23,6 +23,9 @@ IDEA = """Ask a zoo about images, folders of images (at any depth), arrays (.npy
 Inputs are read as they are answered, so that a folder may be larger than memory."""
 
 
+HEADER = f"{'chance':>6}  {'class':<20}  input"
+
+
 @dataclass
 class PredictOptions:
     """What to ask, and how to print the answers."""
@@ -81,6 +84,7 @@ def main(arguments: Sequence[str]) -> None:
         partial(_answers, zoo, options),
         printer,
         skip_broken=options.skip_broken,
+        header="" if options.json or options.csv else HEADER,
     )
 
 

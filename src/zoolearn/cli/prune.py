@@ -13,6 +13,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
+from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.pruning import Pruning
@@ -47,13 +48,18 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder)
     console = output.console()
     if options.restore:
+        silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
-        console.print("all members speak again")
+        console.print(
+            f"{counted(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            if silent
+            else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
+        )
         return
     if given or not options.commit:
         _tell(zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency), console)
     if options.commit:
-        console.print(f"{zoo.commit_pruning()} member(s) deleted for good, {len(zoo.members)} left")
+        console.print(f"{counted(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
     else:
         console.print("Nothing is deleted yet: --commit does that, --restore takes it back")
 

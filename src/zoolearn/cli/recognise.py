@@ -53,7 +53,16 @@ def main(arguments: Sequence[str]) -> None:
         yield from zip(names, zoo.recognise(x, options.sure), strict=True)
 
     show = _json if options.json else _csv() if options.csv else _line
-    print_answers(zoo, options.inputs, Columns(None, options.ignore), answers, show, skip_broken=options.skip_broken)
+    header = "" if options.json or options.csv else f"{'chance':>6}  {'class':<20}  {'task and its chance':<20}  input"
+    print_answers(
+        zoo,
+        options.inputs,
+        Columns(None, options.ignore),
+        answers,
+        show,
+        skip_broken=options.skip_broken,
+        header=header,
+    )
 
 
 def _line(answer: tuple[str, Recognised]) -> None:
@@ -61,7 +70,8 @@ def _line(answer: tuple[str, Recognised]) -> None:
     if found.task is None:
         likely = sorted(found.chances, key=found.chances.__getitem__, reverse=True)[:2]
         guesses = ", ".join(f"{task} {found.chances[task]:.1%}" for task in likely)
-        print(f"{'-':>6}  {f'not sure ({guesses})':<42}  {printable(name)}")
+        why = "not sure: like nothing stored" if found.strange else f"not sure: {guesses}"
+        print(f"{'-':>6}  {why:<42}  {printable(name)}")
     else:
         task = f"{found.task} {found.chance:.1%}"
         print(f"{found.probability:6.1%}  {found.label:<20}  {task:<20}  {printable(name)}")

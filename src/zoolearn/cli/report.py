@@ -1,4 +1,7 @@
-"""`zoo report DIR...`: one table of many runs, the runs as data for other tools, or a page that opens on what was found."""
+"""`zoo report DIR...`: one table of many runs, the runs as data for other tools, or a page that opens on what was found.
+
+Of one zoo folder, `--html` writes its page.
+"""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +13,8 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.folders import check_no_zoo, is_zoo
+from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
@@ -47,7 +52,8 @@ class ReportOptions:
     matrix: Annotated[bool, tyro.conf.arg(help="the accuracy matrix of each group of runs instead")] = False
     out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
     html: Annotated[
-        Path | None, optional("FILE", "write one self-contained page with every figure", "print a table")
+        Path | None,
+        optional("FILE", "write one self-contained page with every figure; also of one zoo folder", "print a table"),
     ] = None
 
 
@@ -55,6 +61,11 @@ def main(arguments: Sequence[str]) -> None:
     """Prints one table, a row for each group of runs that differ only in their seed; or writes a page or data."""
     options = parse(ReportOptions, arguments, "zoo report", "One table of many runs: mean and deviation over seeds.")
     folders = options.runs or (Path("runs"),)
+    zoos = [folder for folder in folders if is_zoo(folder)]
+    if zoos and options.html is not None and len(folders) == 1:
+        write_zoo_page(zoos[0], options.html)
+        return
+    check_no_zoo(folders, "zoo report", "`--html FILE` makes a page of one zoo")
     words = other_words(options.names)
     if options.html is not None:
         if options != ReportOptions(options.runs, html=options.html):
@@ -115,6 +126,18 @@ def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
         if "=" not in pair:
             raise SettingsError(f"{pair!r} does not say what is to be called what; give OLD=NEW")
     return {old: new for old, _, new in (pair.rpartition("=") for pair in pairs)}
+
+
+def write_zoo_page(folder: Path, file: Path) -> None:
+    """Writes the page of somebody's own zoo."""
+    from zoolearn.zoo import Zoo
+    from zoolearn.zoo.describing import snapshot
+    from zoolearn.zoo.serve.page import report as zoo_page
+
+    zoo = Zoo(folder)
+    save_text(file, zoo_page(snapshot(zoo)))
+    size = file.stat().st_size / 1e6
+    print(f"{file}: {counted(len(zoo.tasks), 'task')}, {size:.2f} MB, no network needed", file=sys.stderr)
 
 
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:

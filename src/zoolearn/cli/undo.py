@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
+from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: its task, its stored rows and its member are deleted.
@@ -30,5 +31,5 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder)
     name = zoo.undo()
     output.console().print(
-        f"{escape(name)} is no longer known; {len(zoo.tasks)} task(s) and {len(zoo.members)} member(s) are left"
+        f"{escape(name)} is no longer known; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"
     )

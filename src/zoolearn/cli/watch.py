@@ -16,6 +16,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
+from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import RunStatus, read_statuses
 
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     if options.every <= 0:
         raise SettingsError(f"every is {options.every}; give seconds above 0")
+    check_no_zoo(options.runs, "zoo watch")
     folders = options.runs or (Path("runs"),)
     console = output.console()
     if options.once or not console.is_terminal:

@@ -5,11 +5,12 @@ from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
 from zoolearn.lab.report import Group
-from zoolearn.lab.sections import Named, Section, sections
+from zoolearn.lab.sections import MOST, Named, Section, sections
 from zoolearn.runs.metrics import running_average
 from zoolearn.runs.results import Results
 
 MOST_ROWS = 30  # of the figure that says who is best
+MOST_IN_PANELS = 5  # lines in a panel as small as a stamp
 MOST_MAPS = 3
 
 COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
@@ -30,7 +31,8 @@ def section_figures(section: Section) -> list[Figure]:
     drawn = [ranking(section)] if len(section.finished) > 1 else []
     drawn += [average_over_episodes(section)]
     drawn += [cost(section)] if section.finished else []
-    return [*drawn, task_by_task(section), episode_map(section)]
+    drawn += [task_by_task(section), episode_map(section)]
+    return [figure for figure in drawn if any(chart.table()[1] for chart in figure.frames.values())]
 
 
 def ranking(section: Section) -> Figure:
@@ -73,7 +75,7 @@ def average_over_episodes(section: Section) -> Figure:
 
 def task_by_task(section: Section) -> Figure:
     """A panel for each task: its accuracy from the episode in which it is met; a cross where Isolated stands."""
-    named = section.shown
+    named = section.shown[:MOST_IN_PANELS]
     tasks = named[0][1].first.tasks
     panels = []
     for task in tasks:
@@ -96,7 +98,7 @@ def task_by_task(section: Section) -> Figure:
         "Accuracy of each task as episodes pass",
         "A line starts in the episode in which its task is met. A line that starts above the cross of Isolated shows "
         "forward transfer, one that rises shows backward transfer, one that falls shows forgetting. Test accuracy"
-        f"{_band(named)}{_left_out(section)}",
+        f"{_band(named)}{_left_out(section, len(named))}",
         Plot(panels, "accuracy, %"),
     )
 
@@ -222,8 +224,8 @@ def _band(named: Named, drawn: str = "band") -> str:
     return f"; mean over {seeds} seeds, the {drawn} one standard deviation."
 
 
-def _left_out(section: Section) -> str:
-    shown, known = len(section.shown), len(section.named)
+def _left_out(section: Section, most: int = MOST) -> str:
+    shown, known = min(most, len(section.shown)), len(section.named)
     return f" {shown} of {known} are drawn: the best of each method first." if shown < known else ""
 
 
@@ -243,6 +245,5 @@ def _figure(
         caption=caption,
         frames={"": chart} if chart is not None else frames or {},
         choice=choice,
-        commands=list(dict.fromkeys(run.made_by for _, group in section.named for run in group.runs)),
         section=section.title,
     )

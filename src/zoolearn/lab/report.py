@@ -128,19 +128,20 @@ def grouped(results: Sequence[Results]) -> list[Group]:
 def labels(groups: Sequence[Group]) -> list[str]:
     """A name for each group that no other of its benchmark has: the method, and what tells it from others of the method.
 
-    That are the settings that are not the default, or the name of the preset that has them if they are many.
+    That are the settings that are not the default, or the name of the preset that has them if they are many; and a
+    number where that is not enough.
     """
     told = _own_settings(groups)
     settings = _in_short(groups, told, told)
     methods = [(group.first.benchmark, group.first.method) for group in groups]
-    names = [
-        f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
-        for group, method, shown in zip(groups, methods, settings, strict=True)
-    ]
-    return [
-        name if group.first.finished else f"{name}, {episodes_of(group.first)} episodes"
-        for group, name in zip(groups, names, strict=True)
-    ]
+    names: list[tuple[str, str]] = []
+    for group, method, shown in zip(groups, methods, settings, strict=True):
+        name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
+        name += "" if group.first.finished else f", {episodes_of(group.first)} episodes"
+        tasks = tasks_of(group.first)
+        same = sum(other == (tasks, name) or other[1].startswith(f"{name} #") for other in names if other[0] == tasks)
+        names.append((tasks, f"{name} #{same + 1}" if same else name))
+    return [name for _, name in names]
 
 
 def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[str]) -> list[str]:

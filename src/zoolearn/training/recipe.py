@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Self, get_args, get_origin
 
 import torch
 
@@ -56,8 +56,12 @@ class Recipe:
     )
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "auto: a GPU if there is one"})
 
+    def __new__(cls, **settings: Any) -> Self:
+        """Refuses settings that it does not have, and lists those that it has."""
+        check_types(cls, settings)
+        return super().__new__(cls)
+
     def __post_init__(self) -> None:
-        check_types(Recipe, vars(self))
         _require("epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
@@ -123,6 +127,9 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
     ...
     zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine)
     """
+    known = {setting.name for setting in fields(cls) if setting.init}
+    for name in settings.keys() - known:
+        raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))
     for setting in fields(cls):
         if setting.name not in settings:
             continue
@@ -136,7 +143,9 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
             _require(setting.name, repr(value), holds, wanted)
         elif "choices" in setting.metadata:
             is_settings = isinstance(value, type) and is_dataclass(value)
-            _require(setting.name, repr(value), callable(value) and not is_settings, "a function")
+            function = setting.metadata["choices"].get(value) if isinstance(value, str) else None
+            wanted = "a function" if function is None else f"the function {function.__module__}.{function.__name__}"
+            _require(setting.name, repr(value), callable(value) and not is_settings, wanted)
         elif setting.type is Recipe:
             _require(setting.name, repr(value), isinstance(value, Recipe), "a Recipe")
 

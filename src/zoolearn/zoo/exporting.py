@@ -83,6 +83,8 @@ def export(
     path: Path,
     to: Literal["onnx", "torch"],
     recipe: Recipe,
+    *,
+    overwrite: bool,
 ) -> Exported:
     """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
 
@@ -90,6 +92,7 @@ def export(
     """
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
+    check_target(path, overwrite=overwrite)
     ensemble = Ensemble(nets, task.name).cpu().eval()
     rows = rows[:ROWS_CHECKED]
     sample = torch.zeros(
@@ -110,6 +113,16 @@ def export(
         finally:
             named.unlink(missing_ok=True)
     return Exported(path, path.stat().st_size, len(rows), difference, len(nets))
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Refuses to write where there is no folder, or over a file that nobody said may go."""
+    if not path.parent.is_dir():
+        raise SettingsError(f"there is no folder {path.parent} to write {path.name} to; make it first, or give another")
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder; give a file in it")
+    if path.exists() and not overwrite:
+        raise SettingsError(f"{path} exists already; give another file, or overwrite it (--overwrite)")
 
 
 def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe: Recipe) -> Tensor:

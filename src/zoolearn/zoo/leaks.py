@@ -8,6 +8,7 @@ neighbouring parts of a small grey copy. Both are told, and kept on one side of 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def row_digests(x: NDArray[Any]) -> Digests:
     >>> bool(first == second), bool(first == third)
     (True, False)
     """
-    rows = np.ascontiguousarray(x).reshape(len(x), -1)
+    rows = np.ascontiguousarray(x).reshape(len(x), prod(x.shape[1:]))
     return np.array([int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows], np.uint64)
 
 

@@ -5,11 +5,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from zoolearn.beyond.task_inference import WhichTask
-from zoolearn.data.task import Array, Task
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
@@ -17,6 +16,7 @@ from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
+from zoolearn.zoo.asked import rows_of
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
@@ -36,6 +36,7 @@ from zoolearn.zoo.splitting import Holdout
 from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
 
 Data = Path | str | Source
+Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
 
 class Zoo:
@@ -190,25 +191,28 @@ class Zoo:
         self.folder.commit(index)
         self.refresh()
 
-    def predict_proba(self, x: Array, task: str, at: int | None = None) -> Tensor:
+    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
         """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
         said = self.votes(x, task, at)
         return average(list(said.values()), [self._member(member).share[task] for member in said])
 
-    def predict(self, x: Array, task: str, at: int | None = None) -> list[str]:
-        """The name of the most probable class of each input; `Learner.predict` gives indices."""
+    def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
+        """The name of the most probable class of each input; `Learner.predict` gives indices.
+
+        Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        """
         places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]
 
-    def recognise(self, x: Array, sure: float = SURE) -> list[Recognised]:
+    def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task nobody has told, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
         Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
         """
         check_unrecognisable(self.index, sure)
-        inputs = self._inputs(x)
+        inputs = rows_of(x, self.settings)
         while True:
             generation = self.generation
             try:
@@ -238,7 +242,7 @@ class Zoo:
         """Uses what another `Zoo` of this folder has fitted."""
         self._fitted = fitted
 
-    def votes(self, x: Array, task: str, at: int | None = None) -> dict[int, Tensor]:
+    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
         """What each member that knows a task says, by the member's number."""
         try:
             return self._votes(x, task, at)
@@ -247,10 +251,10 @@ class Zoo:
                 raise
             return self._votes(x, task, at)
 
-    def _votes(self, x: Array, task: str, at: int | None) -> dict[int, Tensor]:
+    def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
         voters = index.answering(task, at)
-        inputs = self._inputs(x)
+        inputs = rows_of(x, self.settings)
         net_of = self._net_in(index)
         pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
@@ -269,25 +273,6 @@ class Zoo:
     def net(self, number: int) -> Net:
         """The net of a member."""
         return self._net_in(self.index)(self._member(number))
-
-    def _inputs(self, x: Array) -> Tensor:
-        inputs = torch.as_tensor(x)
-        shape = self.settings.shape or ()
-        if inputs.ndim == 3 and len(shape) == 3:
-            inputs = inputs[:, None] if shape[0] == 1 else inputs
-        if len(shape) == 1 and inputs.ndim == 2:
-            inputs = inputs.to(torch.float32)
-        wanted = torch.uint8 if len(shape) == 3 else torch.float32
-        if tuple(inputs.shape[1:]) != shape or inputs.dtype != wanted:
-            raise DataError(
-                f"inputs have shape {tuple(inputs.shape)} and dtype {inputs.dtype}; this zoo takes "
-                f"(count, {', '.join(map(str, shape))}) {wanted}"
-            )
-        if not len(inputs):
-            raise DataError("there are no inputs; give at least one row")
-        if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
-            raise DataError("inputs hold NaN or infinite values; clean them first")
-        return inputs
 
     def scores(self, task: str) -> Scores:
         """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
@@ -376,7 +361,7 @@ class Zoo:
         with self.folder.making_room() as index:
             smaller = pruning.committed(index)
             gone = len(index.members) - len(smaller.members)
-            self._commit(smaller.after("committed pruning", now(), detail=f"{gone} member(s) deleted"))
+            self._commit(smaller.after("committed pruning", now(), detail=f"{gone} deleted"))
         return gone
 
     def milliseconds_per_member(self, rows: int = 64) -> float:
@@ -387,12 +372,15 @@ class Zoo:
         recipe = index.settings.learner(self.names).recipe
         return pruning.milliseconds(self.folder, index, self._net_in(index), recipe, rows)
 
-    def export(self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx") -> Exported:
+    def export(
+        self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
+    ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
         voters = self.index.voters(task)
         nets = [(self.net(member.number), member.share[task]) for member in voters]
         entry = self.index.task(task)
-        return export(nets, entry, self.folder.tensor(entry.test.x), Path(path), to, self.recipe)
+        rows = self.folder.tensor(entry.test.x)
+        return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""

@@ -43,7 +43,7 @@ def page(title: str, results: Sequence[Results], studies: Sequence[Figure], comm
             f"<style>{_own('page.css')}</style>",
             "</head>",
             "<body>",
-            f'<header><h1>{html.escape(title)}</h1><button id="theme" type="button">Light or dark</button></header>',
+            f'<header><h1>{html.escape(title)}</h1><button class="theme" type="button">Light or dark</button></header>',
             "" if alone else _overview(parts, [name for name, _ in groups], keys),
             *(_section(part, key, alone) for part, key in zip(parts, keys, strict=False)),
             *(_studies(name, figures, key) for (name, figures), key in zip(groups, keys[len(parts) :], strict=True)),
@@ -75,26 +75,26 @@ def _count(things: Collection[object], name: str) -> str:
 
 def _section(part: Section, key: str, alone: bool) -> str:
     """The conclusion, one figure, one table; then the other figures, every run and the commands, folded."""
-    first, *others = section_figures(part)
+    drawn = [_figure(figure, f"{key}-{place}") for place, figure in enumerate(section_figures(part), 1)]
     table = accuracies(part)
     same = same_in_all(part)
     runs = [run for _, group in part.named for run in group.runs]
-    more = "".join(_figure(figure, f"{key}-{place}") for place, figure in enumerate(others, 2))
+    commands = "\n".join(dict.fromkeys(run.made_by for _, group in part.named for run in group.runs))
     return "".join(
         [
             f'<section id="{key}"><h2>{html.escape(part.title)}</h2>',
             f'<p class="conclusion">{_sentence(part)}</p>',
-            _figure(first, f"{key}-1"),
+            *drawn[:1],
             _table(table, 0, MOST_ROWS),
             _fold(f"{len(table.rows) - MOST_ROWS} more", _table(table, MOST_ROWS)) if table.rows[MOST_ROWS:] else "",
             f'<p class="note">The same in all: {html.escape(same)}.</p>' if same else "",
             *(f'<p class="note">{html.escape(note)}</p>' for note in table.notes),
-            _fold(f"{len(others)} more figures", more, is_open=alone),
+            _fold(f"{len(drawn) - 1} more figures", "".join(drawn[1:]), is_open=alone) if drawn[1:] else "",
             _fold(
                 f"All {len(runs)} runs: accuracy, forgetting, cost",
                 f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>",
             ),
-            _fold("How it was made", f"<pre>{html.escape(chr(10).join(first.commands))}</pre>"),
+            _fold("How it was made", f"<pre>{html.escape(commands)}</pre>"),
             "</section>",
         ]
     )

@@ -3,11 +3,11 @@
 
 const root = document.documentElement;
 const tip = document.createElement("div");
-tip.id = "tip";
+tip.className = "tip";
 tip.hidden = true;
 document.body.append(tip);
 
-document.getElementById("theme").addEventListener("click", () => {
+document.querySelector(".theme").addEventListener("click", () => {
   const dark = (root.style.colorScheme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   root.style.colorScheme = dark ? "light" : "dark";
 });

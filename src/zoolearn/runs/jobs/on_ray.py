@@ -9,6 +9,7 @@ has failed, and is not tried again.
 import os
 import pickle  # between the driver and the processes that it had started
 import signal
+import socket
 import time
 import traceback
 from collections import deque
@@ -25,6 +26,7 @@ from zoolearn.runs.jobs.place import Ray
 SECONDS_BETWEEN_REPORTS = 0.5  # what a job says in between travels together
 SECONDS_BETWEEN_LOOKS = 1.0  # at which jobs have come to an end without a word
 SECONDS_TO_STOP = 10.0  # how long a job may take to put its things in order before it is killed
+SECONDS_OF_SILENCE = 10.0  # of a cluster's head, until it is taken for gone
 MOST_BUNDLES = 1000  # that wait for the driver before jobs wait too
 LEAST_HANDED_IN = 1000  # jobs of a list that Ray knows of at a time, so that an autoscaler sees what is wanted
 MOST_ATTEMPTS = 5  # of one job, when processes are lost under it
@@ -42,7 +44,8 @@ def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
         try:
             yield from driver.events(jobs)
         finally:
-            driver.stop()
+            if not driver.head.is_gone:  # else nobody is there who could end them
+                driver.stop()
 
 
 @contextmanager
@@ -102,11 +105,13 @@ class _Driver:
         self.looked = time.monotonic()
         self.queue = ray.remote(_Queue).options(**_beside_the_driver(place)).remote(MOST_BUNDLES)
         self.post: Any = None
+        self.head = _Head(ray.get_runtime_context().gcs_address)
 
     def events(self, jobs: Iterable[Job | None]) -> Iterator[Event]:
         supply, listed = iter(jobs), isinstance(jobs, Sized)
         self.slots = self._slots()
         while True:
+            self.head.wait()
             at_once = max(LEAST_HANDED_IN, 2 * self.slots) if listed else self.slots
             while len(self.under_way) < at_once and (job := next(supply, None)) is not None:
                 with self._failure_of(job) as failures:
@@ -171,6 +176,7 @@ class _Driver:
 
     def _look(self) -> Iterator[Event]:
         """Finds jobs that ended without saying so: their process was killed, their node is gone, or their post was lost."""
+        self.head.wait()  # what is asked next would wait for it, and end this process in the end
         self.looked, self.slots = time.monotonic(), self._slots()
         by_end = {attempt.end: attempt for attempt in self.under_way.values()}
         ended, _ = self.ray.wait(list(by_end), num_returns=len(by_end), timeout=0, fetch_local=False)
@@ -207,6 +213,30 @@ class _Driver:
             for end in rest:
                 self.ray.cancel(end, force=True)
         self.ray.kill(self.queue)
+
+
+class _Head:
+    """The head of a cluster. Ray notices after a minute that it is gone, and then ends this process; we ask it ourselves."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.is_gone = address, False
+
+    def wait(self) -> None:
+        """Comes back once the head takes a connection; gives up when it has not for a while."""
+        host, _, port = self.address.rpartition(":")
+        until = time.monotonic() + SECONDS_OF_SILENCE
+        while True:
+            try:
+                socket.create_connection((host, int(port)), timeout=SECONDS_OF_SILENCE).close()
+                return
+            except OSError as error:
+                if time.monotonic() > until:
+                    self.is_gone = True
+                    raise WorkerDied(
+                        f"the head of the Ray cluster ({self.address}) is gone; what was done is kept. Start the cluster "
+                        "again: the same command continues"
+                    ) from error
+                time.sleep(0.5)
 
 
 def _beside_the_driver(place: Ray) -> dict[str, Any]:

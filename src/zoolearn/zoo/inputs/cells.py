@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zoolearn.errors import DataError
 
 MISSING = ("", "na", "n/a", "nan", "null", "none")  # what people and programs write where a value is missing
+LARGEST = 1e18  # of a feature: squares of larger ones are beyond 32 bits
 MOST_LINES = 10  # of one message
 MOST_CLASSES = 20  # different numbers in a label column that may be classes, however few rows there are
 DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{2,4}")
@@ -88,14 +89,18 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 
 
 def missing_cells(features: NDArray[np.float32], columns: Sequence[str], rows: Sequence[int]) -> list[str]:
-    """A line for each column that has empty cells."""
+    """A line for each column that has cells that are empty, or numbers that are too large."""
     lines = []
     for place, name in enumerate(columns):
-        missing = np.flatnonzero(~np.isfinite(features[:, place])).tolist()
-        if missing:
-            lines.append(
-                f"column {name!r}: {len(missing)} of {len(features)} missing or not finite ({rows_named(missing, rows)})"
-            )
+        values = features[:, place]
+        odd = {
+            "missing or not finite": np.isnan(values),
+            f"infinite or beyond {LARGEST:g} (bring the column to another unit)": np.abs(values) > LARGEST,
+        }
+        for what, cells in odd.items():
+            if cells.any():
+                named = rows_named(np.flatnonzero(cells).tolist(), rows)
+                lines.append(f"column {name!r}: {cells.sum()} of {len(features)} {what} ({named})")
     return lines
 
 
@@ -120,11 +125,11 @@ def listed(lines: Iterable[str], most: int = MOST_LINES) -> str:
     return "".join(f"\n  {line}" for line in [*every[: most - len(more)], *more])
 
 
+@np.errstate(over="ignore")  # what is too large is told later, as not finite
 def _numbers(values: NDArray[Any]) -> tuple[NDArray[np.float32], list[int]]:
     """A column as numbers, NaN where a cell is empty, and the places of cells that are neither."""
     if values.dtype.kind in "uifb":
-        with np.errstate(over="ignore"):
-            return values.astype(np.float32), []
+        return values.astype(np.float32), []
     numbers, strange = np.full(len(values), np.nan, np.float32), []
     for place, value in enumerate(values.tolist()):
         if value is None or str(value).strip().lower() in MISSING:

@@ -11,7 +11,7 @@ from zoolearn.zoo.inputs.source import Broken, Pictures
 NO_PICTURE = "no picture that can be read"
 STRAY = "a picture in no subfolder, so of no class"
 LINK = "a link to a folder, which is not followed"
-LITTER = {"__macosx", "thumbs.db", "desktop.ini"}
+LITTER = {"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin", "system volume information"}
 SPLITS = {"train", "training", "test", "testing", "val", "valid", "validation"}
 
 

@@ -5,16 +5,18 @@ shorter side fits exactly and nothing is stretched. The camera's orientation mar
 become the upper 8, colours and grey are turned into each other as the zoo needs.
 """
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
 
 if TYPE_CHECKING:
@@ -62,6 +64,22 @@ def decode(source: Path | IO[bytes], shape: Shape) -> NDArray[np.uint8]:
     return _with_image(source, lambda image: _fit(image, shape))
 
 
+def is_open_picture(thing: object) -> bool:
+    """Whether this is a picture of Pillow, which is not imported for it."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(thing, pillow.Image)
+
+
+def as_pixels(picture: Any, shape: Shape) -> NDArray[np.uint8]:
+    """The pixels of an open picture, brought to (channels, height, width) as those of files are."""
+    try:
+        return _fit(picture.copy(), shape)
+    except Undecodable as error:
+        raise DataError(f"a picture of mode {picture.mode!r} cannot be taken: {error}") from error
+    except OSError as error:  # it is opened, but its pixels were not read before
+        raise DataError("a picture cannot be read: it is damaged") from error
+
+
 def fitted(pixels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
     """An image (channels, height, width) brought to another size or number of channels.
 
@@ -105,7 +123,7 @@ def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Mad
             raise Undecodable("to read it takes pillow-heif; install it with: pip install 'zoolearn[heic]'") from error
         raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
     except Exception as error:  # decoders of damaged files fail in many ways
-        raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
+        raise Undecodable("it is damaged or no image") from error
 
 
 @cache

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
-from zoolearn.zoo.inputs.cells import listed, missing_cells
+from zoolearn.zoo.inputs.cells import LARGEST, listed, missing_cells
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
 
@@ -94,18 +94,21 @@ class Pictures(Source):
     def look(self) -> Look:
         """Sizes and colours of a spread of the images; those that cannot be read are found later."""
         stride = max(1, len(self) // LOOKED_AT)
-        sizes = [size for row in range(0, len(self), stride) if (size := self._size(row)) is not None]
+        looked = [self._size(row) for row in range(0, len(self), stride)]
+        sizes = [size for size in looked if isinstance(size, Size)]
         if not sizes:
-            raise DataError(f"{self.where}: none of the {len(self)} images can be read; {self.name(0)} is the first")
+            raise DataError(
+                f"{self.where}: none of the {len(self)} images can be read; the first is {self.name(0)}: {looked[0]}"
+            )
         height, width = (int(median(side)) for side in ([s.height for s in sizes], [s.width for s in sizes]))
         uniform = len({(size.height, size.width) for size in sizes}) == 1
         return Look("images", 1 if all(size.is_grey for size in sizes) else 3, height, width, uniform)
 
-    def _size(self, row: int) -> Size | None:
+    def _size(self, row: int) -> Size | Undecodable:
         try:
             return picture_size(self.opened(row))
-        except Undecodable:
-            return None
+        except Undecodable as error:
+            return error
 
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
         """Decoded by as many threads as there are processors."""
@@ -203,16 +206,21 @@ class Numbers(Source):
     def _features(self, rows: list[int], chosen: NDArray[Any]) -> Block:
         with np.errstate(over="ignore"):
             x = chosen.astype(np.float32)
-        finite: NDArray[np.bool_] = np.asarray(np.isfinite(x).all(axis=1))
-        broken = tuple(Broken(self.name(rows[place]), self._why(x[place])) for place in np.flatnonzero(~finite))
-        return Block([row for row, fine in zip(rows, finite, strict=True) if fine], x[finite], broken)
+        fine: NDArray[np.bool_] = np.asarray((np.abs(x) <= LARGEST).all(axis=1))  # False for NaN too
+        broken = tuple(Broken(self.name(rows[place]), self._why(x[place])) for place in np.flatnonzero(~fine))
+        return Block([row for row, good in zip(rows, fine, strict=True) if good], x[fine], broken)
 
     def _why(self, row: NDArray[np.float32]) -> str:
+        why = (
+            "missing or not finite"
+            if np.isnan(row).any()
+            else f"infinite or beyond {LARGEST:g}; bring it to another unit"
+        )
         if not self.columns or len(self.columns) != len(row):
-            return "holds a value that is not finite"
-        missing = [repr(name) for name, value in zip(self.columns, row, strict=True) if not np.isfinite(value)]
-        shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
-        return f"column{'s' if len(missing) > 1 else ''} {shown} missing or not finite"
+            return f"holds a value that is {why}"
+        odd = [repr(name) for name, value in zip(self.columns, row, strict=True) if not abs(value) <= LARGEST]
+        shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
+        return f"column{'s' if len(odd) > 1 else ''} {shown} {why}"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
         if chosen.ndim == 3:

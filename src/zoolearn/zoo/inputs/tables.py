@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolearn.errors import DataError, MissingData, unknown_name
+from zoolearn.errors import DataError, MissingData, likeliest, unknown_name
 from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
@@ -61,8 +61,15 @@ class Columns:
         missing = [name for name in self.wanted if name not in names]
         more = [name for name in names if name not in self.wanted]
         known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
+        if missing and missing[0] in (self.label, *self.ignore):
+            said = "named as the label" if missing[0] == self.label else "to be left out"
+            raise DataError(
+                f"{where}: column {missing[0]!r} is {said}, but it is a feature of this zoo, which takes the columns {known}"
+            )
         if missing:
-            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}")
+            close = likeliest(missing[0], more)
+            guess = "" if close is None else f"; it has {close!r}: is that meant, name it {missing[0]!r}"
+            raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}{guess}")
         if more and labelled:
             raise DataError(
                 f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
@@ -106,8 +113,8 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
-    labels = labels_of(where, label, table[label], rows) if labelled and label else None
     kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
+    labels = labels_of(where, label, table[label], rows) if labelled and label else None
     rest = {name: table[name] for name in kept}
     source = _rows_of(path, rest, rows, labels, columns)
     source.groups = [str(value) for value in table[columns.group].tolist()] if columns.group else None

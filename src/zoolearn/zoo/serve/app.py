@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.zoo.describing import describe_task
 from zoolearn.zoo.intake import check_name
 from zoolearn.zoo.recognising import check_unrecognisable
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
@@ -148,7 +149,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         """One task."""
         index = service.index
         entry = index.task(_meant(name))
-        return Task.of(index, entry, service.following.majority(entry))
+        return Task(**describe_task(index, entry, service.following.majority(entry)))
 
     @app.get("/tasks/{name}/scores", responses=refusals(404, 503))
     async def scores(name: str) -> Scores:

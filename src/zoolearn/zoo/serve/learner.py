@@ -39,20 +39,22 @@ def main() -> None:
         for event in iter_learn(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
-        print(json.dumps({"state": "failed", "detail": str(error).partition("\n")[0].rstrip(":")}), flush=True)
+        told = str(error).partition("\n")[0].rstrip(":").replace("--skip-broken", "skip_broken=true")
+        print(json.dumps({"state": "failed", "detail": told}), flush=True)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
 def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> Iterator[dict[str, Any]]:
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
-    work = Zoo(folder).iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
+    zoo = Zoo(folder)
+    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
     said = 0.0
     while True:
         try:
             event = next(work)
         except StopIteration as end:
-            yield _brought(end.value)
+            yield _brought(zoo, end.value)
             return
         if time.monotonic() - said < SAY_EVERY:
             continue
@@ -65,15 +67,21 @@ def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> I
             yield {"state": "training", "done": event.step, "total": event.steps, **where}
 
 
-def _brought(learned: Learned) -> dict[str, Any]:
-    """Every task that was trained on, with its accuracy before (None for the new one) and after."""
+def _brought(zoo: Zoo, learned: Learned) -> dict[str, Any]:
+    """Every task that was trained on, with its accuracy before (None for the new one) and after, and its interval."""
     before = {name: learned.before[name] for name in learned.trained_on}
+    after = {name: zoo.accuracy(name) for name in before}
     return {
         "state": "learned",
         "episode": learned.episode,
         "seconds": round(learned.seconds, 1),
         "accuracy": {
-            name: {"before": measure.accuracy if measure else None, "after": learned.after[name].accuracy}
+            name: {
+                "before": measure.accuracy if measure else None,
+                "after": after[name].value,
+                "low": after[name].low,
+                "high": after[name].high,
+            }
             for name, measure in before.items()
         },
     }

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from zoolearn.zoo.describing import describe_member, describe_task, describe_zoo
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.serve.following import Following
-from zoolearn.zoo.serve.messages import Member, Members, Task, Tasks
+from zoolearn.zoo.serve.messages import Member, Members, Tasks
 
 MOST_KEPT = 64  # pages
 Item = TypeVar("Item")
@@ -36,28 +37,19 @@ class Listing:
         return self.made[key]
 
     def _tasks(self, index: Index, search: str, first: int | None, count: int) -> bytes:
-        shape, words = index.settings.shape, search.casefold()
+        words = search.casefold()
         names = [name for name in index.tasks if words in name.casefold()]
         start, shown = _part(names, first, count)
         entries = [index.tasks[name] for name in shown]
-        page = Tasks(
-            zoo=self.name,
-            generation=index.generation,
-            episodes=len(index.episodes),
-            shape=None if shape is None else list(shape),
-            dtype=None if shape is None else "uint8" if len(shape) == 3 else "float32",
-            columns=list(index.settings.columns),
-            learns=self.learns,
-            total=len(names),
-            first=start,
-            tasks=[Task.of(index, entry, self.following.majority(entry)) for entry in entries],
-        )
+        told = [describe_task(index, entry, self.following.majority(entry)) for entry in entries]
+        about = describe_zoo(self.name, index, told)
+        page = Tasks(**about, learns=self.learns, total=len(names), first=start)
         return page.model_dump_json().encode()
 
 
 def _members(index: Index, first: int | None, count: int) -> bytes:
     start, shown = _part(index.members, first, count)
-    members = [Member.of(entry) for entry in shown]
+    members = [Member(**describe_member(entry)) for entry in shown]
     page = Members(generation=index.generation, total=len(index.members), first=start, members=members)
     return page.model_dump_json().encode()
 

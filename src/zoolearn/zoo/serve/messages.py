@@ -4,9 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.reader import LONGEST_NAME
-from zoolearn.zoo.scores import Share, doubts
 
 
 class Message(BaseModel):
@@ -80,32 +78,6 @@ class Task(Message):
     notes: list[str]
     history: list[Measured]
 
-    @classmethod
-    def of(cls, index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> "Task":
-        """As the index says."""
-        now = index.measures[entry.name]
-        accuracy = Share.of(now.accuracy, entry.test.count)
-        most_frequent, rate = majority or (None, None)
-        return cls(
-            name=entry.name,
-            episode=entry.episode,
-            classes=list(entry.classes),
-            rows_kept=entry.train.count if entry.train else 0,
-            rows_held_out=entry.test.count,
-            members=[member.number for member in index.voters(entry.name)],
-            accuracy=now.accuracy,
-            low=accuracy.low,
-            high=accuracy.high,
-            majority=rate,
-            most_frequent=most_frequent,
-            confidence=now.confidence,
-            notes=doubts(accuracy, majority, now.confidence),
-            history=[
-                Measured(episode=number, accuracy=measure.accuracy, confidence=measure.confidence)
-                for number, measure in index.history[entry.name]
-            ],
-        )
-
 
 class Right(Message):
     """How many of some rows were answered rightly, and the 95 % interval of that accuracy."""
@@ -170,20 +142,6 @@ class Member(Message):
     bytes: int
     loss: float
     seconds: float
-
-    @classmethod
-    def of(cls, entry: MemberEntry) -> "Member":
-        """As the index says."""
-        return cls(
-            number=entry.number,
-            episode=entry.episode,
-            trained_on=list(entry.tasks),
-            fitted=list(entry.fitted),
-            votes_on={name: share for name, share in entry.share.items() if entry.votes_on(name)},
-            bytes=entry.bytes,
-            loss=entry.loss,
-            seconds=entry.seconds,
-        )
 
 
 class Members(Message):

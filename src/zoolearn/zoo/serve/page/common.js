@@ -3,10 +3,11 @@
 
 const byId = (id) => document.getElementById(id);
 const root = document.documentElement;
+const isReport = typeof SNAPSHOT !== "undefined"; // a page in a file: what a server would tell is in it
 
 // An element; what is not an element among its children becomes text, never markup.
 function make(tag, attributes = {}, ...children) {
-  const svg = ["svg", "path", "circle", "line", "text", "title", "g"].includes(tag);
+  const svg = ["svg", "path", "circle", "line", "rect", "text", "title", "g"].includes(tag);
   const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === false) continue;
@@ -52,7 +53,7 @@ async function ask(path, options = {}) {
   throw new Refused(answer.status, body.detail || `The server answers ${answer.status}.`);
 }
 
-const askJson = async (path, options) => (await ask(path, options)).json();
+const askJson = async (path, options) => (isReport ? SNAPSHOT[path] : (await ask(path, options)).json());
 
 // Does the work of the page; where the token is missing or wrong, asks for it first.
 async function enter(work) {

@@ -1,13 +1,10 @@
-// The page of a zoo: its picture, how it grew, and a place to ask and to teach it.
+// The page of a zoo: a place to ask and to teach it.
 
 let zoo = null; // what GET /tasks says
 let members = [];
 let chosenTask = null;
 const UNKNOWN = ""; // the zoo is to find out the task by itself
 
-const percent = (value) => `${(100 * value).toFixed(1)} %`;
-const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-const url = (name) => `/tasks/${encodeURIComponent(name)}`;
 const takesImages = () => zoo.shape === null || zoo.shape.length === 3;
 
 async function load() {
@@ -17,12 +14,18 @@ async function load() {
   if (chosenTask !== UNKNOWN && !zoo.tasks.some((task) => task.name === chosenTask)) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   document.title = `${zoo.zoo} · zoo`;
   byId("title").textContent = zoo.zoo;
-  byId("summary").textContent = [plural(zoo.tasks.length, "task"), plural(members.length, "member"), inputs(), `generation ${zoo.generation}`]
-    .filter(Boolean).join(" · ");
-  showQuestion();
-  showPicture();
-  showGrowth();
+  byId("summary").textContent = [plural(zoo.tasks.length, "task"), plural(members.length, "member"), inputs()].filter(Boolean).join(" · ");
+  const isEmpty = zoo.tasks.length === 0;
+  byId("empty").hidden = !isEmpty;
+  for (const id of ["known", "grown", "picture"]) byId(id).hidden = isEmpty;
+  byId("ask").hidden = isEmpty || isReport;
   byId("teach").hidden = !zoo.learns || !takesImages();
+  byId("how").textContent = `zoo learn ${zoo.zoo} birds FOLDER_OF_IMAGES\nzoo learn ${zoo.zoo} wine wine.csv --label kind`;
+  byId("how-more").textContent = zoo.learns
+    ? "Or send an archive of images below. This page shows the task as soon as it is learned."
+    : "Run this beside the server: the page shows the task as soon as it is learned. With `zoo serve --learn`, images can be sent from here.";
+  showQuestion();
+  showTasks();
 }
 
 function inputs() {
@@ -36,25 +39,48 @@ function inputs() {
 
 function showQuestion() {
   const choices = zoo.tasks.map((task) => [task.name, task.name]);
-  if (zoo.tasks.length > 1 && zoo.tasks.every((task) => task.rows_kept)) choices.push([UNKNOWN, "(find it out)"]);
+  if (zoo.tasks.length > 1 && zoo.tasks.every((task) => task.rows_kept)) choices.push([UNKNOWN, "I do not know: find it out"]);
   else if (chosenTask === UNKNOWN) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   byId("task").replaceChildren(...choices.map(([value, words]) => make("option", { value, selected: value === chosenTask }, words)));
   byId("task").disabled = zoo.tasks.length === 0;
   byId("drop").hidden = !takesImages() || zoo.tasks.length === 0;
   byId("numbers").hidden = takesImages();
+  if (!takesImages()) showColumns();
+  byId("task-note").hidden = chosenTask !== UNKNOWN;
   byId("drop-note").textContent = zoo.shape?.length === 3 ? `Any size; the zoo looks at ${zoo.shape[2]} × ${zoo.shape[1]} pixels of its middle.` : "";
   if (!byId("answer").childElementCount) hint();
 }
 
 function hint() {
-  const words = zoo.tasks.length ? "The answer, and what each member says, comes here." : "The zoo has learned nothing yet.";
-  byId("answer").replaceChildren(make("p", { class: "soft empty" }, words));
+  byId("answer").replaceChildren(make("p", { class: "soft empty" }, "The answer, and what each member says, comes here."));
+}
+
+// One field for each column that the zoo knows by name; else one for the whole row.
+function showColumns() {
+  if (byId("columns").dataset.names === JSON.stringify(zoo.columns)) return;
+  byId("columns").dataset.names = JSON.stringify(zoo.columns);
+  byId("columns").classList.toggle("columns", zoo.columns.length > 0);
+  byId("columns").replaceChildren(...(zoo.columns.length
+    ? zoo.columns.map((name) => make("label", { class: "field" }, name, make("input", { name, required: true, inputmode: "decimal", autocomplete: "off", spellcheck: "false" })))
+    : [make("label", { class: "field", for: "row" }, `One row of ${plural(zoo.shape[0], "number")}, separated by commas or spaces`),
+      make("textarea", { id: "row", rows: 4, spellcheck: "false", required: true })]));
+}
+
+function typedRow() {
+  if (!zoo.columns.length) return byId("row").value.split(/[\s,;]+/).filter(Boolean).map(Number);
+  return [...byId("columns").querySelectorAll("input")].map((input) => {
+    const value = Number(input.value.trim().replace(",", "."));
+    if (Number.isNaN(value)) throw new Error(`${input.name}: ${input.value} is not a number.`);
+    return value;
+  });
 }
 
 function choose(name) {
   chosenTask = name;
   byId("task").value = name;
-  for (const row of document.querySelectorAll(".who tbody tr")) row.classList.toggle("chosen", row.dataset.task === name);
+  byId("task-note").hidden = name !== UNKNOWN;
+  for (const row of document.querySelectorAll("tr[data-task]")) row.classList.toggle("chosen", row.dataset.task === name);
+  showDetail();
   if (lastQuestion) question(lastQuestion);
 }
 
@@ -107,7 +133,7 @@ function showRecognition(found) {
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, sure ? `${found.task}:` : "its task?"),
     make("p", { class: "verdict" }, sure ? found.class : "not sure"),
-    make("p", { class: "soft" }, sure ? `${percent(found.probability)}, if the task is right` : "No task is likely enough, or it is like nothing that the zoo has seen."),
+    make("p", { class: "soft" }, sure ? `${percent(found.probability)}, if the task is right` : found.strange ? "It is like nothing that the zoo has stored of any task." : "No task is likely enough."),
     make("h3", {}, "The chance of each task"),
     ...bars(found.chances, found.task),
   );
@@ -120,6 +146,7 @@ function showAnswer(prediction) {
     make("p", { class: "soft" }, `${chosenTask}:`),
     make("p", { class: "verdict" }, prediction.class),
     make("p", { class: "soft" }, `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
+    ...worth(zoo.tasks.find((task) => task.name === chosenTask)),
     make("h3", {}, "The zoo"),
     ...bars(prediction.probabilities, prediction.class),
     make("h3", {}, "Each member’s vote"),
@@ -131,70 +158,11 @@ function showAnswer(prediction) {
   );
 }
 
-// ---- the picture
-
-const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "pruned", none: "not seen" };
-
-function mark(task, member) {
-  const fitted = member.fitted.includes(task.name);
-  if (!fitted && !member.trained_on.includes(task.name)) return "none";
-  if (!(task.name in member.votes_on)) return "pruned";
-  if (fitted) return "fitted";
-  return member.episode === task.episode ? "own" : "replayed";
-}
-
-function showPicture() {
-  const kinds = new Set();
-  const rows = zoo.tasks.map((task) => {
-    const first = task.history[0]?.accuracy ?? task.accuracy;
-    const change = 100 * (task.accuracy - first);
-    return make("tr", { "data-task": task.name, class: task.name === chosenTask ? "chosen" : undefined },
-      make("th", { scope: "row", class: "name" }, make("button", { type: "button", title: `ask about ${task.name}`, onclick: () => choose(task.name) }, task.name)),
-      members.map((member) => {
-        const kind = mark(task, member);
-        kinds.add(kind);
-        return make("td", { title: `${task.name}, member ${member.number}: ${MARKS[kind]}` },
-          make("span", { class: `dot ${kind}` }), make("span", { class: "unseen" }, MARKS[kind]));
-      }),
-      make("td", { class: "score" }, percent(task.accuracy)),
-      make("td", { class: "score change", title: "points since it was learned" }, task.history.length > 1 ? `${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(1)}` : ""));
-  });
-  const head = make("tr", {}, make("th", { class: "name", scope: "col" }, "task \\ member"),
-    members.map((member) => make("th", { scope: "col", title: `member ${member.number}: episode ${member.episode}, ${(member.bytes / 1e6).toFixed(2)} MB, trained in ${member.seconds.toFixed(1)} s` }, String(member.number))),
-    make("th", { scope: "col" }, "now"), make("th", { scope: "col" }, "change"));
-  byId("who").replaceChildren(make("table", { class: "who" }, make("thead", {}, head), make("tbody", {}, rows)));
-  byId("legend").replaceChildren(...["own", "replayed", "fitted", "pruned"].filter((kind) => kinds.has(kind)).map((kind) =>
-    make("span", { class: "legend" }, make("span", { class: `dot ${kind}` }), { own: "trained on it when it was new", replayed: "replayed it later", fitted: "has a head that was fitted to it", pruned: "knows it, but is not asked" }[kind])));
-}
-
-// ---- how it grew
-
-function showGrowth() {
-  const values = zoo.tasks.flatMap((task) => task.history.map((point) => point.accuracy));
-  const low = Math.min(0.9, Math.floor(10 * Math.min(1, ...values)) / 10);
-  byId("growth").replaceChildren(...zoo.tasks.map((task) => chart(task, low)));
-}
-
-function chart(task, low) {
-  const [width, height, left, top, bottom, right] = [180, 96, 34, 8, 16, 8];
-  const x = (episode) => left + (width - left - right) * (zoo.episodes > 1 ? (episode - 1) / (zoo.episodes - 1) : 0.5);
-  const y = (value) => top + (height - top - bottom) * (1 - (value - low) / (1 - low));
-  const points = task.history;
-  const steps = points.map((point, place) => `${place ? `H${x(point.episode)}V` : `M${x(point.episode)},`}${y(point.accuracy)}`).join("");
-  const words = points.map((point) => `${percent(point.accuracy)} after episode ${point.episode}`).join(", ");
-  const lines = [low, (1 + low) / 2, 1].map((value) => make("g", {},
-    make("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
-    make("text", { x: left - 4, y: y(value) + 3, "text-anchor": "end" }, `${Math.round(100 * value)} %`)));
-  const ends = zoo.episodes > 1 ? [1, zoo.episodes] : [1];
-  return make("figure", { class: "chart" },
-    make("figcaption", {}, make("span", {}, task.name), make("b", {}, percent(task.accuracy))),
-    make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `accuracy of ${task.name}: ${words}` },
-      lines,
-      ends.map((episode) => make("text", { x: x(episode), y: height - 4, "text-anchor": "middle" }, String(episode))),
-      zoo.episodes > 2 ? make("text", { x: x((1 + zoo.episodes) / 2), y: height - 4, "text-anchor": "middle" }, "episode") : null,
-      make("path", { class: "curve", d: points.length ? `${steps}H${x(zoo.episodes)}` : "" }),
-      points.map((point, place) => make("circle", { cx: x(point.episode), cy: y(point.accuracy), r: 3.2, class: place === points.length - 1 ? "latest" : undefined },
-        make("title", {}, `episode ${point.episode}: ${percent(point.accuracy)}`)))));
+// What the probability of an answer is worth.
+function worth(task) {
+  if (!task) return [];
+  const words = `Of ${plural(task.rows_held_out, "held-out row")}, ${percent(task.accuracy)} were answered rightly (${range(task)}), with ${percent(task.confidence)} confidence on average.`;
+  return [make("p", { class: "soft" }, words), ...task.notes.map((note) => make("p", { class: "wrong" }, `Its answers are ${note}.`))];
 }
 
 // ---- teaching
@@ -245,7 +213,7 @@ function showTraining(state) {
     reading: () => [`Reading the images of ${state.task}: ${state.done} of ${state.total}`, true],
     training: () => [`Learning ${state.task}: epoch ${state.epoch} of ${state.epochs}, loss ${state.loss.toFixed(3)}`, true],
     learned: () => [`Learned ${state.task} in ${state.seconds} s. ` + Object.entries(state.accuracy)
-      .map(([name, { before, after }]) => `${name}: ${before === null ? "" : `${percent(before)} → `}${percent(after)}`).join("; "), false],
+      .map(([name, share]) => `${name}: ${share.before === null ? "" : `${percent(share.before)} → `}${percent(share.after)} (${range(share)})`).join("; "), false],
     failed: () => [`${state.task} was not learned: ${state.detail}`, false],
     idle: () => ["", false],
   };
@@ -262,8 +230,11 @@ byId("file").addEventListener("change", () => askAbout(byId("file").files[0]));
 byId("lesson").addEventListener("submit", teach);
 byId("numbers").addEventListener("submit", (event) => {
   event.preventDefault();
-  const row = byId("row").value.split(/[\s,;]+/).filter(Boolean).map(Number);
-  question({ body: JSON.stringify({ rows: [row] }), headers: { "Content-Type": "application/json" } });
+  try {
+    question({ body: JSON.stringify({ rows: [typedRow()] }), headers: { "Content-Type": "application/json" } });
+  } catch (error) {
+    byId("answer").replaceChildren(make("p", { class: "wrong" }, error.message));
+  }
 });
 document.addEventListener("dragover", (event) => {
   event.preventDefault();
@@ -279,12 +250,18 @@ document.addEventListener("paste", (event) => askAbout([...event.clipboardData.f
 
 // Another program may change the zoo: look now and then, while somebody looks at the page.
 async function look() {
-  if (document.hidden || zoo === null) return;
+  if (document.hidden || zoo === null || isReport) return;
   try {
     const health = await askJson("/healthz");
     if (health.generation !== zoo.generation) await enter(load);
     if (health.training && zoo.learns) follow();
   } catch { /* the server is away; the next look may find it */ }
 }
+byId("filter").addEventListener("input", showTasks);
+byId("all").addEventListener("click", () => {
+  showsAll = !showsAll;
+  showTasks();
+});
+if (isReport) document.querySelector("nav .button").hidden = true;
 setInterval(look, 2000);
 begin(load).then(look);

@@ -1,0 +1,89 @@
+"""What a zoo can be asked about in Python: arrays, and also files, folders, pictures and data frames."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoolearn.errors import DataError
+from zoolearn.zoo.inputs.find import streamed
+from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
+from zoolearn.zoo.inputs.source import Block
+from zoolearn.zoo.inputs.tables import Columns, table_source
+from zoolearn.zoo.settings import ZooSettings
+
+MOST_NAMED = 10
+
+
+def rows_of(x: Any, settings: ZooSettings) -> Tensor:
+    """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array."""
+    several = list(x) if isinstance(x, list | tuple) and len(x) else [x]
+    if all(isinstance(one, str | Path) for one in several):
+        return _from_paths([Path(one) for one in several], settings)
+    if all(is_open_picture(one) for one in several):
+        return _from_pictures(several, settings)
+    if hasattr(x, "columns") and hasattr(x, "to_numpy"):
+        return _from_frame({str(name): np.asarray(x[name]) for name in x.columns}, settings)
+    return _from_array(x, settings)
+
+
+def _from_paths(paths: Sequence[Path], settings: ZooSettings) -> Tensor:
+    columns = Columns(wanted=settings.columns)
+    return _together([block for _, block in streamed(paths, settings.shape or (), columns)])
+
+
+def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
+    shape = settings.shape or ()
+    if len(shape) != 3:
+        raise DataError(f"a picture was given, but this zoo takes rows of {shape[0]} features")
+    return torch.from_numpy(np.stack([as_pixels(picture, shape) for picture in pictures]))
+
+
+def _from_frame(table: Mapping[str, Any], settings: ZooSettings) -> Tensor:
+    shape = settings.shape or ()
+    is_picture = len(shape) == 3
+    columns = Columns(wanted=settings.columns, features=None if is_picture else shape[0], pictures=is_picture)
+    rows = range(len(next(iter(table.values()), ())))
+    source = table_source(Path("the frame"), table, rows, columns, labelled=False)
+    return _together(list(source.blocks(range(len(source)), shape)))
+
+
+def _together(blocks: Sequence[Block]) -> Tensor:
+    """The rows of all blocks; refused if one cannot be read: answers would no longer stand beside their inputs."""
+    broken = [row for block in blocks for row in block.broken]
+    if broken:
+        listed = "".join(f"\n  {row.name}: {row.reason}" for row in broken[:MOST_NAMED])
+        more = f"\n  and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
+        rows = len(broken) + sum(len(block.x) for block in blocks)
+        raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{listed}{more}")
+    return torch.from_numpy(np.concatenate([block.x for block in blocks]))
+
+
+def _from_array(x: Any, settings: ZooSettings) -> Tensor:
+    if isinstance(x, np.ndarray) and not x.flags.writeable:
+        x = x.copy()  # torch warns of what it cannot write to
+    try:
+        inputs = torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(
+            f"inputs are a {type(x).__name__}, which is no array of numbers; give an array, a path, a picture or a frame"
+        ) from error
+    shape = settings.shape or ()
+    if inputs.ndim == 3 and len(shape) == 3:
+        inputs = inputs[:, None] if shape[0] == 1 else inputs
+    if len(shape) == 1 and inputs.ndim == 2:
+        inputs = inputs.to(torch.float32)
+    wanted = torch.uint8 if len(shape) == 3 else torch.float32
+    if tuple(inputs.shape[1:]) != shape or inputs.dtype != wanted:
+        raise DataError(
+            f"inputs have shape {tuple(inputs.shape)} and dtype {inputs.dtype}; this zoo takes "
+            f"(count, {', '.join(map(str, shape))}) {wanted}"
+        )
+    if not len(inputs):
+        raise DataError("there are no inputs; give at least one row")
+    if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
+        raise DataError("inputs hold NaN or infinite values; clean them first")
+    return inputs

@@ -1,0 +1,71 @@
+"""What a zoo knows, as plain data for pages and programs."""
+
+from zoolearn.files import Json
+from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.scores import Share, doubts
+from zoolearn.zoo.zoo import Zoo
+
+
+def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> dict[str, Json]:
+    """A task: what it is, how well it is answered, and how that came."""
+    now = index.measures[entry.name]
+    accuracy = Share.of(now.accuracy, entry.test.count)
+    most_frequent, rate = majority or (None, None)
+    return {
+        "name": entry.name,
+        "episode": entry.episode,
+        "classes": list(entry.classes),
+        "rows_kept": entry.train.count if entry.train else 0,
+        "rows_held_out": entry.test.count,
+        "members": [member.number for member in index.voters(entry.name)],
+        "accuracy": now.accuracy,
+        "low": accuracy.low,
+        "high": accuracy.high,
+        "majority": rate,
+        "most_frequent": most_frequent,
+        "confidence": now.confidence,
+        "notes": doubts(accuracy, majority, now.confidence),
+        "history": [
+            {"episode": number, "accuracy": measure.accuracy, "confidence": measure.confidence}
+            for number, measure in index.history[entry.name]
+        ],
+    }
+
+
+def describe_member(entry: MemberEntry) -> dict[str, Json]:
+    """A member: what it was trained on and speaks for."""
+    return {
+        "number": entry.number,
+        "episode": entry.episode,
+        "trained_on": list(entry.tasks),
+        "fitted": list(entry.fitted),
+        "votes_on": {name: share for name, share in entry.share.items() if entry.votes_on(name)},
+        "bytes": entry.bytes,
+        "loss": entry.loss,
+        "seconds": entry.seconds,
+    }
+
+
+def describe_zoo(name: str, index: Index, tasks: list[dict[str, Json]]) -> dict[str, Json]:
+    """The whole of it, around its tasks; `shape` is None until the first task is learned."""
+    shape = index.settings.shape
+    return {
+        "zoo": name,
+        "generation": index.generation,
+        "episodes": len(index.episodes),
+        "shape": None if shape is None else list(shape),
+        "dtype": None if shape is None else "uint8" if len(shape) == 3 else "float32",
+        "columns": list(index.settings.columns),
+        "tasks": tasks,
+    }
+
+
+def snapshot(zoo: Zoo) -> dict[str, Json]:
+    """All that a server tells of a zoo, by the address that it tells it at."""
+    index = zoo.index
+    tasks = [describe_task(index, entry, zoo.majority(name)) for name, entry in index.tasks.items()]
+    return {
+        "/tasks": {**describe_zoo(zoo.path.resolve().name, index, tasks), "learns": False},
+        "/members": {"generation": index.generation, "members": [describe_member(entry) for entry in index.members]},
+        "/scores": {name: zoo.scores(name).to_json() for name in index.tasks},
+    }
