@@ -265,7 +265,7 @@ def test_an_impossible_setting_is_refused(settings, message):
 def test_a_way_to_grow_is_given_as_a_value_and_only_to_a_zoo():
     with pytest.raises(SettingsError, match=r"grow is .*WarmStart.*; it must be a function"):
         ModelZoo(grow=WarmStart)
-    with pytest.raises(TypeError):
+    with pytest.raises(SettingsError, match="unknown setting of Isolated 'grow'"):
         Isolated(grow=WarmStart())
 
 

@@ -12,8 +12,8 @@ from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
-from zoolearn.lab.studies.trials import Trial
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 VALIDATION = 20  # percent of the training rows, that judge
 
@@ -40,19 +40,19 @@ def variants() -> dict[str, dict[str, Json]]:
     return {name: asdict(WarmStart(**own)) for name, own in found.items()}
 
 
-def trials(setup: Setup) -> list[Trial]:
+def specs(setup: Setup) -> list[RunSpec]:
     """Every variant with every seed."""
-    return [_trial(setup, own, seed) for own in variants().values() for seed in setup.seeds]
+    return [_spec(setup, own, seed) for own in variants().values() for seed in setup.seeds]
 
 
-def _trial(setup: Setup, own: Mapping[str, Json], seed: int) -> Trial:
-    b: dict[str, Json] = {} if setup.tasks_per_episode == 5 else {"tasks_per_episode": setup.tasks_per_episode}
-    return setup.trial("model-zoo", seed, validation=VALIDATION, grow={"name": "warm-start", **own}, **b)
+def _spec(setup: Setup, own: Mapping[str, Json], seed: int) -> RunSpec:
+    settings = {"tasks_per_episode": setup.tasks_per_episode, "grow": "warm-start", **own}
+    return setup.spec("model-zoo", seed, validation=VALIDATION, **settings)
 
 
 def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     """The gain of every idea over none of them, and what all of them lose without it."""
-    runs = {name: [outcome[_trial(setup, own, seed).name] for seed in setup.seeds] for name, own in variants().items()}
+    runs = {name: [outcome[_spec(setup, own, seed).name] for seed in setup.seeds] for name, own in variants().items()}
     panels = [
         Panel(f"alone, over {BARE}", [_gains(runs, {name: (f"only {name}", BARE) for name in TRICKS}, 0)], turned=True),
         Panel(
