@@ -21,7 +21,8 @@ from zoolearn.methods.registry import learner_from
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
-from zoolearn.training.fit import fit, run_to_end
+from zoolearn.training.at_once import fit
+from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoos import alike, answers, index_files, small_zoo, stray_files
 

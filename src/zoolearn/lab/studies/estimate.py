@@ -13,7 +13,7 @@ from zoolearn.lab.studies.trials import Trial
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import fit
+from zoolearn.training.at_once import fit
 from zoolearn.training.recipe import Recipe
 
 ASKED = 0.35  # what an answer takes, as a share of what a sample takes in training
