@@ -92,11 +92,11 @@ def steps_of(learner, task, monkeypatch):
     steps = []
     original = Tag._denominator
 
-    def noting(self, shared, first, second):
-        denominator = original(self, shared, first, second)
+    def noting(self, shared, weights):
+        denominator = original(self, shared, weights)
 
-        def asked():
-            divisor = denominator()
+        def asked(first, second):
+            divisor = denominator(first, second)
             steps.append((first.clone(), second.clone(), divisor.clone()))
             return divisor
 
