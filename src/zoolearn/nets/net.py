@@ -5,8 +5,10 @@ features, where asked for, by the columns of each task. And so is whether it ans
 together (test-time flips).
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from threading import local
 from typing import Any, Self, cast
 
 import torch
@@ -16,6 +18,16 @@ from torch import Tensor, nn
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
+
+
+class Passed(local):
+    """Rows that went through nets of this thread so far: `trained` on, or `asked` about."""
+
+    def __init__(self) -> None:
+        self.rows = Counter[str]()
+
+
+passed = Passed()
 
 
 def flip_is_safe(shape: Shape) -> bool:
@@ -158,9 +170,16 @@ class Net(nn.Module):
         """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
         inputs = self.normalize(x)
         features = cast(Tensor, self.backbone(inputs))
-        if self.training or not self.flips:
+        looks = 1 if self.training or not self.flips else 2
+        self.count(looks * len(x))
+        if looks == 1:
             return features
         return (features + cast(Tensor, self.backbone(inputs.flip(-1)))) / 2
+
+    def count(self, rows: int) -> None:
+        """Notes that rows go through: in training, or asked about."""
+        if not torch.compiler.is_compiling():  # traced for export: nothing goes through it now
+            passed.rows["trained" if self.training else "asked"] += rows
 
     def normalize(self, x: Tensor) -> Tensor:
         """Raw inputs as the backbone takes them: pixels become floats, features (and what is scaled already) stay."""

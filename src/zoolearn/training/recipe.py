@@ -99,11 +99,7 @@ class Recipe:
         return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.precision]
 
     def lr_at(self, step: int, steps: int) -> float:
-        """The learning rate of a step (from 0) of `steps` in all.
-
-        >>> [round(Recipe(lr=1.0, schedule="constant", warm_up=0.5).lr_at(step, 8), 2) for step in range(6)]
-        [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
-        """
+        """The learning rate of a step (from 0) of `steps` in all."""
         height = self.lr * min(1.0, (step + 1) / (self.warm_up * steps)) if self.warm_up else self.lr
         if self.schedule == "constant":
             return height
