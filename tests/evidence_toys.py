@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
 
 TASKS = ["cats <and> dogs", "fish", "birds", "trees"]
@@ -35,7 +36,8 @@ def finished_run(
         results.accuracy.append([base + 0.01 * (episode + task) + 0.002 * seed for task in range(episode + 1)])
         weights = {name: round(1 / len(past), 3) for name in past} or None
         seconds = {"train": 2.0 + seed, "evaluate": 0.5}
-        results.episodes.append(EpisodeRecord([TASKS[episode], *past], weights, 0.5, seconds))
+        results.episodes.append(Episode((TASKS[episode], *past), weights, 0.5, seconds))
+    results.command = results.spec.command
     return results
 
 

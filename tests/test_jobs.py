@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from processes import PATIENCE, eventually, started
-from zoolearn.cores import container_limit, default_threads, usable_cores
+from zoolearn.cores import default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs, on_ray
 
@@ -246,20 +246,6 @@ def test_workers_are_never_more_than_jobs_or_than_the_cores_carry() -> None:
     assert Local(threads=usable_cores()).workers_for(100) == 1
     with pytest.raises(SettingsError, match="workers is 0"):
         Local(0)
-
-
-@pytest.mark.parametrize(("content", "cores"), [("max 100000", None), ("150000 100000", 1.5), ("200000 100000", 2)])
-def test_a_containers_limit_is_read(tmp_path: Path, content: str, cores: float | None) -> None:
-    (tmp_path / "cpu.max").write_text(content + "\n")
-    assert container_limit(tmp_path) == cores
-
-
-def test_an_older_containers_limit_is_read(tmp_path: Path) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text("50000\n")
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n")
-    assert container_limit(tmp_path) == 0.5
-    assert container_limit(tmp_path / "nowhere") is None
 
 
 @pytest.mark.parametrize(("asked", "given"), [("", 1), ("1", 1), ("9999", usable_cores()), ("1,2", 1), ("many", 1)])

@@ -16,12 +16,14 @@ from processes import eventually, started
 from test_jobs import random_walk, say_a_lambda, stumble, wait_to_be_stopped
 from toys import learner_of, outcome, pictures
 from zoolearn.cli import main
+from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.runs.run import run
-from zoolearn.runs.spec import RunSpec, execute
+from zoolearn.runs.spec import RunSpec
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
@@ -84,7 +86,7 @@ def shared_memory(task: Task, _: int) -> Generator[None, None, tuple[str, bool]]
     for line in Path("/proc/self/maps").read_text().splitlines():
         first, last = (int(end, 16) for end in line.split()[0].split("-"))
         if first <= address < last:
-            return Benchmark("one", (task,)).fingerprint, "/dev/shm" in line or "plasma" in line
+            return fingerprint(Benchmark("one", (task,))), "/dev/shm" in line or "plasma" in line
     raise AssertionError("memory that is nowhere")
 
 
@@ -131,7 +133,7 @@ def test_jobs_may_depend_on_how_others_ended(cluster: Any) -> None:
 def test_data_is_shared_without_copies(cluster: Any) -> None:
     shared = Shared(large_task)
     events = [*map_jobs([Job(f"job {n}", shared_memory, (shared, n)) for n in range(3)], Ray())]
-    whole = Benchmark("one", (large_task(),)).fingerprint
+    whole = fingerprint(Benchmark("one", (large_task(),)))
     assert {event.result for event in events if isinstance(event, Done)} == {(whole, True)}
     assert len(ends(events)) == 3
 
@@ -142,10 +144,11 @@ def stream() -> Benchmark:
 
 def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[Progress]:
     """Carries out a run in a folder; in its eighth epoch, `kill` is told the process that it is in."""
-    order = RunSpec(learner_of(METHODS["model-zoo"], LONG), "toys", out=out, checkpoint_every=1)
+    learner = learner_of(METHODS["model-zoo"], LONG)
+    spec, plan = RunSpec.of_record("model-zoo", "toys", learner.settings()), Plan(out=out, checkpoint_every=1)
     killed = out.with_name("killed")
     steps = []
-    with closing(map_jobs([Job("run", told_by, (order, Shared(stream), killed))], place)) as events:
+    with closing(map_jobs([Job("run", told_by, (spec, plan, Shared(stream), killed))], place)) as events:
         for event in events:
             assert not isinstance(event, Failed), event
             if isinstance(event, Report) and isinstance(event.content[1], Progress):
@@ -157,9 +160,9 @@ def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[
     return steps
 
 
-def told_by(order: RunSpec, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
+def told_by(spec: RunSpec, plan: Plan, whole: Benchmark, killed: Path) -> Generator[tuple[int, Any], None, None]:
     """A run that says which process it is in, and in its eighth epoch waits to be killed."""
-    for event in execute(order, whole):
+    for event in execute(spec, plan, whole):
         yield os.getpid(), event
         while isinstance(event, Progress) and event.epoch == 8 and not killed.exists():
             time.sleep(0.1)

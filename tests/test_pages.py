@@ -211,7 +211,7 @@ class TestPage:
         told = [base64.b64decode(content).decode() for _, content in links]
         assert told[:-1] == [figure.csv() for figure in some_figures()]
         assert told[-1].startswith("method,benchmark,seed,")
-        assert html.count("zoo run model-zoo split-digits --epochs 1 --seeds 2") == 1
+        assert html.count("zoo run model-zoo split-digits --epochs 1 --seed 1") == 1
 
     def test_every_point_and_cell_says_its_value(self):
         lines = chart_html(named("average-accuracy").frames[""], "a", "Lines")

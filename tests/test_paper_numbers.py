@@ -8,7 +8,8 @@ from zoolearn.lab.paper.rows import Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
 from zoolearn.lab.tune.space import PAPER, part_of_space
-from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.settings import flatten
 from zoolearn.training.recipe import Recipe
 
 # Ramesh and Chaudhari (2022), Table 1: average accuracy at the end of all episodes, in percent.
@@ -163,18 +164,20 @@ def told(name: str) -> tuple[Row, ...]:
 
 def settings(row: Row) -> dict[str, Any]:
     """All settings that the run of a row would record."""
-    recorded = row.trial(0).settings()
+    recorded = row.run(0).record()
     return {**recorded, **recorded["recipe"]}
 
 
 def run_of(row: Row) -> tuple[str, str, float]:
     found = settings(row)
-    return row.method, found["backbone"], found.get("replay", 1.0) if row.method == "model-zoo" else 1.0
+    return row.spec.method, found["backbone"], found.get("replay", 1.0) if row.spec.method == "model-zoo" else 1.0
 
 
 def in_the_library(rows: tuple[Row, ...]) -> Cells:
     """Every number of some rows, by the run that it is of, the benchmark and the measure."""
-    cells = {(*run_of(row), row.benchmark, measure): value for row in rows for measure, value in row.numbers.items()}
+    cells = {
+        (*run_of(row), row.spec.benchmark, measure): value for row in rows for measure, value in row.numbers.items()
+    }
     assert len(cells) == sum(len(row.numbers) for row in rows), "no two rows are of the same run"
     return cells
 
@@ -214,11 +217,11 @@ def test_table_2_is_the_papers(name, epochs, place):
     ],
 )
 def test_tables_a1_and_a2_are_the_papers(name, table, benchmark):
-    own = tuple(row for row in told(name) if row.method in ("isolated", "model-zoo"))
+    own = tuple(row for row in told(name) if row.spec.method in ("isolated", "model-zoo"))
     others = [row for row in told(name) if row not in own]
     assert in_the_library(own) == by_run(table, benchmark)
-    assert {row.benchmark for row in others} == {benchmark}
-    assert {row.method: list(row.numbers.items()) for row in others} == {
+    assert {row.spec.benchmark for row in others} == {benchmark}
+    assert {row.spec.method: list(row.numbers.items()) for row in others} == {
         method(line): list(zip(THREE, numbers, strict=True)) for line, numbers in read(table).items() if line not in OWN
     }
     assert {settings(row)["epochs"] for row in told(name)} == {1}
@@ -236,7 +239,7 @@ def test_tables_a1_and_a2_are_the_papers(name, table, benchmark):
 def test_table_a3_is_the_papers_for_each_of_our_budgets(suffix, backbone, epochs):
     methods = ("isolated", "multi-head", "model-zoo")
     rows = [row for row in told("table-a3-100-samples") if row.name in {f"{method}{suffix}" for method in methods}]
-    assert {(row.benchmark, row.method): row.numbers["average_accuracy"] for row in rows} == {
+    assert {(row.spec.benchmark, row.spec.method): row.numbers["average_accuracy"] for row in rows} == {
         (benchmark, method): value
         for benchmark, values in read(TABLE_A3).items()
         for method, value in zip(methods, values, strict=True)
@@ -250,7 +253,7 @@ def test_table_a3_is_the_papers_for_each_of_our_budgets(suffix, backbone, epochs
 def test_table_a4_is_the_papers():
     rows = told("table-a4-weighing")
     assert {settings(row)["weigh"]: [row.numbers["average_accuracy"]] for row in rows} == read(TABLE_A4)
-    assert {(row.benchmark, settings(row)["backbone"], settings(row)["epochs"]) for row in rows} == {
+    assert {(row.spec.benchmark, settings(row)["backbone"], settings(row)["epochs"]) for row in rows} == {
         ("coarse-cifar100", "wrn-16-4", 200)
     }
 
@@ -264,7 +267,8 @@ def test_table_a4_is_the_papers():
 )
 def test_the_ablations_of_figure_4_are_the_papers(name, table, setting, unit):
     found = {
-        (row.benchmark, round(unit * settings(row)[setting])): row.numbers["average_accuracy"] for row in told(name)
+        (row.spec.benchmark, round(unit * settings(row)[setting])): row.numbers["average_accuracy"]
+        for row in told(name)
     }
     assert found == {
         (benchmark, int(value)): number
@@ -277,7 +281,7 @@ def test_the_ablations_of_figure_4_are_the_papers(name, table, setting, unit):
 def test_the_ensemble_of_figure_4_is_the_papers():
     found: dict[str, dict[str, float]] = {}
     for row in told("ablation-ensemble"):
-        found.setdefault(row.benchmark, {})[row.method] = row.numbers["average_accuracy"]
+        found.setdefault(row.spec.benchmark, {})[row.spec.method] = row.numbers["average_accuracy"]
     methods = ("model-zoo", "isolated")
     assert found == {
         benchmark: dict(zip(methods, numbers, strict=True)) for benchmark, numbers in read(FIGURE_4_ENSEMBLE).items()
@@ -289,15 +293,15 @@ def test_every_method_is_shown_beside_its_number_of_table_1():
     quoted = {method(name): numbers[place] for name, numbers in read(TABLE_1).items() if "small" not in name}
     del quoted["hat"]  # 99.0 is of two tasks of five digits
     for row in told("every-method"):
-        is_ensemble = row.learner.get("networks", 1) > 1  # which the paper has in Figure 4 alone
-        assert row.numbers["average_accuracy"] == (None if is_ensemble else quoted.get(row.method)), row.name
+        is_ensemble = row.spec.settings.get("networks", 1) > 1  # which the paper has in Figure 4 alone
+        assert row.numbers["average_accuracy"] == (None if is_ensemble else quoted.get(row.spec.method)), row.name
 
 
 def test_an_episode_trains_on_five_tasks_or_on_two_where_there_are_only_five():
     for table in ("table-1-accuracy", "table-a3-100-samples"):
         for row in told(table):
-            if row.method == "model-zoo":
-                assert settings(row)["tasks_per_episode"] == (2 if row.benchmark in FIVE_TASKS else 5)
+            if row.spec.method == "model-zoo":
+                assert settings(row)["tasks_per_episode"] == (2 if row.spec.benchmark in FIVE_TASKS else 5)
 
 
 def test_the_defaults_are_the_values_that_the_paper_chose():
@@ -322,26 +326,28 @@ def test_a_search_looks_where_the_paper_looked():
 def number_of(preset: Preset) -> float:
     """The number that a preset aims at, from the publication that it names."""
     if preset.name == "tag-2022":
-        return {method(name): numbers[0] for name, numbers in read(TAG_TABLE).items()}[preset.method]
+        return {method(name): numbers[0] for name, numbers in read(TAG_TABLE).items()}[preset.spec.method]
     if preset.name == "der-2020":  # its table 2, Task-IL
-        return {"lwf": 63.29, "derpp": 93.88}[preset.method]
+        return {"lwf": 63.29, "derpp": 93.88}[preset.spec.method]
     if preset.name == "zoo-2022-10-percent":
         return read(TABLE_2)["Model-Zoo-small-(10%-replay)"][3]
     small = {"isolated": "Isolated-small", "model-zoo": "Model-Zoo-small"}
-    if preset.name == "zoo-2022" and preset.benchmark in ("split-miniimagenet", "coarse-cifar100"):
-        table = read(TABLE_A1 if preset.benchmark == "coarse-cifar100" else TABLE_A2)
+    if preset.name == "zoo-2022" and preset.spec.benchmark in ("split-miniimagenet", "coarse-cifar100"):
+        table = read(TABLE_A1 if preset.spec.benchmark == "coarse-cifar100" else TABLE_A2)
         lines = {method(name): numbers[0] for name, numbers in table.items() if name not in OWN}
-        return table[small[preset.method]][0] if preset.method in small else lines[preset.method]
-    if preset.name == "zoo-2022" and preset.method in small:
-        return read(TABLE_2)[small[preset.method]][3]
+        return table[small[preset.spec.method]][0] if preset.spec.method in small else lines[preset.spec.method]
+    if preset.name == "zoo-2022" and preset.spec.method in small:
+        return read(TABLE_2)[small[preset.spec.method]][3]
     table_1 = {method(name): numbers for name, numbers in read(TABLE_1).items() if name not in OWN}
-    return table_1[preset.method][STREAMS.index(preset.benchmark)]
+    return table_1[preset.spec.method][STREAMS.index(preset.spec.benchmark)]
 
 
-ROWS = [preset for preset in PRESETS if preset.benchmark != EVERY]
+ROWS = [preset for preset in PRESETS if preset.spec.benchmark != EVERY]
 
 
-@pytest.mark.parametrize("preset", ROWS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")
+@pytest.mark.parametrize(
+    "preset", ROWS, ids=lambda preset: f"{preset.name}-{preset.spec.method}-{preset.spec.benchmark}"
+)
 def test_a_preset_aims_at_the_number_that_was_published(preset):
     target, expected = preset.target.split()[0], number_of(preset)
     assert float(target) == pytest.approx(expected, abs=0.0051 if len(target.partition(".")[2]) == 2 else 1e-9)
@@ -406,8 +412,7 @@ STATED = """
 def test_a_preset_has_the_settings_that_its_authors_state(line):
     *key, stated = line.replace("GEM", PROTOCOL).split(maxsplit=3)
     preset = find_preset(*key)
-    learner = learner_from(METHODS[preset.method], {**preset.learner, "recipe": dict(preset.recipe)}).settings()
-    found = {**learner, **learner["recipe"], **preset.tasks}
+    found = {**flatten(preset.spec.learner().settings()), **preset.spec.options}
     for setting in stated.split():
         name, _, value = setting.partition("=")
         if isinstance(found[name], bool | str):

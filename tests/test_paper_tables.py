@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 
 from evidence_toys import finished_run
-from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.lab.paper.collect import collect
 from zoolearn.lab.paper.compare import all_runs, cells, comparison, remarks, runs_of, tally
 from zoolearn.lab.paper.reproduction import front_page, precision_page, table_page, write_reproduction
-from zoolearn.lab.paper.rows import PaperTable, Row
+from zoolearn.lab.paper.rows import ROWS_OF_A_TASK, PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
-from zoolearn.lab.provenance import run_command, run_name
-from zoolearn.lab.studies.estimate import SIZES, seconds, work
 from zoolearn.lab.studies.study import Study, find_studies
-from zoolearn.lab.studies.trials import Trial
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 ROWS = [row for table in TABLES.values() for row in table.rows]
 SMALL = next(row for row in TABLES["table-2-single-epoch"].rows if row.name == "isolated-small")
@@ -31,9 +28,9 @@ def zoo_runs(seeds: int = 2) -> list[Results]:
 
 def flat_run(row: Row, accuracy: float) -> Results:
     """A run of a row that is always right equally often: nothing is forgotten, forward is the accuracy."""
-    run = finished_run(row.method, 0, row.benchmark)
+    run = finished_run(row.spec.method, 0, row.spec.benchmark)
     same = [[accuracy] * (episode + 1) for episode in range(len(run.tasks))]
-    return replace(run, accuracy=same, settings=row.trial(0).settings())
+    return replace(run, accuracy=same, settings=row.run(0).record())
 
 
 def in_precision(run: Results, precision: str) -> Results:
@@ -44,7 +41,7 @@ def in_precision(run: Results, precision: str) -> Results:
 def numbers_of(table: PaperTable) -> list[tuple[str, str, str]]:
     """The numbers that the paper gives, by its own rows."""
     return [
-        (row.name, row.benchmark, measure)
+        (row.name, row.spec.benchmark, measure)
         for row in table.rows
         for measure, value in row.numbers.items()
         if value is not None and not row.stands_in_for
@@ -53,15 +50,15 @@ def numbers_of(table: PaperTable) -> list[tuple[str, str, str]]:
 
 def test_every_row_is_a_run_that_can_be_made():
     for row in ROWS:
-        assert row.method in METHODS
-        assert row.benchmark in SIZES
-        assert row.trial(1).settings()["seed"] == 1
+        assert row.spec.method in METHODS
+        assert row.spec.benchmark in ROWS_OF_A_TASK
+        assert row.run(1).record()["seed"] == 1
         assert all(value is None or 0 <= value <= 100 for value in row.numbers.values())
 
 
 def test_tables_hold_no_row_twice():
     for table in TABLES.values():
-        names = [(row.name, row.benchmark) for row in table.rows]
+        names = [(row.name, row.spec.benchmark) for row in table.rows]
         assert len(names) == len(set(names))
 
 
@@ -84,43 +81,16 @@ def test_ours_stand_beside_the_papers_with_the_difference():
     assert table.rows[-1][4:] == ("-", "-", "0")
 
 
-def test_work_counts_what_is_trained_on():
-    def zoo(**learner: float) -> float:
-        trial = Trial(method="model-zoo", benchmark="split-cifar100", learner=learner, recipe={"epochs": 2})
-        return work(trial)[0] / 5000
-
-    assert zoo() == 1 + 2 + 3 + 4 + 16 * 5
-    assert zoo(tasks_per_episode=1) == zoo(replay=0.0) == 20
-    assert zoo(replay=0.1) == 1 + 19 * 2
-    few = Trial(method="isolated", benchmark="split-mnist", samples_per_class=100, recipe={"epochs": 50})
-    assert work(few)[0] == 5 * 200 * 50
-    pair = Trial(
-        method="multi-head", benchmark="coarse-cifar100", samples_per_class=100, recipe={"epochs": 3}, only=(4, 7)
-    )
-    assert work(pair) == (2 * 500 * 3, 2 * 500)
-
-
-def test_an_estimate_is_of_this_machine_and_grows_with_the_work():
-    one, two = (seconds(Trial(method="isolated", benchmark="split-mnist", recipe={"epochs": n})) for n in (1, 101))
-    assert 1 < one < 10_000
-    assert two > 80 * one
-
-
-def command(runs: list[Results]) -> str:
-    """The command of some runs, the digest in its folder's name as D."""
-    return re.sub("-[0-9a-f]{6}/", "-D/", run_command(runs))
-
-
 def test_a_row_wants_its_own_data_and_order_too():
     run = zoo_runs(1)[0]
     assert runs_of(SMALL, [run])
     run.settings["benchmark"] = {"order_seed": 7}
     assert not runs_of(SMALL, [run])
-    few = next(row for row in ROWS if row.samples_per_class == 100 and row.name == "isolated-small-20")
+    few = next(row for row in ROWS if row.bootstraps and row.name == "isolated-small-20")
     for seed, samples_seed, fits in ((0, 0, True), (1, 1, True), (1, 0, False)):
-        settings = {**few.trial(seed).settings()}
+        settings = {**few.run(seed).record()}
         settings["benchmark"] = {**settings["benchmark"], "samples_seed": samples_seed}
-        run = replace(finished_run("isolated", seed, few.benchmark), settings=settings)
+        run = replace(finished_run("isolated", seed, few.spec.benchmark), settings=settings)
         assert bool(runs_of(few, [run])) == fits
 
 
@@ -135,7 +105,7 @@ def test_runs_with_a_part_of_the_data_say_so_and_are_not_mixed_with_others():
 
 
 def test_no_folder_has_a_name_that_file_systems_refuse():
-    assert all(len(row.trial(10).name.encode()) <= 200 for row in ROWS)
+    assert all(len(row.run(10).name.encode()) <= 200 for row in ROWS)
 
 
 def test_only_finished_runs_stand_beside_the_papers_numbers(tmp_path):
@@ -148,75 +118,15 @@ def test_only_finished_runs_stand_beside_the_papers_numbers(tmp_path):
     assert all_runs([tmp_path, tmp_path / "1"]) == found, "what is found twice counts once"
 
 
-class TestProvenance:
-    def test_seeds_in_a_row_are_one_command_and_others_a_loop(self):
-        assert run_command(zoo_runs(3)) == "zoo run isolated split-cifar100 --epochs 1 --seeds 3"
-        first, _, third = zoo_runs(3)
-        assert command([first, third]) == (
-            "for seed in 0 2; do zoo run isolated split-cifar100 --epochs 1 --seed $seed "
-            "--out runs/isolated-split-cifar100-D/$seed; done"
-        )
-
-    def test_bootstraps_pass_their_seed_to_the_data(self):
-        runs = zoo_runs()
-        for run in runs:
-            run.settings["benchmark"] = {"samples_per_class": 100, "samples_seed": run.settings["seed"]}
-        assert command(runs) == (
-            "for seed in 0 1; do zoo run isolated split-cifar100 --epochs 1 --samples-per-class 100 "
-            "--seed $seed --samples-seed $seed --out runs/isolated-split-cifar100-D/$seed; done"
-        )
-
-    def test_every_pair_of_seeds_is_named_where_they_are_not_the_same(self):
-        runs = zoo_runs(2)
-        for place, run in enumerate(runs):
-            run.settings |= {"seed": 0, "benchmark": {"order_seed": place + 1}}
-        assert command(runs) == "; ".join(
-            f"zoo run isolated split-cifar100 --epochs 1 --seed 0 --order-seed {place + 1} "
-            f"--out runs/isolated-split-cifar100-D/{place}"
-            for place in range(2)
-        )
-
-    def test_runs_with_other_settings_have_a_folder_of_their_own(self):
-        folders = {
-            re.search("--out (.*)", run_command([finished_run("model-zoo", 0, "split-cifar100", replay=replay)]))[1]
-            for replay in (0.1, 0.2)
-        }
-        assert len(folders) == 2
-
-    @pytest.mark.parametrize(
-        ("settings", "flags"),
-        [
-            ({"inherit": "average"}, "--inherit average"),
-            ({"weigh": "ranked"}, "--weigh ranked"),
-            ({"adoption": True, "replay": 0.5}, "--adoption"),
-        ],
-    )
-    def test_a_run_with_settings_that_were_deleted_says_that_it_cannot_be_repeated(self, settings, flags):
-        run = finished_run("model-zoo", 0, "split-cifar100")
-        run.settings |= settings
-        assert run_command([run]) == f"# no command of this version repeats model-zoo on split-cifar100 with {flags}"
-
-    def test_a_way_to_grow_is_told_by_its_name_and_what_is_not_its_default(self):
-        run = finished_run("model-zoo", 0, "split-cifar100", grow=WarmStart(held_out=0.2, all_tasks=False))
-        assert "--grow warm-start --no-all-tasks --held-out 0.2 --out" in run_command([run])
-
-    def test_a_trial_of_a_search_names_the_search(self):
-        run = zoo_runs(1)[0]
-        run.settings["benchmark"] = {"validation": 20}
-        assert run_command([run]) == "zoo tune isolated split-cifar100"
-
-    def test_a_name_says_what_is_not_default(self):
-        run = finished_run("model-zoo", 2, "split-cifar100", replay=0.1)
-        assert run_name(run) == "model-zoo-split-cifar100-epochs1-replay0.1-s2"
-
-
 class TestReproduction:
     def test_it_is_written_from_runs_and_says_what_is_missing(self):
         table = TABLES["table-2-single-epoch"]
         text = table_page(table, zoo_runs())
         assert "| isolated-small | split-cifar100 | accuracy   | 71.60 | 64.60 ± 0.14 |      -7.00 |     2 |" in text
         assert "01234567" in text
-        assert "zoo run isolated split-cifar100 --epochs 1 --seeds 2" in text
+        assert (
+            "zoo run isolated split-cifar100 --epochs 1\nzoo run isolated split-cifar100 --epochs 1 --seed 1\n" in text
+        )
         missing = text.partition("## Not run: 4 of 5 rows")[2]
         assert re.search(r"\| model-zoo\s+\| split-cifar100 \| accuracy\s+\| 57.67 \|", missing)
         assert "isolated-small" not in missing
@@ -235,7 +145,9 @@ class TestReproduction:
 
     def test_a_number_that_several_rows_answer_counts_once_and_a_stand_in_reproduces_nothing(self):
         table = TABLES["table-a3-100-samples"]
-        paper, *stand_ins = [row for row in table.rows if (row.method, row.benchmark) == ("isolated", "split-mnist")]
+        paper, *stand_ins = [
+            row for row in table.rows if (row.spec.method, row.spec.benchmark) == ("isolated", "split-mnist")
+        ]
         assert tally(table, [flat_run(row, 0.97) for row in stand_ins]) == {"stand-in": 1, "not run": 17}
         assert tally(table, [flat_run(row, 0.97) for row in (paper, *stand_ins)]) == {
             "within a point": 1,
@@ -258,7 +170,7 @@ class TestReproduction:
     def test_the_finding_is_read_from_the_runs(self, base: float, holds: str):
         assert "The paper's finding" not in front_page(zoo_runs())
         row = next(row for row in TABLES["published-rows"].rows if row.name == "er tag-2022")
-        rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.trial(0).settings())
+        rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.run(0).record())
         finding = front_page([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
         assert re.search(rf"split-cifar100 \|\s+64.60 \|\s+[\d.]+ \(er tag-2022\) \|\s+1 \|\s+{holds} \|", finding)
 
@@ -351,15 +263,14 @@ class TestPrecision:
         assert cells[1:] == ["split-cifar100", "4", "bfloat16", "2", "64.60", "65.60", "+1.00 ± 1.41"]
         assert "There are none yet" in precision_page([*exact, alone])
 
-    def test_seeds_that_lack_are_run_unless_one_precision_has_them_all(self, tmp_path: Path, capsys, monkeypatch):
-        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 60.0)
-        words = ["paper", "table-2-single-epoch", "--rows", "isolated-small", "--runs", str(tmp_path), "--estimate"]
+    def test_seeds_that_lack_are_missing_unless_one_precision_has_them_all(self, tmp_path: Path, capsys):
+        words = ["paper", "table-2-single-epoch", "--runs", str(tmp_path)]
         for seed, run in enumerate(zoo_runs(3)):
             in_precision(run, "bfloat16").save(tmp_path / f"mixed-{seed}")
         main(words)
-        assert capsys.readouterr().err == ""
+        assert "isolated-small" not in capsys.readouterr().err
         main([*words, "--seeds", "4"])
-        assert "0 of 4 seeds there" in capsys.readouterr().err
+        assert "isolated-small on split-cifar100: 0 of 4 seeds there" in capsys.readouterr().err
 
 
 class TestCommand:
@@ -369,23 +280,22 @@ class TestCommand:
         assert all(name in out for name in TABLES)
         assert "split-cifar100: isolated-small, model-zoo-small" in out
 
-    def test_it_says_what_is_there_and_what_the_rest_would_take(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 9000.0 if "backbone" in trial.learner else 60.0)
+    def test_it_says_what_is_there_what_lacks_and_how_long_the_others_took(self, tmp_path, capsys):
         for seed, run in enumerate(zoo_runs(3)):
             run.save(tmp_path / str(seed))
-        main(["paper", "table-2-single-epoch", "--runs", str(tmp_path), "--estimate"])
+        finished_run("model-zoo", 1, "split-cifar100").save(tmp_path / "zoo")
+        main(["paper", "table-2-single-epoch", "--runs", str(tmp_path)])
         captured = capsys.readouterr()
         assert "isolated-small" not in captured.err  # it is there
-        assert "model-zoo-small on split-cifar100: 0 of 3 seeds there, about 1 min" in captured.err
-        assert "isolated on split-cifar100: 0 of 3 seeds there, about 2.5 h for each" in captured.err
-        assert "only when named" in captured.err
-        assert "to run: 6, about 6 min" in captured.err
+        assert "model-zoo-small on split-cifar100: 1 of 3 seeds there; they took 14 s each" in captured.err
+        assert "isolated on split-cifar100: 0 of 3 seeds there\n" in captured.err
         assert "64.70 ± 0.20" in captured.out
 
     def test_it_runs_what_is_missing_once(self, tmp_path, capsys, monkeypatch):
-        row = Row("toy", "isolated", "split-digits", {"average_accuracy": 90.0}, {"backbone": "mlp"}, {"epochs": 1})
+        row = Row(
+            "toy", RunSpec("isolated", "split-digits", {"backbone": "mlp", "epochs": 1}), {"average_accuracy": 90.0}
+        )
         monkeypatch.setitem(TABLES, "toy", PaperTable("toy", "Table 0", "Toy", (row,)))
-        monkeypatch.setattr("zoolearn.cli.paper.seconds", lambda trial: 1.0)
         words = [
             "paper",
             "toy",
@@ -399,8 +309,10 @@ class TestCommand:
             str(tmp_path / "new"),
         ]
         main(words)
-        assert "1 of 1: isolated-split-digits-backbonemlp-epochs1-s0" in capsys.readouterr().err
-        main(words)
+        assert not (tmp_path / "new").exists(), "nothing was named"
+        main([*words, "--rows", "toy"])
+        assert "isolated-split-digits-backbonemlp-epochs1-s0: done" in capsys.readouterr().err
+        main([*words, "--rows", "all"])
         captured = capsys.readouterr()
         assert captured.err == ""
         assert "90.00" in captured.out

@@ -1,4 +1,3 @@
-from dataclasses import fields
 from inspect import signature
 
 import pytest
@@ -7,27 +6,23 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
-from zoolearn.methods.registry import METHODS, learner_from
-from zoolearn.training.recipe import Recipe
+from zoolearn.runs.settings import flatten
+from zoolearn.runs.spec import RunSpec
 
 
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.method}-{preset.benchmark}")
+@pytest.mark.parametrize(
+    "preset", PRESETS, ids=lambda preset: f"{preset.name}-{preset.spec.method}-{preset.spec.benchmark}"
+)
 def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
-    assert preset.benchmark in {*BENCHMARKS, EVERY}
-    method = METHODS[preset.method]
-    assert preset.learner.keys() <= {setting.name for setting in fields(method) if setting.init}
-    assert preset.tasks.keys() <= set(signature(benchmark).parameters)
-    learner = learner_from(method, {**preset.learner, "recipe": dict(preset.recipe)})
-    assert learner.settings()["recipe"] == {**learner_recipe(), **preset.recipe}
-
-
-def learner_recipe():
-    plain = [setting.name for setting in fields(Recipe) if not setting.metadata.get("later")]
-    return {name: getattr(Recipe(), name) for name in plain}
+    assert preset.spec.benchmark in {*BENCHMARKS, EVERY}
+    takes = signature(BENCHMARKS.get(preset.spec.benchmark, benchmark)).parameters
+    assert preset.spec.making.keys() <= takes.keys()
+    made = flatten(preset.spec.learner().settings())
+    assert {name: made[name] for name in preset.spec.settings} == preset.spec.settings
 
 
 def test_no_preset_hides_another():
-    keys = [(preset.name, preset.method, preset.benchmark) for preset in PRESETS]
+    keys = [(preset.name, preset.spec.method, preset.spec.benchmark) for preset in PRESETS]
     assert len(set(keys)) == len(keys)
 
 
@@ -37,8 +32,8 @@ def test_an_unknown_preset_is_corrected():
 
 
 def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
-    learner, recipe = {"backbone": "mlp-100"}, {"epochs": 1, "lr": 0.5}
-    preset = Preset("toy", "isolated", "split-digits", "1", "us", learner, recipe, {"after_tasks": 2, "order_seed": 1})
+    settings, options = {"backbone": "mlp-100", "epochs": 1, "lr": 0.5}, {"after_tasks": 2, "order_seed": 1}
+    preset = Preset("toy", RunSpec("isolated", "split-digits", settings, options), "1", "us")
     monkeypatch.setattr("zoolearn.lab.presets.PRESETS", (preset,))
     words = ["run", "isolated", "split-digits", "--first-tasks", "3", "--preset", "toy", "--lr", "0.25"]
     main([*words, "--out", str(tmp_path)])
@@ -58,7 +53,7 @@ def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeyp
 
 def test_presets_of_an_idea_are_for_every_benchmark():
     for name in BENCHMARKS:
-        assert find_preset("beyond", "model-zoo", name).learner == {"grow": "warm-start"}
-        assert find_preset("paper", "model-zoo", name).learner == {}
+        assert find_preset("beyond", "model-zoo", name).spec.settings == {"grow": "warm-start", "flip_tta": True}
+        assert find_preset("paper", "model-zoo", name).spec.settings == {}
     with pytest.raises(SettingsError, match="isolated on split-mnist: unknown preset 'beyond'"):
         find_preset("beyond", "isolated", "split-mnist")

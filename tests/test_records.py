@@ -14,9 +14,10 @@ from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.paper.reproduction import PAGES, write_reproduction
 from zoolearn.lab.report import find_runs
 from zoolearn.lab.studies.study import find_studies
-from zoolearn.lab.studies.trials import Trial, attempts
+from zoolearn.runs.execute import Plan, execute_all
 from zoolearn.runs.records import ENDING, JUDGED, STUDIES, iter_records, iter_runs, load_records, save_records
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,12 +66,12 @@ def test_runs_are_found_in_files_as_in_folders(tmp_path, records, capsys):
     assert "average" in capsys.readouterr().out, "a setting that was deleted is still told"
 
 
-def test_a_trial_that_is_on_record_is_not_run_again(tmp_path):
-    trial = Trial(method="isolated", benchmark="split-digits", recipe={"epochs": 1}, seed=4)
-    run = finished_run("isolated", 4)
+def test_a_run_that_is_on_record_is_not_run_again(tmp_path):
+    spec, run = RunSpec("isolated", "split-digits", {"epochs": 1}, seed=4), finished_run("isolated", 4)
     save_records(tmp_path / f"split-digits{ENDING}", contents(tmp_path / "made", run))
     kept = tmp_path / f"split-digits{ENDING}"
-    assert list(attempts([trial], tmp_path / "new", reuse=[kept])) == [(trial, run)]
+    (end,) = execute_all({"one": spec}, tmp_path / "new", Plan(), reuse=[kept])
+    assert (end.job.name, end.result) == ("one", run)
     assert not (tmp_path / "new").exists()
 
 

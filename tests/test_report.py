@@ -8,13 +8,10 @@ from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.provenance import run_command
 from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
-from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.registry import learner_from
-from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.methods.learner import Episode
+from zoolearn.runs.results import Results
 
 
 def run(
@@ -34,7 +31,7 @@ def run(
         tasks=list(tasks),
         settings={"seed": 0, **settings},
         accuracy=[list(row) for row in matrix],
-        episodes=[EpisodeRecord([], None, None, {"train": train, "evaluate": 0.5}) for _ in matrix],
+        episodes=[Episode((), None, None, {"train": train, "evaluate": 0.5}) for _ in matrix],
         stored_samples=stored_samples,
         num_parameters=num_parameters,
     )
@@ -120,8 +117,9 @@ def test_a_setting_that_only_another_method_has_is_no_difference():
 
 
 def test_a_setting_that_only_some_runs_of_a_method_have_is_a_difference():
-    table = report([run(), run(replay=1.0)])
-    assert column(table, "settings") == ["", "replay=1.0"]
+    table = report([run(), run(replay=0.5)])
+    assert column(table, "settings") == ["", "replay=0.5"]
+    assert column(report([run(seed=0), run(seed=1, replay=1.0)]), "seeds") == ["2"], "which is what it is by default"
 
 
 def test_settings_are_compared_within_a_benchmark():
@@ -373,9 +371,8 @@ def test_the_number_of_samples_is_no_seed():
 
 def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_of_their_preset():
     preset = find_preset("tag-2022", "fine-tune", "split-cifar100")
-    settings = {**learner_from(FineTune, {**preset.learner, "recipe": dict(preset.recipe)}).settings(), "benchmark": {}}
     usual = finished_run("fine-tune", 0, "split-cifar100")
-    published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=settings)
+    published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=preset.spec.record())
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
     groups = grouped([usual, published, *zoos])
     assert labels(groups) == ["fine-tune", "fine-tune (tag-2022)", "model-zoo", "model-zoo (replay=0.1)"]
@@ -383,9 +380,8 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
 
 def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     preset = find_preset("beyond", "model-zoo", "split-cifar100")
-    longer = {epochs: {**dict(preset.recipe), "epochs": epochs} for epochs in (1, 10)}
-    made = [learner_from(ModelZoo, {**preset.learner, "recipe": recipe}).settings() for recipe in longer.values()]
-    runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings={**own, "benchmark": {}}) for own in made]
+    longer = [replace(preset.spec, settings={**preset.spec.settings, "epochs": epochs}) for epochs in (1, 10)]
+    runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings=spec.record()) for spec in longer]
     usual = finished_run("model-zoo", 0, "split-cifar100")
     both = ["beyond, epochs=1", "beyond, epochs=10"]
     assert labels(grouped([usual, *runs])) == ["model-zoo (epochs=1)", *(f"model-zoo ({name})" for name in both)]
@@ -412,12 +408,21 @@ def test_trials_of_a_search_are_no_runs_unless_one_looks_at_the_search(tmp_path)
     assert list(find_runs([tmp_path / "tune-zoo"])) == [tmp_path / "tune-zoo" / "trial-0001"]
 
 
-def test_runs_that_no_command_makes_say_so():
+def test_runs_that_no_command_made_say_so():
     known = finished_run("model-zoo", 0, "split-digits")
-    assert run_command([known]) == "zoo run model-zoo split-digits --epochs 1"
-    for other in (
-        replace(known, benchmark="gauges"),
-        replace(known, method="NearestMean"),
-        replace(known, settings={**known.settings, "benchmark": {"from": 1, "to": 3, "stride": 1}}),
-    ):
-        assert run_command([other]) == f"# made in Python: {other.method} on {other.benchmark}"
+    assert known.made_by == "zoo run model-zoo split-digits --epochs 1"
+    assert replace(known, command="").made_by == "# made in Python: model-zoo on split-digits"
+
+
+def test_seeds_that_diverged_stand_in_the_table_and_a_setting_that_always_did_has_its_row():
+    lost = [replace(finished_run(seed=seed, episodes=2), diverged="the loss is nan") for seed in (2, 3)]
+    never = replace(finished_run("isolated", episodes=0), diverged="the loss is nan")
+    table = report([finished_run(seed=0), finished_run(seed=1), lost[0], never])
+    assert column(table, "method") == ["model-zoo", "isolated"]
+    assert column(table, "seeds") == ["2, 1 of 3 diverged", "0, 1 of 1 diverged"]
+    assert (
+        column(table, "average accuracy")[0]
+        == column(report([finished_run(seed=0), finished_run(seed=1)]), "average accuracy")[0]
+    )
+    assert column(table, "average accuracy")[1] == "-"
+    assert [len(group.runs) for group in grouped([finished_run(), never])] == [1]

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_json, save_json
+from zoolearn.methods.learner import Episode
 from zoolearn.runs import metrics
 from zoolearn.runs.environment import _commit, _cpu_model, environment
-from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.runs.results import Results
 
 
 def record(*tasks, weights=None, loss=0.5, train=2.0, evaluate=0.5):
-    return EpisodeRecord(tasks=list(tasks), weights=weights, loss=loss, seconds={"train": train, "evaluate": evaluate})
+    return Episode(tasks=tasks, weights=weights, loss=loss, seconds={"train": train, "evaluate": evaluate})
 
 
 def two_of_three():
@@ -55,11 +56,13 @@ def any_results(draw):
     met = draw(st.integers(0, len(tasks)))
     some = st.lists(st.sampled_from(tasks), max_size=4)
     episode = st.builds(
-        EpisodeRecord,
-        tasks=some,
+        Episode,
+        tasks=some.map(tuple),
         weights=st.none() | st.dictionaries(st.sampled_from(tasks), numbers, max_size=3),
         loss=st.none() | st.floats(allow_nan=False, allow_infinity=False),
         seconds=st.fixed_dictionaries({"train": numbers, "evaluate": numbers}),
+        rows_trained=st.none() | st.integers(0, 2**60),
+        rows_asked=st.none() | st.integers(0, 2**60),
     )
     answers = st.none() | st.floats(0, 1)
     return Results(
@@ -73,6 +76,9 @@ def any_results(draw):
         stored_samples=draw(st.integers(0, 2**60)),
         num_parameters=draw(st.integers(0, 2**60)),
         ms_per_sample=draw(st.none() | numbers),
+        passes=draw(st.none() | numbers),
+        stored_bytes=draw(st.none() | st.integers(0, 2**60)),
+        command=draw(names),
     )
 
 
@@ -87,6 +93,9 @@ def test_what_was_saved_is_loaded_exactly(tmp_path_factory, results):
     assert (folder / "again.json").read_bytes() == (folder / "results.json").read_bytes()
 
 
+TOOK = {"seconds": {"train": 2.0, "evaluate": 0.5}, "rows_trained": None, "rows_asked": None}
+
+
 def test_the_file_has_the_entries_that_are_promised(tmp_path):
     two_of_three().save(tmp_path)
     content = load_json(tmp_path / "results.json")
@@ -94,18 +103,18 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
         "format": 1,
         "method": "model-zoo",
         "benchmark": "split-mnist",
+        "command": "",
+        "data": "",
+        "source": {},
+        "parameters": None,
+        "diverged": "",
         "tasks": ["0-1", "2-3", "4-5"],
         "train_samples": [],
         "settings": {"seed": 3, "recipe": {"epochs": 1, "lr": 0.01}},
         "accuracy": [[0.75], [0.5, 1.0]],
         "episodes": [
-            {"tasks": ["0-1"], "weights": None, "loss": 0.5, "seconds": {"train": 2.0, "evaluate": 0.5}},
-            {
-                "tasks": ["2-3", "0-1"],
-                "weights": {"0-1": 1.25},
-                "loss": 0.5,
-                "seconds": {"train": 2.0, "evaluate": 0.5},
-            },
+            {"tasks": ["0-1"], "weights": None, "loss": 0.5, **TOOK},
+            {"tasks": ["2-3", "0-1"], "weights": {"0-1": 1.25}, "loss": 0.5, **TOOK},
         ],
         "summary": {
             "average_accuracy": 0.75,
@@ -115,6 +124,10 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "stored_samples": 200,
             "num_parameters": 238_890,
             "ms_per_sample": 0.125,
+            "rows_trained": None,
+            "rows_asked": None,
+            "stored_bytes": None,
+            "passes": None,
         },
         "environment": {"torch": "2.6"},
         "sittings": [],
@@ -208,27 +221,30 @@ def test_a_missing_entry_is_named(tmp_path, entry):
     content = load_json(tmp_path / "results.json")
     del content[entry]
     save_json(tmp_path / "results.json", content)
-    with pytest.raises(StoreError, match=f"lacks the entry '{entry}'"):
+    with pytest.raises(StoreError, match=f"missing required field `{entry}`"):
         Results.load(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": 3}, r"'method' is 3, not of type str"),
-        ({"tasks": ["0-1", 2, "4-5"]}, r"entry 1 of 'tasks' is 2, not of type str"),
-        ({"settings": []}, r"'settings' is \[\], not of type dict"),
-        ({"accuracy": [[0.5], 0.5]}, r"entry 1 of 'accuracy' is 0.5, not of type list"),
+        ({"method": 3}, r"method is 3; Expected `str`, got `int`"),
+        ({"tasks": ["0-1", 2, "4-5"]}, r"tasks\[1\] is 2; Expected `str`"),
+        ({"settings": []}, r"settings is \[\]; Expected `object`, got `array`"),
+        ({"accuracy": [[0.5], 0.5]}, r"accuracy\[1\] is 0.5; Expected `array`"),
         ({"accuracy": [[0.5], [0.5]]}, r"row 1 of the accuracy matrix has 1 entry"),
-        ({"accuracy": [[0.5], [0.5, "1"]]}, r"holds '1' for task 1"),
+        ({"accuracy": [[0.5], [0.5, "1"]]}, r"accuracy\[1\]\[1\] is '1'; Expected `float \| null`"),
         ({"accuracy": [[0.5]]}, r"1 rows of accuracy but 2 episodes"),
         ({"tasks": ["0-1"]}, r"2 rows of accuracy but 1 tasks"),
         ({"tasks": ["0-1", "2-4", "4-5"]}, r"episode 1 mentions task '2-3'"),
-        ({"episodes": [{}, {}]}, r"lacks the entry 'tasks'"),
-        ({"summary": {"stored_samples": 1.5}}, r"'stored_samples' is 1.5, not of type int"),
-        ({"summary": {"stored_samples": True}}, r"'stored_samples' is True, not of type int"),
-        ({"summary": {"stored_samples": -1, "num_parameters": 0, "ms_per_sample": None}}, r"stored samples is -1"),
-        ({"finished": True}, r"'finished' is True, but 2 of 3 tasks were met"),
+        ({"episodes": [{}, {}]}, r"episodes\[0\] is {}; Object missing required field `tasks`"),
+        ({"summary": {"stored_samples": 1.5}}, r"summary.stored_samples is 1.5; Expected `int`"),
+        ({"summary": {"stored_samples": True}}, r"summary.stored_samples is True; Expected `int`"),
+        (
+            {"summary": {"stored_samples": -1, "num_parameters": 0, "ms_per_sample": None}},
+            r"summary.stored_samples is -1; Expected `int` >= 0",
+        ),
+        ({"finished": True}, r"finished is True, but 2 of 3 tasks were met"),
     ],
 )
 def test_an_entry_of_the_wrong_kind_is_named(tmp_path, changes, message):
@@ -238,23 +254,18 @@ def test_an_entry_of_the_wrong_kind_is_named(tmp_path, changes, message):
         Results.load(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"loss": math.nan}, "training loss is nan"),
-        ({"weights": {"0-1": math.inf}}, "sampling weight of task '0-1' is inf"),
-        ({"train": -1.0}, "seconds to train is -1.0; give a finite number from 0"),
-        ({"loss": torch.tensor(0.5)}, r"training loss is tensor\(0.5"),
-    ],
-)
-def test_an_episode_takes_only_numbers_that_can_be_written(changes, message):
-    with pytest.raises(DataError, match=message):
-        record("0-1", **changes)
+@pytest.mark.parametrize("odd", [{"loss": math.nan}, {"weights": {"0-1": math.inf}}, {"loss": torch.tensor(0.5)}])
+def test_only_numbers_that_can_be_written_are_saved(tmp_path, odd):
+    results = replace(two_of_three(), episodes=[record("0-1"), record("2-3", **odd)])
+    with pytest.raises(SettingsError, match=r"results\.episodes\[1\]\..* JSON cannot hold"):
+        results.save(tmp_path)
+    assert not (tmp_path / "results.json").exists()
 
 
-def test_an_episode_has_seconds_of_both_phases():
-    with pytest.raises(DataError, match=r"\['train'\]; give 'train' and 'evaluate'"):
-        EpisodeRecord(tasks=[], weights=None, loss=None, seconds={"train": 1.0})
+@pytest.mark.parametrize("seconds", [{"train": 1.0}, {"train": -1.0, "evaluate": 0.5}])
+def test_an_episode_has_seconds_of_both_phases(seconds):
+    with pytest.raises(DataError, match=r"episode 0 took .* seconds; give those to 'train' and to 'evaluate'"):
+        replace(two_of_three(), episodes=[replace(record("0-1"), seconds=seconds), record("2-3")])
 
 
 def test_results_that_became_inconsistent_are_not_saved_over_good_ones(tmp_path):

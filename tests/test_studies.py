@@ -25,11 +25,12 @@ from zoolearn.lab.studies.thresholds import (
     fewest_errors,
     simulate,
 )
-from zoolearn.lab.studies.trials import Trial, attempts
 from zoolearn.nets.net import Net
+from zoolearn.runs.execute import Plan, execute_all
 from zoolearn.runs.jobs import Local
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
+from zoolearn.runs.spec import RunSpec
 
 SETUP = Setup(
     study="competition",
@@ -43,66 +44,66 @@ SETUP = Setup(
 )
 
 
-def told(setup: Setup, trials: list[Trial], accuracy) -> dict[str, Results]:
-    """Results for trials, with the accuracies that `accuracy(trial, task)` tells."""
+def told(setup: Setup, specs: list[RunSpec], accuracy) -> dict[str, Results]:
+    """Results of runs, with the accuracies that `accuracy(spec, task)` tells."""
     outcome = {}
-    for trial in trials:
-        tasks = [setup.tasks[place] for place in trial.only] or list(setup.tasks[: trial.first_tasks])
-        outcome[trial.name] = toy = Results(method=trial.method, benchmark="x", tasks=tasks, settings={})
-        toy.accuracy.extend([[accuracy(trial, task) for task in tasks[: row + 1]] for row in range(len(tasks))])
+    for spec in specs:
+        places = spec.options.get("only") or range(spec.options.get("first_tasks", len(setup.tasks)))
+        tasks = [setup.tasks[place] for place in places]
+        outcome[spec.name] = toy = Results(method=spec.method, benchmark="x", tasks=tasks, settings={})
+        toy.accuracy.extend([[accuracy(spec, task) for task in tasks[: row + 1]] for row in range(len(tasks))])
     return outcome
 
 
-class TestTrials:
-    def test_a_trial_knows_the_settings_that_its_results_will_record(self, tmp_path):
-        trial = Trial(
-            method="multi-head",
-            benchmark="split-digits",
-            learner={"backbone": "mlp"},
-            recipe={"epochs": 1},
-            samples_per_class=5,
-            only=(3, 1),
-            seed=4,
-        )
-        results = run(trial.new_learner(), trial.tasks(benchmark(trial.benchmark)), tmp_path)
-        assert results.settings == trial.settings()
+def finish(specs: list[RunSpec], folder: Path, keep: bool = True, reuse=()) -> dict[str, Results]:
+    """What comes of runs, by their names."""
+    plan, titled = Plan(keep=keep), {spec.name: spec for spec in specs}
+    return {
+        end.job.name: end.result for end in execute_all(titled, folder, plan, Local(1), reuse) if hasattr(end, "result")
+    }
+
+
+class TestRuns:
+    def test_a_description_knows_the_settings_that_its_results_will_record(self, tmp_path):
+        options = {"samples_per_class": 5, "samples_seed": 4, "only": [3, 1]}
+        spec = RunSpec("multi-head", "split-digits", {"backbone": "mlp", "epochs": 1}, options, 4)
+        results = run(spec.learner(), spec.tasks(), tmp_path)
+        assert results.settings == spec.record()
+        assert results.spec.identity == spec.identity
         assert results.tasks == ["6-7", "2-3"]
 
     def test_what_is_finished_is_found_anywhere_and_not_run_again(self, tmp_path):
-        trials = [SETUP.trial("isolated", seed) for seed in (0, 1)]
-        (first, made), _ = attempts(trials, tmp_path / "one", place=Local(1))
-        again = dict(attempts_by_name(trials, tmp_path / "two", reuse=[tmp_path / "one"]))
-        assert again[first.name].accuracy == made.accuracy
+        specs = [SETUP.spec("isolated", seed) for seed in (0, 1)]
+        made = finish(specs, tmp_path / "one")
+        assert finish(specs, tmp_path / "two", reuse=[tmp_path / "one"]) == made
         assert not (tmp_path / "two").exists()
 
-    def test_one_failure_does_not_stop_the_others_and_is_named(self, tmp_path):
-        bad = Trial(method="isolated", benchmark="split-digits", recipe={"epochs": 1, "batch_size": 1})
-        trials = [bad, SETUP.trial("isolated", 0)]
+    def test_one_failure_does_not_stop_the_others_and_is_named(self, tmp_path, monkeypatch):
+        bad = RunSpec("isolated", "split-digits", {"epochs": 1, "batch_size": 1})
+        good = SETUP.spec("isolated", 0)
+        kind = replace(STUDIES["samples"], specs=lambda setup: [bad, good])
+        monkeypatch.setitem(STUDIES, "samples", kind)
         with pytest.raises(ZooError, match="1 of 2 failed: isolated-split-digits"):
-            list(attempts(trials, tmp_path, place=Local(1)))
-        assert Results.load(tmp_path / trials[1].name).finished
+            list(conduct(replace(SETUP, study="samples"), tmp_path, Local(1)))
+        assert Results.load(tmp_path / good.name).finished
 
-    def test_a_trial_that_keeps_nothing_leaves_only_results(self, tmp_path):
-        ((trial, _),) = attempts([SETUP.trial("isolated", 0, keep=False)], tmp_path, place=Local(1))
-        assert [path.name for path in (tmp_path / trial.name).iterdir()] == ["results.json"]
+    def test_a_run_that_keeps_nothing_leaves_only_results(self, tmp_path):
+        (name,) = finish([SETUP.spec("isolated", 0)], tmp_path, keep=False)
+        assert [path.name for path in (tmp_path / name).iterdir()] == ["results.json"]
 
     def test_runs_of_different_data_make_no_study(self, tmp_path):
         setup = replace(SETUP, study="ensemble", seeds=(0,))
-        first, *_ = STUDIES["ensemble"].trials(setup)
-        ((_, results),) = attempts([first], tmp_path / "other", place=Local(1))
+        first, *_ = STUDIES["ensemble"].specs(setup)
+        results = finish([first], tmp_path / "other")[first.name]
         results.train_samples = [rows - 1 for rows in results.train_samples]
         results.save(tmp_path / "other" / first.name)
         with pytest.raises(DataError, match=r"rows of task '0-1', .* different data"):
             list(conduct(setup, tmp_path / "study", Local(1), reuse=[tmp_path / "other"]))
 
 
-def attempts_by_name(trials: list[Trial], folder: Path, **options):
-    return [(trial.name, results) for trial, results in attempts(trials, folder, place=Local(1), **options)]
-
-
 class TestCompetition:
     def test_every_task_and_every_pair_is_trained_once_a_seed(self):
-        assert [(trial.only, trial.seed) for trial in competition.trials(SETUP)] == [
+        assert [(tuple(spec.options["only"]), spec.seed) for spec in competition.specs(SETUP)] == [
             ((0,), 0),
             ((1,), 0),
             ((0, 1), 0),
@@ -114,10 +115,11 @@ class TestCompetition:
     def test_cells_are_gains_over_alone_with_errors_of_paired_differences(self):
         gain = {0: 0.01, 1: 0.03}
 
-        def accuracy(trial: Trial, task: str) -> float:
-            return 0.5 + 0.1 * trial.seed + (gain[trial.seed] if len(trial.only) == 2 and task == "0-1" else 0.0)
+        def accuracy(spec: RunSpec, task: str) -> float:
+            gained = len(spec.options["only"]) == 2 and task == "0-1"
+            return 0.5 + 0.1 * spec.seed + (gain[spec.seed] if gained else 0.0)
 
-        (figure,) = competition.figures(SETUP, told(SETUP, competition.trials(SETUP), accuracy))
+        (figure,) = competition.figures(SETUP, told(SETUP, competition.specs(SETUP), accuracy))
         chart = figure.frames[""]
         assert chart.values == [[None, 2.0], [0.0, None]]
         assert chart.spread == [[None, 1.0], [0.0, None]]
@@ -126,10 +128,10 @@ class TestCompetition:
 
 class TestTogether:
     def test_a_column_is_one_net_and_colour_is_against_the_median_of_the_row(self):
-        def accuracy(trial: Trial, task: str) -> float:
-            return {1: 0.5, 2: 0.6}[trial.first_tasks or 0] if task == "0-1" else 0.9
+        def accuracy(spec: RunSpec, task: str) -> float:
+            return {1: 0.5, 2: 0.6}[spec.options["first_tasks"]] if task == "0-1" else 0.9
 
-        (figure,) = together.figures(SETUP, told(SETUP, together.trials(SETUP), accuracy))
+        (figure,) = together.figures(SETUP, told(SETUP, together.specs(SETUP), accuracy))
         chart = figure.frames[""]
         assert chart.values == [[50.0, 60.0], [None, 90.0]]
         assert chart.shades == [[-5.0, 5.0], [None, 0.0]]
@@ -146,24 +148,25 @@ class TestAblations:
     )
     def test_one_thing_is_changed_at_a_time(self, ablation, wanted):
         field = {"replay": "replay", "tasks-per-episode": "tasks_per_episode", "weighing": "weigh"}[ablation.kind]
-        trials = [trial for trial in ablation.trials(SETUP) if trial.seed == 0]
-        assert [trial.settings()[field] for trial in trials] == wanted
-        others = [{name: value for name, value in trial.settings().items() if name != field} for trial in trials]
+        records = [spec.record() for spec in ablation.specs(SETUP) if spec.seed == 0]
+        assert [record[field] for record in records] == wanted
+        others = [{name: value for name, value in record.items() if name != field} for record in records]
         assert all(other == others[0] for other in others)
 
     def test_the_ensemble_has_as_many_nets_as_an_episode_has_tasks(self):
-        trials = ablations.ENSEMBLE.trials(SETUP)
-        assert [trial.method for trial in trials[::2]] == ["isolated", "isolated", "model-zoo"]
-        assert trials[2].settings()["networks"] == trials[4].settings()["tasks_per_episode"] == 2
+        specs = ablations.ENSEMBLE.specs(SETUP)
+        assert [spec.method for spec in specs[::2]] == ["isolated", "isolated", "model-zoo"]
+        assert specs[2].record()["networks"] == specs[4].record()["tasks_per_episode"] == 2
 
     def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "samples", "seeds": (0,)})
-        *steps, study = conduct(setup, tmp_path, place=Local(1))
-        assert len(steps) == len(parts_of(setup)) == 3
+        work = conduct(setup, tmp_path, place=Local(1))
+        assert [next(work).done for _ in parts_of(setup)] == [1, 2, 3]
+        study = _end(work)
         assert [path.name for path in find_studies([tmp_path])] == [tmp_path.name]
         assert Study.load(tmp_path).figures[0].csv() == study.figures[0].csv()
         before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")}
-        *_, again = conduct(setup, tmp_path, place=Local(1))
+        again = _end(conduct(setup, tmp_path, place=Local(1)))
         assert again.figures == study.figures
         assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("results.json")} == before
 
@@ -331,7 +334,7 @@ class TestCommand:
         assert "One net for more and more tasks" in capsys.readouterr().out
         main(["report", str(tmp_path), "--html", str(tmp_path / "page.html")])
         page = (tmp_path / "page.html").read_text()
-        assert "zoo study together split-digits --epochs 1 --seeds 1 --samples-per-class 5 --first-tasks 2" in page
+        assert "zoo study together split-digits --epochs 1 --seeds 1 --samples-per-class 5 --backbone mlp" in page
 
     def test_no_seeds_are_refused(self):
         with pytest.raises(SettingsError, match="at least one"):

@@ -68,3 +68,27 @@ def test_a_wrong_word_is_named_before_anything_starts(
         sweep(*vary, "--out", tmp_path / "none")
     assert said in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "none").exists()
+
+
+def test_a_run_that_diverges_does_not_stop_the_others_and_stands_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "sweep",
+                "fine-tune",
+                "split-digits",
+                *BRIEF,
+                "--vary",
+                "lr=0.01,1e25",
+                "--out",
+                str(tmp_path),
+                "--on",
+                "here",
+            ]
+        )
+    said = capsys.readouterr()
+    assert "0, 1 of 1 diverged" in " ".join(said.out.split())
+    assert "lr=1e+25-seed0: training on task" in said.err
+    assert Results.load(tmp_path / "lr=1e+25-seed0").diverged

@@ -16,6 +16,7 @@ from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, Choice, Range, part_of_space
 from zoolearn.lab.tune.trials import rungs
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 pytest.importorskip("optuna")
 pytest.importorskip("nevergrad")
@@ -64,9 +65,9 @@ def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: p
     said = capsys.readouterr().out
     assert f"zoo run fine-tune split-digits --preset {tmp_path / 'best.json'}" in said
     preset = find_preset(str(tmp_path / "best.json"), "fine-tune", "rotated-digits")
-    assert preset.recipe["lr"] == best["settings"]["lr"]
+    assert preset.spec.settings["lr"] == best["settings"]["lr"]
     command = next(line for line in said.splitlines() if line.strip().startswith("zoo run") and "--lr" in line).split()
-    assert float(command[command.index("--lr") + 1]) == preset.recipe["lr"]
+    assert float(command[command.index("--lr") + 1]) == preset.spec.settings["lr"]
     main(["run", "fine-tune", "split-digits", "--preset", str(tmp_path / "best.json"), "--out", str(tmp_path / "run")])
     assert Results.load(tmp_path / "run").settings["recipe"] == results.settings["recipe"]
 
@@ -192,17 +193,17 @@ def test_rungs_are_a_ninth_a_third_and_all() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"recipe": {"lr": "fast"}}, "lr cannot be 'fast'"),
-        ({"recipe": {"speed": 1}}, "unknown setting 'speed'"),
+        ({"settings": {"lr": "fast"}}, "lr cannot be 'fast'"),
+        ({"settings": {"speed": 1}}, "unknown setting 'speed'"),
         ({"method": "er"}, "is a preset for er, not for fine-tune"),
-        ({"colour": "red"}, "is no preset"),
+        ({"colour": "red"}, "is not a preset: Object contains unknown field `colour`"),
     ],
 )
 def test_a_preset_file_is_checked_like_flags(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], said: str
 ) -> None:
     file = tmp_path / "mine.json"
-    save_preset(Preset("mine", "fine-tune", "split-digits", "", "", {}, {"epochs": 1}), file)
+    save_preset(Preset("mine", RunSpec("fine-tune", "split-digits", {"epochs": 1}), "", ""), file)
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(SystemExit):
         main(["run", "fine-tune", "split-digits", "--preset", str(file), "--out", str(tmp_path / "none")])
@@ -235,7 +236,7 @@ def test_what_is_judged_are_the_other_tasks_in_the_same_order(
     said = " ".join(capsys.readouterr().out.split())
     assert "--order-seed 7" in said
     assert "--after-tasks 2" in said
-    assert find_preset(str(tmp_path / "best.json"), "fine-tune", "split-digits").tasks == {
+    assert find_preset(str(tmp_path / "best.json"), "fine-tune", "split-digits").spec.options == {
         "order_seed": 7,
         "after_tasks": 2,
     }

@@ -3,11 +3,9 @@
 import ctypes
 import os
 import sys
-from pathlib import Path
 
 from zoolearn.errors import SettingsError
 
-CONTROL_GROUPS = Path("/sys/fs/cgroup")
 MOST_THREADS = 1024  # torch ends the process where it cannot start them all
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # names of glibc's for `mallopt`
 KEPT_BYTES = 1 << 30  # of freed memory
@@ -15,30 +13,9 @@ KEPT_BYTES = 1 << 30  # of freed memory
 
 def usable_cores() -> int:
     """The cores that this process may use: its CPU affinity, within the limit of its container; at least 1."""
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limit = container_limit(CONTROL_GROUPS)
-    return affinity if limit is None else max(1, min(affinity, int(limit)))
+    from joblib import cpu_count  # takes a while, and only work on many cores asks
 
-
-def container_limit(groups: Path) -> float | None:
-    """The cores' worth of time that a container grants (control groups version 2, then 1), None without a limit."""
-    for read in (_version_2, _version_1):
-        try:
-            return read(groups)
-        except (OSError, ValueError):
-            continue
-    return None
-
-
-def _version_2(groups: Path) -> float | None:
-    quota, period = (groups / "cpu.max").read_text(encoding="ascii").split()
-    return None if quota == "max" else int(quota) / int(period)
-
-
-def _version_1(groups: Path) -> float | None:
-    quota = int((groups / "cpu" / "cpu.cfs_quota_us").read_text(encoding="ascii"))
-    period = int((groups / "cpu" / "cpu.cfs_period_us").read_text(encoding="ascii"))
-    return None if quota <= 0 else quota / period
+    return int(cpu_count())
 
 
 def check_threads(threads: int) -> None:
@@ -55,7 +32,7 @@ def default_threads() -> int:
     with one, a run is the same on every number of cores.
     """
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    return min(int(asked), usable_cores()) if asked.isdigit() and int(asked) > 0 else 1
+    return min(int(asked), usable_cores()) if asked.isdigit() and int(asked) > 1 else 1
 
 
 def keep_freed_memory() -> None:

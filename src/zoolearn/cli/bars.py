@@ -1,8 +1,11 @@
-"""Progress bars: what runs report as they go, drawn in the terminal, or a line per episode where there is none."""
+"""What work reports as it goes, drawn in the terminal as bars; where there is none, a line for each thing that is done."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
+from typing import Any, TypeVar
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,82 +18,108 @@ from rich.progress import (
 
 from zoolearn.runs.jobs import Done, Event, Failed
 from zoolearn.runs.results import Results
+from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress as Training
 
-
-def show(events: Iterable[Training | Results], title: str, tasks: int, console: Console) -> Results:
-    """Follows a run to its end with a bar of its episodes and one for each training under way; returns the results."""
-    results = None
-    parts: dict[str, TaskID] = {}
-    with _bars(console) as bars:
-        whole = bars.add_task(title, total=tasks, note="")
-        for event in events:
-            if isinstance(event, Results):
-                results = event
-                bars.update(whole, completed=len(event.accuracy), note=_note(event))
-                if not console.is_terminal:
-                    console.print(f"{title}: {_done(event)}")
-            elif event.step == event.steps and event.what in parts:
-                bars.remove_task(parts.pop(event.what))
-            else:
-                if event.what not in parts:
-                    parts[event.what] = bars.add_task(f"  {event.what}", note="")
-                bars.update(parts[event.what], completed=event.step, total=event.steps, note=_training(event))
-    assert results is not None
-    return results
+End = TypeVar("End")
 
 
-def show_side_by_side(events: Iterable[Event], console: Console) -> list[Done | Failed]:
-    """Follows several runs to their ends with one line for each that is under way; returns how they ended."""
-    lines: dict[str, TaskID] = {}
+class Bars:
+    """A bar for each thing that is under way, by its name."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.lines: dict[str, TaskID] = {}
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+
+    def show(self, name: str, done: int | None = None, total: int | None = None, note: str = "") -> None:
+        """Brings a bar up to date; a new one if there is none of this name."""
+        if name not in self.lines:
+            self.lines[name] = self.progress.add_task(escape(name), total=total, note="")
+        self.progress.update(self.lines[name], completed=done, total=total, note=escape(note))
+
+    def close(self, name: str, said: str = "") -> None:
+        """Takes a bar away; what is to be said of it stays."""
+        if name in self.lines:
+            self.progress.remove_task(self.lines.pop(name))
+        if said:
+            self.console.print(f"{name}: {said}", markup=False, highlight=False, soft_wrap=True)
+
+    def met(self, name: str, results: Results) -> None:
+        """A run has finished an episode."""
+        self.show(name, len(results.accuracy), len(results.tasks), _accuracy(results))
+        if not self.console.is_terminal:
+            met = f"{len(results.accuracy)} of {len(results.tasks)} tasks"
+            self.console.print(f"{name}: {', '.join(filter(None, (met, _accuracy(results))))}", markup=False)
+
+
+def follow(
+    work: Generator[Any, None, End], console: Console, title: str = "", also: Callable[[Any], None] = lambda event: None
+) -> End:
+    """Draws what one piece of work reports, hands other events to `also`, and gives what it returns at its end."""
+    bars, step = Bars(console), ""
+    with bars.progress, closing(work):
+        while True:
+            try:
+                event = next(work)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            match event:
+                case Results():
+                    bars.met(title, event)
+                case Training() if event.step == event.steps:
+                    bars.close(f"  {event.what}")
+                case Training():
+                    bars.show(f"  {event.what}", event.step, event.steps, _loss(event))
+                case Step():
+                    if step not in ("", title, event.what):
+                        bars.close(step)
+                    step = title or event.what
+                    bars.show(step, event.done, event.total, event.what if title else "")
+                    if title and not console.is_terminal:
+                        console.print(f"{event.done} of {event.total}: {event.what}", markup=False)
+                case _:
+                    also(event)
+
+
+def follow_all(events: Iterable[Event], console: Console) -> list[Done | Failed]:
+    """Follows several runs to their ends with one bar for each that is under way; returns how they ended."""
     ends: list[Done | Failed] = []
-    with _bars(console) as bars:
+    bars = Bars(console)
+    with bars.progress:
         for event in events:
             title = event.job.name
-            if title not in lines:
-                lines[title] = bars.add_task(title, total=None, note="")
-            if isinstance(event, Done | Failed):
-                ends.append(event)
-                bars.remove_task(lines[title])
-                said = f"failed: {event.error}" if isinstance(event, Failed) else f"done, {_note(event.result)}"
-                console.print(f"{title}: {said}", markup=False, highlight=False)
-            elif isinstance(event.content, Results):
-                results = event.content
-                bars.update(
-                    lines[title], completed=len(results.accuracy), total=len(results.tasks), note=_note(results)
-                )
-                if not console.is_terminal:
-                    console.print(f"{title}: {_done(results)}")
-            else:
-                share = f"{event.content.step / event.content.steps:4.0%} of"
-                note = f"{share} {event.content.what}, {_training(event.content)}"
-                bars.update(lines[title], note=note)
+            match event:
+                case Done(_, result):
+                    bars.close(title, f"done, {_accuracy(result)}")
+                    ends.append(event)
+                case Failed(_, error):
+                    bars.close(title, f"failed: {error}")
+                    ends.append(event)
+                case _ if isinstance(event.content, Results):
+                    bars.met(title, event.content)
+                case _:
+                    share = f"{event.content.step / event.content.steps:4.0%} of {event.content.what}"
+                    bars.show(title, note=f"{share}, {_loss(event.content)}")
     return ends
 
 
-def _done(results: Results) -> str:
-    return ", ".join(filter(None, (f"{len(results.accuracy)} of {len(results.tasks)} tasks", _note(results))))
-
-
-def _note(results: Results) -> str:
+def _accuracy(results: Results) -> str:
     row = results.accuracy[-1]
     known = [value for value in row if value is not None]
     return "" if len(known) < len(row) else f"average accuracy {100 * sum(known) / len(known):.2f} %"
 
 
-def _training(event: Training) -> str:
+def _loss(event: Training) -> str:
     epochs = f"epoch {event.epoch}/{event.epochs}, " if event.epochs > 1 else ""
     return f"{epochs}loss {event.loss:.3f}"
-
-
-def _bars(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )

@@ -1,23 +1,22 @@
 """`zoo demo`: the whole idea in a minute, on data that comes with scikit-learn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import tyro
 from rich.console import Console
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import show_side_by_side
+from zoolearn.cli.bars import follow_all
 from zoolearn.cli.flags import parse
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
-from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan, job
 from zoolearn.runs.jobs import Failed, map_jobs
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
-from zoolearn.training.recipe import Recipe
 
 CONTENDERS = {
     "model-zoo": "one small net per episode, trained on the new task and on hard past ones; the zoo votes",
@@ -78,10 +77,10 @@ def _points(difference: float) -> str:
 
 def _learn(options: DemoOptions, console: Console) -> list[Results]:
     """All contenders, side by side on the cores that there are; the results in the order of the contenders."""
-    recipe = Recipe(epochs=options.epochs)
-    jobs = [RunSpec(METHODS[name](recipe=recipe, seed=options.seed), "rotated-digits").job(name) for name in CONTENDERS]
+    spec = RunSpec("", "rotated-digits", {"epochs": options.epochs}, seed=options.seed)
+    jobs = [job(name, replace(spec, method=name), Plan()) for name in CONTENDERS]
     ended = {}
-    for end in show_side_by_side(map_jobs(jobs), console):
+    for end in follow_all(map_jobs(jobs), console):
         if isinstance(end, Failed):
             raise end.error
         ended[end.job.name] = end.result

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.steps import follow
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
 

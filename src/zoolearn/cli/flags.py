@@ -1,5 +1,6 @@
 """Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
 from typing import Annotated, Any, Literal, get_args, get_type_hints
@@ -9,16 +10,17 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 
 from zoolearn.cli.commands import wrapped
 from zoolearn.errors import SettingsError
-from zoolearn.methods.learner import Learner
 from zoolearn.names import registered_name
-from zoolearn.training.recipe import Recipe
 
 NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 
-def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> Any:
-    """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes."""
+def parse(form: type, arguments: Sequence[str], prog: str, description: str, default: Any = None) -> Any:
+    """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes.
+
+    `default` is such a dataclass, whose values stand where no flag is given.
+    """
     _check_repeats(arguments)
     with PLAIN:
         return tyro.cli(
@@ -27,6 +29,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str) -> 
             prog=prog,
             description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
             config=(tyro.conf.OmitArgPrefixes,),
+            **({} if default is None else {"default": default}),
         )
 
 
@@ -62,6 +65,21 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
+def command_line(*words: str) -> str:
+    """The command line for the record: all but where the data lies on this machine.
+
+    >>> command_line("run", "er", "split-mnist", "--data", "/mnt/large", "--lr=0.1")
+    'zoo run er split-mnist --lr=0.1'
+    """
+    line = ["zoo"]
+    for word in words:
+        if line[-1] == "--data":
+            line.pop()
+        elif not word.startswith("--data="):
+            line.append(word)
+    return shlex.join(line)
+
+
 def _check_repeats(arguments: Sequence[str]) -> None:
     """A flag that is given twice would silently mean its last values alone."""
     flags = [word.partition("=")[0] for word in arguments if word.startswith("--")]
@@ -77,9 +95,7 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
-def settings_form(
-    settings: type, defaults: Mapping[str, Any] | None = None, only: Collection[str] | None = None
-) -> type:
+def settings_form(settings: type, only: Collection[str] | None = None) -> type:
     """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name.
 
     A function that has settings of its own adds them: they count where it is chosen.
@@ -94,10 +110,7 @@ def settings_form(
                 shown.append(
                     (each, _annotated(each, get_type_hints(choice)[each.name], f"with {_flag(setting, name)}: "))
                 )
-    given = {name: field(default=value) for name, value in (defaults or {}).items()}
-    return make_dataclass(
-        settings.__name__, [(each.name, hint, given.get(each.name, _default(each))) for each, hint in shown]
-    )
+    return make_dataclass(settings.__name__, [(each.name, hint, _default(each)) for each, hint in shown])
 
 
 def _flag(setting: "Field[Any]", value: str) -> str:
@@ -107,36 +120,6 @@ def _flag(setting: "Field[Any]", value: str) -> str:
 def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
     choices: Mapping[str, Any] = setting.metadata.get("choices", {})
     return choices
-
-
-def learner_from(method: type[Learner], settings: Any, recipe: Any) -> Learner:
-    """The learner that filled-in forms of its settings and its recipe describe; what no form asks for is as by default."""
-    return method(recipe=Recipe(**vars(recipe)), **chosen(method, settings))
-
-
-def chosen(method: type[Learner], settings: Any) -> dict[str, Any]:
-    """The settings of a learner that a filled-in form gives, names of functions replaced by the functions."""
-    values = {}
-    given = vars(settings)
-    for setting in fields(method):
-        if setting.init and setting.name in given:
-            value = given[setting.name]
-            values[setting.name] = _function(setting, value, given) if "choices" in setting.metadata else value
-    return values
-
-
-def _function(setting: "Field[Any]", name: str, given: Mapping[str, Any]) -> Any:
-    """The function of this name, with its own settings if it has some; those of functions not chosen are refused."""
-    choices = _choices(setting)
-    for other, choice in choices.items():
-        for own in fields(choice) if is_dataclass(choice) and other != name else ():
-            if given.get(own.name, own.default) != own.default:
-                where = f"but it counts with {_flag(setting, other)} only; add that flag"
-                raise SettingsError(f"{own.name} is {given[own.name]}, {where}")
-    found = choices[name]
-    if not is_dataclass(found):
-        return found
-    return found(**{own.name: given[own.name] for own in fields(found)})  # type: ignore[operator]
 
 
 def _annotated(setting: "Field[Any]", hint: Any, where: str = "") -> Any:

@@ -2,20 +2,20 @@
 
 import types
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
-from zoolearn.cli.flags import learner_from, optional, parse, settings_form
+from zoolearn.cli.flags import command_line, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import EVERY, Preset, find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan
 from zoolearn.runs.spec import RunSpec
 from zoolearn.training.recipe import Recipe
 
@@ -42,6 +42,9 @@ class RunOptions:
     exact: Annotated[
         bool, tyro.conf.arg(help="refuse to continue with other threads, libraries or processor than before")
     ] = False
+    continue_anyway: Annotated[
+        bool, tyro.conf.arg(help="continue though a method or function of your own was changed; it is recorded")
+    ] = False
 
 
 @dataclass
@@ -58,12 +61,12 @@ class BenchmarkOptions:
         int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
     ] = None
 
-    def cut(self) -> dict[str, Any]:
-        """How the whole benchmark is cut down."""
-        return {name: value for name, value in vars(self).items() if name != "data"}
+    only: Annotated[
+        tuple[int, ...], optional("PLACE...", "only the tasks at these places, from 0, in this order", "all")
+    ] = ()
 
 
-GROUPS = ("tasks", "learner", "recipe")  # of a form: what makes a run another run
+OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name != "data")
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
@@ -71,73 +74,84 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     for name in names:
         if name not in METHODS:
             raise SettingsError(unknown_name("method", name, METHODS))
-    if len(names) > 1:
-        form = parse(_form(Learner, options), arguments, program, "Several methods, with settings that all have.")
-        if form.run.preset is not None:
-            raise SettingsError(f"preset {form.run.preset!r} is of one method, but {len(names)} are to be run")
-    else:
-        method = METHODS[names[0]]
-        idea = (method.__doc__ or "").partition("\n\n")[0]
-        told = _preset_in(arguments, names[0]) if {"--help", "-h"} & {*arguments} else None
-        form = parse(_form(method, options, _checked(told, method) if told else None), arguments, program, idea)
-        if form.run.preset is not None:
-            preset = find_preset(form.run.preset, names[0], form.benchmark)
-            form = parse(_form(method, options, _checked(preset, method)), arguments, program, idea)
+    method = METHODS[names[0]] if len(names) == 1 else Learner
+    idea = (
+        (method.__doc__ or "").partition("\n\n")[0]
+        if len(names) == 1
+        else "Several methods, with settings that all have."
+    )
+    kind = _form(method, options)
+    preset = _preset_in(arguments, names)
+    form = parse(kind, arguments, program, idea, _filled(kind, preset) if preset else None)
+    if preset is not None and not preset.suits(names[0], form.benchmark) and not form.run.preset.endswith(".json"):
+        find_preset(form.run.preset, names[0], form.benchmark)
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form
 
 
-def _preset_in(arguments: Sequence[str], method: str) -> Preset | None:
-    """The preset that is named beside a call for help, whose defaults are to be its own."""
+def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | None:
+    """The preset that is named among the arguments, whose settings are the defaults of the others."""
     words = [part for word in arguments for part in word.split("=", 1)]
     if "--preset" not in words[:-1]:
         return None
-    benchmark = next((word for word in words if word in BENCHMARKS), EVERY)
-    return find_preset(words[words.index("--preset") + 1], method, benchmark)
+    name = words[words.index("--preset") + 1]
+    if len(methods) > 1:
+        raise SettingsError(f"preset {name!r} is of one method, but {len(methods)} are to be run")
+    return find_preset(name, methods[0], next((word for word in words if word in BENCHMARKS), EVERY))
 
 
-def _form(method: type, options: type[RunOptions], preset: Mapping[str, Mapping[str, Any]] | None = None) -> type:
+def _form(method: type, options: type[RunOptions]) -> type:
     names = "one of: " + ", ".join(BENCHMARKS)
-    given = preset or {group: {} for group in GROUPS}
-    learner, recipe = settings_form(method, given["learner"]), settings_form(Recipe, given["recipe"])
+    learner, recipe = settings_form(method), settings_form(Recipe)
     return make_dataclass(
         "Run",
         [
             ("benchmark", Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help=names)]),
             ("run", options, field(default_factory=options)),
             ("place", PlaceOptions, field(default_factory=PlaceOptions)),
-            ("tasks", BenchmarkOptions, field(default_factory=lambda: BenchmarkOptions(**given["tasks"]))),
+            ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
             ("learner", learner, field(default_factory=learner)),
             ("recipe", recipe, field(default_factory=recipe)),
         ],
     )
 
 
-def orders_of(name: str, form: Any) -> dict[int, RunSpec]:
-    """The run that a form describes, for each of its seeds; without a folder."""
-    if form.benchmark not in BENCHMARKS:
-        raise SettingsError(unknown_name("benchmark", form.benchmark, BENCHMARKS))
-    learner = learner_from(METHODS[name], form.learner, form.recipe)
-    order = RunSpec(
-        learner,
-        form.benchmark,
-        form.tasks.cut(),
-        form.tasks.data,
+def _filled(kind: type, preset: Preset) -> Any:
+    """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote."""
+    form = kind(benchmark=tyro.MISSING)
+    for name, value in {**preset.spec.settings, **preset.spec.options}.items():
+        if name != "samples_seed" or value:
+            group, hint = setting_of(form, name)
+            setattr(getattr(form, group), name, typed(name, hint, str(value)))
+    return form
+
+
+def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
+    """The run that a form describes, for each of its seeds; what cannot be run is refused."""
+    settings = {**vars(form.learner), **vars(form.recipe)}
+    first = settings.pop("seed")
+    options = {option: getattr(form.tasks, option) for option in OPTIONS}
+    spec = RunSpec(name, form.benchmark, settings, options, first).check()
+    return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
+
+
+def plan_of(form: Any, *words: str) -> Plan:
+    """How a form's runs are carried out; `words` are the command line that asks for them."""
+    return Plan(
+        data=form.tasks.data,
         checkpoint_every=form.run.checkpoint_every,
         exact=form.run.exact,
+        anyway=form.run.continue_anyway,
+        command=command_line(*words),
     )
-    return {
-        seed: replace(order, learner=replace(learner, seed=seed))
-        for seed in range(learner.seed, learner.seed + form.run.seeds)
-    }
 
 
 def setting_of(form: Any, name: str) -> tuple[str, Any]:
     """The group of a form that has this setting, and the setting's type; an error lists all that there are."""
     known = {
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
-        for group in GROUPS
+        for group in ("tasks", "learner", "recipe")
         for setting in fields(getattr(form, group))
         if setting.name not in ("data", "seed")
     }
@@ -148,12 +162,11 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
     return known[name]
 
 
-def with_settings(form: Any, chosen: Mapping[str, Any]) -> Any:
-    """The form with some settings changed."""
-    other = deepcopy(form)
-    for name, value in chosen.items():
-        setattr(getattr(other, setting_of(form, name)[0]), name, value)
-    return other
+def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
+    """The run with some settings and options changed; what cannot be run is refused."""
+    options = {**spec.options, **{name: value for name, value in chosen.items() if name in OPTIONS}}
+    settings = {**spec.settings, **{name: value for name, value in chosen.items() if name not in OPTIONS}}
+    return replace(spec, settings=settings, options=options).check()
 
 
 def typed(name: str, hint: Any, text: str) -> Any:
@@ -174,16 +187,3 @@ def _words(hint: Any) -> str:
         return " or ".join(_words(part) for part in get_args(hint))
     words = {int: "a whole number", float: "a number", bool: "True or False", type(None): "None"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-def _checked(preset: Preset, method: type[Learner]) -> dict[str, dict[str, Any]]:
-    """What a preset sets, read as flags would be: it may come from a file that somebody wrote."""
-    forms = {"tasks": BenchmarkOptions, "learner": settings_form(method), "recipe": settings_form(Recipe)}
-    checked: dict[str, dict[str, Any]] = {}
-    for group, form in forms.items():
-        hints = get_type_hints(form)
-        for name in getattr(preset, group):
-            if name not in hints:
-                raise SettingsError(unknown_name("setting", name, hints))
-        checked[group] = {name: typed(name, hints[name], str(value)) for name, value in getattr(preset, group).items()}
-    return checked

@@ -9,8 +9,8 @@ import tyro
 from rich.table import Table
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.steps import follow
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
 

@@ -15,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import All, screenful
-from zoolearn.cli.steps import follow
 from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
         zoo = Zoo.create(options.folder, ZooSettings.chosen())
         console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
     try:
-        learned = follow(_work(zoo, options, data, test), console, lambda event: _told(event, console))
+        learned = follow(_work(zoo, options, data, test), console, also=lambda event: _told(event, console))
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
@@ -129,7 +129,7 @@ def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
             if isinstance(event, Plan):
                 return
 
-    follow(until_planned(), console, lambda event: _told(event, console))
+    follow(until_planned(), console, also=lambda event: _told(event, console))
     work.close()
     console.print("nothing was learned (--dry-run)")
 

@@ -44,6 +44,6 @@ def _listing(title: str, table: Mapping[str, Callable[..., Any]]) -> Table:
 def _presets() -> Table:
     table = Table("command", "aims at %", "published by", box=None, padding=(0, 2))
     for preset in PRESETS:
-        command = f"zoo run {preset.method} {preset.benchmark} --preset {preset.name}"
+        command = f"zoo run {preset.spec.method} {preset.spec.benchmark} --preset {preset.name}"
         table.add_row(command, preset.target, preset.source)
     return table

@@ -1,6 +1,6 @@
 """`zoo new FOLDER`: an empty zoo, its settings chosen once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -9,13 +9,14 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import chosen, optional, parse, settings_form
-from zoolearn.cli.steps import follow
+from zoolearn.cli.bars import follow
+from zoolearn.cli.flags import optional, parse, settings_form
 from zoolearn.errors import SettingsError
-from zoolearn.files import Json
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import learner_from
 from zoolearn.nets.backbones import BACKBONES
+from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
@@ -59,22 +60,20 @@ class NewOptions:
     data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
 
 
-def _form(preset: Mapping[str, Json]) -> type:
-    """The flags: those above, and settings of a zoo and its recipe, beginning with a preset's."""
-    own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), "recipe"}
-    zoo = settings_form(ModelZoo, {name: preset[name] for name in own & preset.keys()}, only=own)
-    recipe = settings_form(Recipe, {name: preset[name] for name in RECIPE if name in preset}, only=RECIPE)
-    forms: list[tuple[str, Any, Any]] = [
-        (name, form, field(default_factory=form)) for name, form in (("zoo", zoo), ("recipe", recipe))
-    ]
-    return make_dataclass("New", forms, bases=(NewOptions,))
-
-
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    options = parse(_form({}), arguments, "zoo new", IDEA)
+    own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), "recipe"}
+    forms = {"zoo": settings_form(ModelZoo, only=own), "recipe": settings_form(Recipe, only=RECIPE)}
+    shown: list[tuple[str, Any, Any]] = [(name, form, field(default_factory=form)) for name, form in forms.items()]
+    kind = make_dataclass("New", shown, bases=(NewOptions,))
+    options = parse(kind, arguments, "zoo new", IDEA)
     if options.preset is not None:
-        options = parse(_form(settings_of(options.preset, "model-zoo")), arguments, "zoo new", IDEA)
+        preset = settings_of(options.preset, "model-zoo")
+        given = {
+            name: form(**{own.name: preset[own.name] for own in fields(form) if own.name in preset})
+            for name, form in forms.items()
+        }
+        options = parse(kind, arguments, "zoo new", IDEA, kind(folder=options.folder, **given))
     console = output.console()
     if options.adopt is not None:
         others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
@@ -87,12 +86,14 @@ def main(arguments: Sequence[str]) -> None:
         return
     if options.grey and options.no_grey:
         raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
+    nested = nest(ModelZoo, vars(options.zoo))
+    learner = learner_from(ModelZoo, nested)
     settings = ZooSettings.chosen(
         backbone=options.backbone,
         epochs=options.epochs,
         side=options.side,
         grey=True if options.grey else False if options.no_grey else None,
-        **chosen(ModelZoo, options.zoo),
+        **{name: getattr(learner, name) for name in nested},
         **vars(options.recipe),
     )
     Zoo.create(options.folder, settings)

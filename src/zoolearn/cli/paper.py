@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import tyro
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow_all
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
@@ -17,11 +20,13 @@ from zoolearn.files import save_text
 from zoolearn.lab.paper.compare import FLOAT32, all_runs, comparison, precision, remarks, runs_of
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
-from zoolearn.lab.studies.estimate import seconds
-from zoolearn.lab.studies.trials import Trial, attempts
 from zoolearn.lab.tables import text
-from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan, check_failures, execute_all
+from zoolearn.runs.jobs import Done, Failed
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
+
+ALL = "all"
 
 
 @dataclass
@@ -31,11 +36,10 @@ class PaperOptions:
     table: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]", help="see --list")] = ""
     list: Annotated[bool, tyro.conf.arg(help="the tables and their rows")] = False
     rows: Annotated[
-        tuple[str, ...], optional("ROW...", "only these rows, or rows of these benchmarks", "all that fit")
+        tuple[str, ...],
+        optional("ROW...", "run what is missing of these rows, of rows of these benchmarks, or of all", "run nothing"),
     ] = ()
     seeds: Annotated[int, tyro.conf.arg(help="so many seeds, from 0")] = 3
-    hours: Annotated[float, tyro.conf.arg(help="rows with a longer estimate are shown, and run only when named")] = 2.0
-    estimate: Annotated[bool, tyro.conf.arg(help="only say what is there and what the rest would take")] = False
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
@@ -51,7 +55,7 @@ class PaperOptions:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Runs what is missing of a table, or writes down what there is."""
+    """Shows a table and runs what is missing of it, or writes down what there is."""
     options = parse(PaperOptions, arguments, "zoo paper", "The paper's tables: run what is missing, compare.")
     folders = [path for path in (options.runs or (Path("runs"), Path("results"), options.out)) if path.exists()]
     if options.seeds < 1:
@@ -83,8 +87,8 @@ def main(arguments: Sequence[str]) -> None:
 def _list() -> None:
     for table in TABLES.values():
         print(f"{table.name}  ({table.where}) {table.title}")
-        for benchmark in dict.fromkeys(row.benchmark for row in table.rows):
-            names = [row.name for row in table.rows if row.benchmark == benchmark]
+        for benchmark in dict.fromkeys(row.spec.benchmark for row in table.rows):
+            names = [row.name for row in table.rows if row.spec.benchmark == benchmark]
             print(f"    {benchmark}: {', '.join(names)}")
     print("\nfigures of the paper:")
     for what, command in FIGURES.items():
@@ -94,69 +98,51 @@ def _list() -> None:
 def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) -> None:
     rows = _chosen(table, options.rows)
     runs = all_runs(folders)
-    trials = _missing(rows, runs, options)
-    if trials and not options.estimate:
-        done: list[Results] = []
+    specs = {spec.name: spec for row in rows for spec in _missing(row, runs, options.seeds)}
+    ends: list[Done | Failed] = []
+    if specs and options.rows:
+        plan = Plan(data=options.data)
         try:
-            for trial, results in attempts(trials, options.out, data=options.data, place=options.place.place()):
-                done.append(results)
-                print(f"{len(done)} of {len(trials)}: {trial.name}", file=sys.stderr)
-        finally:
-            _show(table, rows, [*runs, *done])
-    else:
-        _show(table, rows, runs)
-
-
-def _show(table: PaperTable, rows: Sequence[Row], runs: Sequence[Results]) -> None:
+            with closing(execute_all(specs, options.out, plan, options.place.place())) as events:
+                ends = follow_all(events, output.console(stderr=True))
+        except KeyboardInterrupt:
+            print(
+                f"\nzoo: stopped; what there is is kept in {options.out}. The same command continues", file=sys.stderr
+            )
+            sys.exit(130)
+    runs += [end.result for end in ends if isinstance(end, Done)]
     print(text(comparison(table, runs, rows), output.width()))
     for row in rows:
         for remark in remarks(row, runs_of(row, runs)):
             print(remark)
+    check_failures([end for end in ends if isinstance(end, Failed)], len(specs))
 
 
 def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
-    known = [known for row in table.rows for known in (row.name, row.benchmark)]
+    known = [ALL, *(known for row in table.rows for known in (row.name, row.spec.benchmark))]
     for name in names:
         if name not in known:
             raise SettingsError(unknown_name("row", name, set(known)))
     rows = {name for name in names if any(row.name == name for row in table.rows)}
-    benchmarks = set(names) - rows
+    benchmarks = set(names) - rows - {ALL}
     return [
-        row for row in table.rows if (not rows or row.name in rows) and (not benchmarks or row.benchmark in benchmarks)
+        row
+        for row in table.rows
+        if (not rows or row.name in rows) and (not benchmarks or row.spec.benchmark in benchmarks)
     ]
 
 
-def _missing(rows: Sequence[Row], runs: Sequence[Results], options: PaperOptions) -> list[Trial]:
-    """The trials still to run, after saying for each row what is there and what the rest would take."""
-    wanted: list[Trial] = []
-    total = 0.0
-    for row in rows:
-        if row.method not in METHODS:
-            print(f"{row.name} on {row.benchmark}: the method {row.method} is not here", file=sys.stderr)
-            continue
-        there = {run.settings.get("seed") for run in runs_of(row, runs)}
-        if len(there) < options.seeds:  # the others are run in float32, and are never averaged with what is not
-            there = {run.settings.get("seed") for run in runs_of(row, [r for r in runs if precision(r) == FLOAT32])}
-        trials = [row.trial(seed) for seed in range(options.seeds) if seed not in there]
-        if not trials:
-            continue
-        each = seconds(trials[0])
-        named = row.name in options.rows
-        runs_now = named or each <= 3600 * options.hours
-        advice = (
-            "" if runs_now else f"; more than --hours {options.hours:g}, so only when named (--rows); a GPU is the way"
-        )
-        print(
-            f"{row.name} on {row.benchmark}: {len(there)} of {options.seeds} seeds there, about {duration(each)} "
-            f"for each of the others on one free core{advice}",
-            file=sys.stderr,
-        )
-        if runs_now:
-            wanted += trials
-            total += each * len(trials)
-    if wanted:
-        print(f"to run: {len(wanted)}, about {duration(total)} of one core in all", file=sys.stderr)
-    return wanted
+def _missing(row: Row, runs: Sequence[Results], seeds: int) -> list[RunSpec]:
+    """The runs of a row that are still to be made, after saying so, and how long the others took."""
+    here = runs_of(row, runs)
+    if len(here) < seeds:  # the others are run in float32, and are never averaged with what is not
+        here = runs_of(row, [run for run in runs if precision(run) == FLOAT32])
+    there = {run.spec.seed for run in here}
+    missing = [row.run(seed) for seed in range(seeds) if seed not in there]
+    if missing:
+        took = f"; they took {duration(fmean(sum(run.seconds.values()) for run in here))} each" if here else ""
+        print(f"{row}: {len(there)} of {seeds} seeds there{took}", file=sys.stderr)
+    return missing
 
 
 def _write(file: Path, folders: Sequence[Path]) -> None:

@@ -2,24 +2,23 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import show
+from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrapped
-from zoolearn.cli.form import RunOptions, orders_of, read_form
+from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
 from zoolearn.cli.side_by_side import run_side_by_side
-from zoolearn.data.benchmarks import BENCHMARKS, benchmark
+from zoolearn.data.benchmarks import BENCHMARKS, whole_benchmark
 from zoolearn.data.task import Benchmark
 from zoolearn.lab.one_run import single_run
-from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Local
-from zoolearn.runs.run import describe, progress
+from zoolearn.runs.run import describe
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
 
@@ -44,42 +43,40 @@ def main(arguments: Sequence[str]) -> None:
         return
     names = list(dict.fromkeys(arguments[0].split(",")))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)
-    orders = {
-        f"{name}-{form.benchmark}-seed{seed}": order for name in names for seed, order in orders_of(name, form).items()
+    specs = {
+        f"{name}-{form.benchmark}-seed{seed}": spec for name in names for seed, spec in specs_of(name, form).items()
     }
-    (title, order), *others = orders.items()
-    on_gpu = order.learner.recipe.torch_device.type == "cuda"
+    (title, spec), *others = specs.items()
+    on_gpu = spec.learner().recipe.torch_device.type == "cuda"
     place = form.place.place(few=on_gpu)
     torch.set_num_threads(place.threads)
+    plan = plan_of(form, "run", *arguments)
     if others:
-        folder = form.run.out or Path("runs")
-        run_side_by_side({title: replace(order, out=folder / title) for title, order in orders.items()}, folder, place)
+        run_side_by_side(specs, form.run.out or Path("runs"), plan, place)
+        return
+    out = form.run.out or Path("runs") / title
+    if isinstance(place, Local):
+        _run(spec, replace(plan, out=out, workers=place.workers_for()), out)
     else:
-        out = form.run.out or Path("runs") / title
-        order = replace(order, out=out)
-        if isinstance(place, Local):
-            _run(names[0], order, out, place.workers_for())
-        else:
-            run_side_by_side({title: order}, out, place)
+        run_side_by_side({out.name: spec}, out.parent, plan, place)
 
 
-def _run(name: str, order: RunSpec, out: Path, workers: int) -> None:
+def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console = output.console()
-    learner = order.learner
-    chosen = benchmark(order.benchmark, order.data, **order.options)
-    done = _episodes_kept(learner, chosen, out)
-    if done == len(chosen):
+    out.parent.mkdir(parents=True, exist_ok=True)
+    whole = whole_benchmark(spec.benchmark, plan.data, **spec.making)
+    tasks = spec.tasks(whole=whole)
+    done = _episodes_kept(spec, tasks, plan)
+    if done == len(tasks):
         console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)
     elif done:
-        console.print(f"continuing {out} after episode {done} of {len(chosen)}")
-    events = progress(learner, chosen, out, order.checkpoint_every, workers, order.exact)
+        console.print(f"continuing {out} after episode {done} of {len(tasks)}")
     try:
-        with closing(events):
-            results = show(events, name, len(chosen), console)
+        results = follow(execute(spec, plan, whole), console, spec.method)
     except KeyboardInterrupt:
-        kept = _episodes_kept(learner, chosen, out)
+        kept = _episodes_kept(spec, tasks, plan)
         print(
-            f"\nzoo: stopped; {kept} of {len(chosen)} episodes are kept in {out}. The same command continues",
+            f"\nzoo: stopped; {kept} of {len(tasks)} episodes are kept in {out}. The same command continues",
             file=sys.stderr,
         )
         sys.exit(130)
@@ -87,9 +84,9 @@ def _run(name: str, order: RunSpec, out: Path, workers: int) -> None:
     console.print(f"written to {out}; `zoo report {out.parent}` compares runs", soft_wrap=True)
 
 
-def _episodes_kept(learner: Learner, chosen: Benchmark, out: Path) -> int:
-    folder = RunFolder(out)
+def _episodes_kept(spec: RunSpec, tasks: Benchmark, plan: Plan) -> int:
+    folder = RunFolder(plan.out or Path())
     if not folder.exists:
         return 0
-    folder.check_other(describe(learner, chosen))
+    folder.check_other(describe(spec.learner(), tasks), anyway=plan.anyway)
     return len(folder.episodes())

@@ -1,23 +1,20 @@
 """`zoo study KIND BENCHMARK`: the paper's analyses; what is finished is reused, the rest runs on all cores, or on a cluster."""
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrapped
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import command_line, optional, parse
 from zoolearn.cli.place import PlaceOptions
-from zoolearn.cli.watch import duration
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.studies.conduct import STUDIES, TRANSFER, conduct, parts_of
-from zoolearn.lab.studies.estimate import SIZES, total
+from zoolearn.lab.studies.conduct import STUDIES, TRANSFER, conduct
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study
 
@@ -63,9 +60,10 @@ def main(arguments: Sequence[str]) -> None:
     if name not in SUMMARIES:
         raise SettingsError(unknown_name("study", name, SUMMARIES))
     options = parse(StudyOptions, arguments[1:], f"zoo study {name}", SUMMARIES[name])
-    setup = _setup(name, options)
+    setup = replace(_setup(name, options), command=command_line("study", *arguments))
     folder = options.out or Path("runs") / f"study-{name}-{options.benchmark}"
-    study = _show(setup, folder, options)
+    work = conduct(setup, folder, options.place.place(), options.reuse)
+    study = follow(work, output.console(stderr=True), f"{name} on {options.benchmark}")
     print(f"{folder / Study.FILE}: {', '.join(figure.title for figure in study.figures)}")
     print(f"see it with: zoo report {folder} --html {name}.html")
 
@@ -94,32 +92,3 @@ def _setup(name: str, options: StudyOptions) -> Setup:
         first_tasks=options.first_tasks,
         data=options.data,
     )
-
-
-def _announce(setup: Setup) -> None:
-    """Says what all parts would take, if none were there."""
-    kind = STUDIES.get(setup.study)
-    if kind is not None and setup.benchmark in SIZES:
-        whole = duration(total(kind.trials(setup)))
-        print(f"{len(parts_of(setup))} parts, about {whole} of one free core if none is there yet", file=sys.stderr)
-
-
-def _show(setup: Setup, folder: Path, options: StudyOptions) -> Study:
-    console = output.console(stderr=True)
-    _announce(setup)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        bar = bars.add_task(f"{setup.study} on {setup.benchmark}", total=len(parts_of(setup)))
-        for event in conduct(setup, folder, options.place.place(), options.reuse):
-            if isinstance(event, Study):
-                return event
-            bars.update(bar, completed=event.done)
-            if not console.is_terminal:
-                print(f"{event.done} of {event.parts}: {event.name}", file=sys.stderr)
-    raise AssertionError("a study ends with its figures")

@@ -1,7 +1,7 @@
 """`zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE`: a run for every combination and seed, one table of all."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,9 +11,8 @@ import tyro
 
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
+from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
-from zoolearn.data.benchmarks import benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.runs.spec import RunSpec
 
@@ -47,10 +46,10 @@ def main(arguments: Sequence[str]) -> None:
     folder = form.run.out or Path("runs") / f"sweep-{name}-{form.benchmark}"
     place = form.place.place()
     torch.set_num_threads(place.threads)
-    run_side_by_side(dict(_orders(name, form, folder)), folder, place)
+    run_side_by_side(dict(_specs(name, form)), folder, plan_of(form, "sweep", *arguments), place)
 
 
-def _orders(name: str, form: Any, folder: Path) -> Iterator[tuple[str, RunSpec]]:
+def _specs(name: str, form: Any) -> Iterator[tuple[str, RunSpec]]:
     """All runs by their folders' names; a value that cannot be is refused here."""
     varied = [_values(form, text) for text in form.run.vary]
     if not varied:
@@ -61,14 +60,15 @@ def _orders(name: str, form: Any, folder: Path) -> Iterator[tuple[str, RunSpec]]
     for setting in settings:
         if settings.count(setting) > 1:
             raise SettingsError(f"{setting} varies twice; give all its values in one --vary {setting}=...")
+    seeds = specs_of(name, form)
     for values in product(*(values for _, values in varied)):
         chosen = dict(zip(settings, values, strict=True))
-        other = with_settings(form, chosen)
-        _check_tasks(other)
         words = [f"{setting}={value}" for setting, value in chosen.items()]
-        for seed, order in orders_of(name, other).items():
-            title = "-".join([*words, f"seed{seed}"])
-            yield title, replace(order, out=folder / title)
+        for seed, spec in seeds.items():
+            other = with_settings(spec, chosen)
+            if other.options != spec.options:
+                other.tasks(form.tasks.data)
+            yield "-".join([*words, f"seed{seed}"]), other
 
 
 def _values(form: Any, text: str) -> tuple[str, list[Any]]:
@@ -78,8 +78,3 @@ def _values(form: Any, text: str) -> tuple[str, list[Any]]:
     if not equals or not values.strip():
         raise SettingsError(f"--vary {text}: no values; write --vary {name}=VALUE,VALUE")
     return name, list(dict.fromkeys(typed(name, hint, value.strip()) for value in values.split(",")))
-
-
-def _check_tasks(form: Any) -> None:
-    if {text.partition("=")[0].replace("-", "_") for text in form.run.vary} & set(vars(form.tasks)):
-        benchmark(form.benchmark, form.tasks.data, **form.tasks.cut())

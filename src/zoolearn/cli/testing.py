@@ -13,9 +13,9 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.asking import printable
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
-from zoolearn.cli.steps import follow
 from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo

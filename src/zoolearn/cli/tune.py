@@ -1,7 +1,8 @@
 """`zoo tune METHOD BENCHMARK`: the search for good settings, and a preset file of the best."""
 
+import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,14 +12,13 @@ import torch
 import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import show_side_by_side
+from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, orders_of, read_form, setting_of, typed, with_settings
-from zoolearn.data.benchmarks import BENCHMARKS, benchmark, options_record, whole_benchmark
+from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.data.benchmarks import BENCHMARKS, whole_benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import Preset, save_preset
-from zoolearn.lab.provenance import flat_settings, run_command
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
@@ -76,29 +76,29 @@ def main(arguments: Sequence[str]) -> None:
                 f"{setting} is of the benchmark; a search over it would compare what cannot be compared"
             )
 
-    def order(settings: Mapping[str, Any]) -> RunSpec:
-        order = orders_of(name, with_settings(form, settings))[form.learner.seed]
-        every = order.checkpoint_every or (1 if isinstance(place, Ray) else None)
-        return replace(order, options={**order.options, "validation": form.run.validation}, checkpoint_every=every)
-
-    base = order({})
+    (spec,) = specs_of(name, form).values()
+    spec = replace(spec, options={**spec.options, "validation": form.run.validation})
     for setting, part in space.items():
         for end in part.ends:
-            order({setting: end})  # a learner that cannot be is refused now, not by a trial
-    tasks = len(benchmark(form.benchmark, form.tasks.data, **form.tasks.cut()))
+            with_settings(spec, {setting: end})  # a learner that cannot be is refused now, not by a trial
+    tasks = len(spec.tasks(form.tasks.data))
     setup = {
         "method": name,
-        "settings": base.learner.settings(),
+        "settings": spec.learner().settings(),
         "benchmark": form.benchmark,
-        "options": dict(base.options),
+        "options": dict(spec.options),
         "space": described(space),
         "search": form.run.search,
     }
     folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
-    tuning = Tuning(folder, setup, order, rungs(tasks) if base.learner.answers_at_once else [tasks])
+    plan = plan_of(form, "tune", *arguments)
+    if isinstance(place, Ray):
+        plan = replace(plan, checkpoint_every=plan.checkpoint_every or 1)
+    steps = rungs(tasks) if spec.learner().answers_at_once else [tasks]
+    tuning = Tuning(folder, setup, lambda settings: with_settings(spec, settings), plan, steps)
     search = Search(space, form.run.search, form.learner.seed, form.run.trials)
     _carry_out(tuning, search, form.run.trials, place)
-    _announce(tuning, name, judged_on, form)
+    _announce(tuning, spec, judged_on, form)
 
 
 def _refuse(form: Any) -> None:
@@ -116,7 +116,7 @@ def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
     events = tuning.execute(search, count, place)
     try:
         with closing(events):
-            ends = show_side_by_side(events, output.console())
+            ends = follow_all(events, output.console())
     except KeyboardInterrupt:
         print(f"\nzoo: stopped; the trials are kept in {tuning.folder}. The same command continues", file=sys.stderr)
         sys.exit(130)
@@ -125,30 +125,28 @@ def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
             print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
 
 
-def _announce(tuning: Tuning, method: str, judged_on: str, form: Any) -> None:
+def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
     best, states = tuning.best, [trial.state for trial in tuning.trials]
     for trial in _ranked(tuning.trials)[:5]:
         words = ", ".join(f"{name} {_short(value)}" for name, value in trial.settings.items())
         print(f"{trial.name}: {100 * trial.values[-1]:.2f} % right of what was set aside, {words}")
     counts = {state: states.count(state) for state in dict.fromkeys(states)}
     print(f"{len(states)} trials: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
-    results = tuning.results(best)
     same, first = form.benchmark == judged_on, form.tasks.first_tasks
     rest = {"tasks": form.tasks.tasks, "order_seed": form.tasks.order_seed} if same else {}
     if same and first is not None and first < _tasks(form):
         rest["after_tasks"] = first
-    rest = options_record(**rest)
-    final = replace(results, benchmark=judged_on, settings={**results.settings, "benchmark": rest})
-    recipe = results.settings["recipe"]
-    own = {key: value for key, value in results.settings.items() if key not in ("recipe", "benchmark", "seed")}
-    learner = flat_settings(own)
-    source = f"zoo tune on {form.benchmark}, {len(states)} trials"
+    found = replace(with_settings(spec, best.settings), options=rest)
     target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
-    preset = Preset("tuned", method, form.benchmark, target, source, learner, recipe, rest)
     file = tuning.folder / "best.json"
-    save_preset(preset, file)
-    print(f"\nbest settings, to be judged by test data:\n  {run_command([final])}\nor, with the file that they are in:")
-    print(f"  zoo run {method} {judged_on} --preset {file}")
+    save_preset(Preset("tuned", found, target, f"zoo tune on {form.benchmark}, {len(states)} trials"), file)
+    final = replace(found, benchmark=judged_on).command + _data(form)
+    print(f"\nbest settings, to be judged by test data:\n  {final}\nor, with the file that they are in:")
+    print(f"  zoo run {found.method} {judged_on} --preset {file}{_data(form)}")
+
+
+def _data(form: Any) -> str:
+    return f" --data {shlex.quote(str(form.tasks.data))}" if form.tasks.data else ""
 
 
 def _tasks(form: Any) -> int:

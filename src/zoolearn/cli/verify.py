@@ -9,8 +9,8 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
+from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import parse
-from zoolearn.cli.steps import follow
 from zoolearn.cli.words import counted
 from zoolearn.errors import StoreError
 from zoolearn.zoo import Zoo

@@ -16,6 +16,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
+from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
@@ -115,13 +116,15 @@ def benchmark(
     order_seed: int | None = None,
     first_tasks: int | None = None,
     after_tasks: int | None = None,
+    only: Sequence[int] | None = None,
     **making: Any,
 ) -> Benchmark:
-    """A benchmark by name; its tasks shuffled, cut to the first or the last ones, and their training data thinned, as asked.
+    """A benchmark by name; its tasks shuffled, cut to the first, the last or some, and their training data thinned, as asked.
 
     `after_tasks` leaves out the first tasks: those that settings were chosen on, where they are judged on the others.
     What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed` and `angles` of
     streams, `classes_per_task` and `class_order` of splits.
+    `only` are the places of tasks, from 0, in their order.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
@@ -133,13 +136,14 @@ def benchmark(
         order_seed=order_seed,
         first_tasks=first_tasks,
         after_tasks=after_tasks,
+        only=only,
     )
 
 
 def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benchmark:
     """The benchmark that a run's header tells of, made again; refused if the data is not the same."""
     tasks = benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {}))
-    if tasks.fingerprint != header["data"]:
+    if fingerprint(tasks) != header["data"]:
         raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
     return tasks
 
@@ -164,6 +168,7 @@ def cut_down(
     order_seed: int | None = None,
     first_tasks: int | None = None,
     after_tasks: int | None = None,
+    only: Sequence[int] | None = None,
     validation: int | None = None,
 ) -> Benchmark:
     """A whole benchmark made smaller, as `benchmark` does; `validation` percent of what is left to train on judge instead of the test data."""
@@ -182,17 +187,31 @@ def cut_down(
         chosen = chosen[:first_tasks]
     if after_tasks is not None:
         chosen = chosen[after_tasks:]
+    if only:
+        if first_tasks is not None or after_tasks is not None:
+            raise SettingsError(f"only is {list(only)} beside first_tasks or after_tasks; give the one or the others")
+        chosen = _places(chosen, list(only))
     if samples_per_class is not None:
         chosen = chosen.per_class(samples_per_class, samples_seed)
     return chosen if validation is None else chosen.validation_split(validation)
 
 
+def _places(whole: Benchmark, only: list[int]) -> Benchmark:
+    """The tasks at these places."""
+    for place in only:
+        if not 0 <= place < len(whole):
+            raise SettingsError(
+                f"only names task {place}, but {whole.name} has {len(whole)} tasks; give 0 to {len(whole) - 1}"
+            )
+    return Benchmark(whole.name, tuple(whole[place] for place in only), {**whole.options, "only": only})
+
+
+CUTS = frozenset(signature(cut_down).parameters) - {"whole"}
+
+
 def options_record(
-    *,
-    samples_per_class: int | None = None,
-    samples_seed: int = 0,
-    **others: int | None,
-) -> dict[str, int]:
+    *, samples_per_class: int | None = None, samples_seed: int = 0, only: Sequence[int] | None = None, **others: Any
+) -> dict[str, Any]:
     """What a benchmark that was made with these options says of them.
 
     >>> options_record(samples_per_class=20, order_seed=None) == benchmark("split-digits", samples_per_class=20).options
@@ -200,6 +219,8 @@ def options_record(
     """
     if samples_per_class is not None:
         others |= {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
+    if only:
+        others["only"] = list(only)
     return {name: value for name, value in others.items() if value is not None}
 
 

@@ -3,8 +3,6 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from hashlib import blake2b
 from typing import Any, overload
 
 import numpy as np
@@ -238,16 +236,17 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if not isinstance(place, slice):
             return self.tasks[place]
-        first, last, stride = place.indices(len(self.tasks))
-        cuts = [name for name in self.options if name in ("first_tasks", "after_tasks") or name.startswith("from")]
-        if (first, stride) == (0, 1) and cuts in ([], ["first_tasks"]):
-            options = {"first_tasks": last}
-        elif (last, stride) == (len(self.tasks), 1) and {*cuts} <= {"first_tasks", "after_tasks"}:
-            options = {"after_tasks": first + self.options.get("after_tasks", 0)}
-        else:
-            again = len(cuts) or ""  # a cut of what was cut already
-            options = {f"from{again}": first, f"to{again}": last, f"stride{again}": stride}
-        return Benchmark(self.name, self.tasks[place], {**self.options, **options})
+        first = self.options.get("after_tasks", 0)
+        places = [*(self.options.get("only") or range(first, first + len(self)))]
+        chosen = places[place]
+        cut: dict[str, Any] = {"only": chosen}
+        if chosen == [*range(len(chosen))]:
+            cut = {"first_tasks": len(chosen), "only": None}
+        elif "only" not in self.options and chosen == places[-len(chosen) :]:
+            cut = {"first_tasks": self.options.get("first_tasks"), "after_tasks": chosen[0]}
+        made = {name: value for name, value in self.options.items() if name not in ("first_tasks", "after_tasks")}
+        options = {name: value for name, value in {**made, **cut}.items() if value is not None}
+        return Benchmark(self.name, self.tasks[place], options)
 
     def per_class(self, count: int, seed: int = 0) -> "Benchmark":
         """Every task with `count` random training examples of each class."""
@@ -263,18 +262,6 @@ class Benchmark:
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
         return Benchmark(self.name, tuple(self.tasks[place] for place in order), {**self.options, "order_seed": seed})
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-        digest = blake2b(digest_size=16)
-        for task in self.tasks:
-            digest.update(repr((task.name, task.classes, task.augment)).encode())
-            for examples in (task.train, task.test):
-                digest.update(repr((tuple(examples.x.shape), str(examples.x.dtype))).encode())
-                for tensor in (examples.x, examples.y):
-                    digest.update(tensor.contiguous().numpy().data.cast("B"))
-        return digest.hexdigest()
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from zoolearn.errors import DataError
 from zoolearn.files import save_text
 from zoolearn.lab.paper.compare import all_runs
-from zoolearn.lab.provenance import changes, preset_of
+from zoolearn.lab.presets import preset_of
 from zoolearn.runs.results import Results
 
 BENCHMARK = "split-cifar100"
@@ -81,9 +81,9 @@ def _chosen(runs: Iterable[Results]) -> Mapping[str, list[Results]]:
     for run in sorted(runs, key=lambda run: str(run.settings.get("seed"))):
         if run.benchmark != BENCHMARK or run.settings["benchmark"]:
             continue
-        if run.method in found and changes(run) == {"epochs": 1}:
+        if run.method in found and run.spec.changes == {"epochs": 1}:
             found[run.method].append(run)
-        elif run.method == "model-zoo" and preset_of(run) == "beyond" and run.settings["recipe"]["epochs"] == 1:
+        elif run.method == "model-zoo" and preset_of(run.spec) == "beyond" and run.settings["recipe"]["epochs"] == 1:
             found["beyond"].append(run)
     for name, of_name in found.items():
         if len(of_name) < 2:

@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import replacing, save_text
 from zoolearn.lab.drawing import draw_map, draw_panel, draw_series, limits, natural_height, style
 from zoolearn.lab.figures import Chart, Figure, Map, Panel, Plot
-from zoolearn.lab.provenance import short_name
+from zoolearn.runs.spec import short_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

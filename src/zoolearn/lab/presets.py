@@ -6,11 +6,16 @@ Accuracies are in percent, after all tasks, averaged over the tasks.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
 
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json, save_text
+from zoolearn.runs.decode import decode
+from zoolearn.runs.spec import DATA_SEEDS, RunSpec
 
 EVERY = "BENCHMARK"  # in place of a benchmark's name: the preset is for all of them
 
@@ -30,24 +35,48 @@ SINGLE_PASS: dict[str, Json] = {
 
 @dataclass(frozen=True)
 class Preset:
-    """One published row: method, benchmark, the accuracy that was published and by whom, and all settings that are not ours.
+    """One published row: a run with all settings that are not ours, the accuracy that was published and by whom.
 
     Those of no row but of an idea are for every benchmark.
     """
 
     name: str
-    method: str
-    benchmark: str  # or EVERY
+    spec: RunSpec  # of a benchmark, or of EVERY
     target: str
     source: str
-    learner: Mapping[str, Json] = field(default_factory=dict)
-    recipe: Mapping[str, Json] = field(default_factory=dict)
-    tasks: Mapping[str, Json] = field(default_factory=dict)  # options of the benchmark
     remark: str = ""  # why our number is another, where we know
 
     def suits(self, method: str, benchmark: str) -> bool:
         """Whether it is for this method on this benchmark."""
-        return self.method == method and self.benchmark in (benchmark, EVERY)
+        return self.spec.method == method and self.spec.benchmark in (benchmark, EVERY)
+
+
+class PresetFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A preset in a file of its own, for people to edit."""
+
+    name: str
+    method: str
+    benchmark: str
+    target: str = ""
+    source: str = ""
+    settings: dict[str, Json] = {}
+    options: dict[str, Json] = {}
+    remark: str = ""
+
+
+def _row(
+    name: str,
+    method: str,
+    benchmark: str,
+    target: str,
+    source: str,
+    *settings: Mapping[str, Json],
+    tasks: Mapping[str, Json] = MappingProxyType({}),
+    remark: str = "",
+) -> Preset:
+    """A preset with all of these settings, later ones over earlier ones, and options of the benchmark."""
+    whole = {name: value for some in settings for name, value in some.items()}
+    return Preset(name, RunSpec(method, benchmark, whole, tasks), target, source, remark)
 
 
 BY_ADAM: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.9}  # its first decay
@@ -85,7 +114,7 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
         "tag": ({"contrast": 5.0}, TAG_SGD),
     }
     return tuple(
-        Preset(name, method, benchmark, targets[method], source, {**ONE_CONV, **learner}, recipe)
+        _row(name, method, benchmark, targets[method], source, {**ONE_CONV, **learner}, recipe)
         for method, (learner, recipe) in settings.items()
         if method in targets
     )
@@ -118,7 +147,7 @@ PRESETS: tuple[Preset, ...] = (
         },
     ),
     *(
-        Preset("zoo-2022", method, benchmark, target, ZOO_PAPER, recipe=SMALL_ZOO)
+        _row("zoo-2022", method, benchmark, target, ZOO_PAPER, SMALL_ZOO)
         for method, benchmark, target in (
             ("isolated", "split-cifar100", "71.6"),
             ("model-zoo", "split-cifar100", "73.67"),
@@ -129,14 +158,14 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(name, "model-zoo", EVERY, "", source, learner, recipe)
+        _row(name, "model-zoo", EVERY, "", source, learner, recipe)
         for name, learner, recipe, source in (
             ("paper", {}, {}, f"{ZOO_PAPER}; our defaults"),
             ("beyond", {"grow": "warm-start"}, {"flip_tta": True}, "docs/beyond.md"),
         )
     ),
-    Preset("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
-    Preset(
+    _row("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
+    _row(
         "stable-2020",
         "stable-sgd",
         "split-cifar100",
@@ -145,7 +174,7 @@ PRESETS: tuple[Preset, ...] = (
         {**ONE_CONV, "lr_decay": 0.85},
         {**STABLE_SGD, "lr": 0.15},
     ),
-    Preset(
+    _row(
         "mc-2021",
         "mc-sgd",
         "split-cifar100",
@@ -165,7 +194,7 @@ PRESETS: tuple[Preset, ...] = (
         "--line-lr 0.05 --exact-gradient --batch-size 10)",
     ),
     *(
-        Preset(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s", **learner}, recipe, tasks)
+        _row(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s"}, learner, recipe, tasks=tasks)
         for name, method, target, source, learner, recipe, tasks in (
             (
                 "gem-2017",
@@ -197,7 +226,7 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(
+        _row(
             *("der-2020", method, "split-cifar10", target, "DER (Buzzega et al., 2020), 10 runs"),
             {"backbone": "resnet18-s", **learner},
             {**SINGLE_PASS, "epochs": 50, "batch_size": 32, "augment": "yes", **recipe},
@@ -212,7 +241,7 @@ PRESETS: tuple[Preset, ...] = (
             ),
         )
     ),
-    Preset(
+    _row(
         "gem-2017",
         "gem",
         "permuted-mnist",
@@ -226,10 +255,10 @@ PRESETS: tuple[Preset, ...] = (
             "memory_strength": 0.5,
         },
         SINGLE_PASS,
-        {"tasks": 20, "samples_per_class": 100},
+        tasks={"tasks": 20, "samples_per_class": 100},
     ),
     *(
-        Preset(
+        _row(
             name,
             method,
             "permuted-mnist",
@@ -237,8 +266,8 @@ PRESETS: tuple[Preset, ...] = (
             source,
             {"backbone": "mlp", "shared_head": True, "memory_per": "class", **learner},
             SINGLE_PASS,
-            {"tasks": 20, **LAST_17},
-            remark,
+            tasks={"tasks": 20, **LAST_17},
+            remark=remark,
         )
         for name, method, target, source, learner, remark in (
             (
@@ -254,7 +283,9 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(name, method, benchmark, target, source, learner, recipe, TEN if benchmark == "permuted-mnist" else {})
+        _row(
+            name, method, benchmark, target, source, learner, recipe, tasks=TEN if benchmark == "permuted-mnist" else {}
+        )
         for name, method, benchmark, target, source, learner, recipe in (
             (
                 "agem-2019",
@@ -314,7 +345,7 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        Preset(
+        _row(
             name,
             method,
             benchmark,
@@ -322,7 +353,7 @@ PRESETS: tuple[Preset, ...] = (
             source,
             {**learner, "optimizer": "adam"},
             {**BY_ADAM, **recipe},
-            TEN if benchmark == "permuted-mnist" else {},
+            tasks=TEN if benchmark == "permuted-mnist" else {},
         )
         for name, method, source, benchmark, target, learner, recipe in (
             (
@@ -375,8 +406,8 @@ PRESETS: tuple[Preset, ...] = (
 
 
 def settings_of(name: str, method: str) -> Mapping[str, Json]:
-    """The settings of a preset, the recipe's too, whatever its benchmark; for zoos of people's own data."""
-    known = {preset.name: {**preset.learner, **preset.recipe} for preset in PRESETS if preset.method == method}
+    """The settings of a preset, whatever its benchmark; for zoos of people's own data."""
+    known = {preset.name: preset.spec.settings for preset in PRESETS if preset.spec.method == method}
     if name not in known:
         raise SettingsError(unknown_name("preset", name, known))
     return known[name]
@@ -396,19 +427,56 @@ def find_preset(name: str, method: str, benchmark: str) -> Preset:
     return here[name]
 
 
+def preset_of(spec: RunSpec) -> str:
+    """The name of the preset that a run was made with, and up to two settings that it changes; nothing if there is none.
+
+    >>> preset_of(RunSpec("isolated", "split-cifar100", {"epochs": 1}))
+    'zoo-2022'
+    """
+    near = ""
+    for preset in PRESETS:
+        wanted, own = _without_seeds(preset.spec), _without_seeds(spec)
+        if "epochs" not in preset.spec.settings:
+            own.pop("epochs", None)
+        if not preset.suits(spec.method, spec.benchmark) or not wanted.items() <= own.items():
+            continue
+        more = {name: value for name, value in own.items() if name not in wanted}
+        if not more:
+            return preset.name
+        if len(more) <= 2 < len(wanted):  # else it is hardly the preset
+            near = near or ", ".join([preset.name, *(f"{name}={value}" for name, value in more.items())])
+    return near
+
+
+def _without_seeds(spec: RunSpec) -> dict[str, Json]:
+    said = {**spec.changes, **spec.options}
+    return {name: str(value) for name, value in said.items() if name not in DATA_SEEDS}
+
+
 def save_preset(preset: Preset, path: Path) -> None:
     """Writes a preset as a JSON file that people may edit."""
-    save_text(path, json.dumps(asdict(preset), indent=1) + "\n")
+    spec = preset.spec
+    file = PresetFile(
+        preset.name,
+        spec.method,
+        spec.benchmark,
+        preset.target,
+        preset.source,
+        {**spec.settings},
+        {**spec.options},
+        preset.remark,
+    )
+    save_text(path, msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n")
 
 
 def _load_preset(path: Path, method: str) -> Preset:
     """The preset in a file; what it sets is checked where it is used, like any flag."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        preset = Preset(**content)
-        settings = {**preset.learner, **preset.recipe}
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{path} is no preset that can be read ({error}); `zoo tune` writes them") from error
-    if preset.method != method or not all(isinstance(name, str) for name in settings):
-        raise SettingsError(f"{path} is a preset for {preset.method}, not for {method}")
-    return preset
+    file = decode(content, PresetFile, str(path), "a preset")
+    if file.method != method:
+        raise SettingsError(f"{path} is a preset for {file.method}, not for {method}")
+    spec = RunSpec(file.method, file.benchmark, file.settings, file.options)
+    return Preset(file.name, spec, file.target, file.source, file.remark)

@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
-from zoolearn.files import Json
-from zoolearn.lab.provenance import changes, preset_of
-from zoolearn.lab.tables import Table, human, percent, seconds
+from zoolearn.lab.presets import preset_of
+from zoolearn.lab.tables import MISSING, Table, human, percent, seconds
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import DATA_SEEDS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
-SEEDS = ("seed", "benchmark.samples_seed", "benchmark.order_seed")  # of the learner, the data and the task order
+SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
@@ -28,11 +28,18 @@ class Group:
     """Runs that differ in nothing but their seed, and have come equally far."""
 
     runs: tuple[Results, ...]
+    diverged: tuple[Results, ...] = ()  # others like them, whose training did
 
     @property
     def first(self) -> Results:
         """The run that speaks for the group's method, benchmark and settings."""
-        return self.runs[0]
+        return (self.runs or self.diverged)[0]
+
+    @property
+    def seeds(self) -> str:
+        """How many there are, and how many diverged."""
+        lost = f", {len(self.diverged)} of {len(self.runs) + len(self.diverged)} diverged" if self.diverged else ""
+        return f"{len(self.runs)}{lost}"
 
 
 def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
@@ -73,7 +80,7 @@ def report(results: Sequence[Results]) -> Table:
     if not results:
         raise DataError("there are no runs to report; give at least one")
     counted = _one_per_seed(results)
-    groups = grouped(counted)
+    groups = sorted(_groups(counted), key=lambda group: group.first.benchmark)
     columns = _columns(groups)
     first = list(columns).index("average accuracy")
     return Table(
@@ -93,7 +100,7 @@ def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
     for row, group in enumerate(groups):
         values = [run.summary()[measure] for run in group.runs]
         known = [value for value in values if value is not None]
-        if group.first.finished and len(known) == len(values):
+        if group.first.finished and known and len(known) == len(values):
             alike.setdefault(tasks_of(group.first), {})[row] = fmean(known)
     for means in alike.values():
         top = min(means.values()) if measure == "forgetting" else max(means.values())
@@ -107,14 +114,15 @@ def tasks_of(run: Results) -> str:
     >>> tasks_of(Results(method="er", benchmark="toys", tasks=["a"], settings=cut))
     'toys, first tasks 4'
     """
-    options = run.settings.get("benchmark") or {}
-    cuts = [f"{name.replace('_', ' ')} {value}" for name, value in options.items() if f"benchmark.{name}" not in SEEDS]
+    options = run.spec.options
+    cuts = [f"{name.replace('_', ' ')} {value}" for name, value in options.items() if name not in SEEDS]
     return ", ".join([run.benchmark, *cuts])
 
 
 def grouped(results: Sequence[Results]) -> list[Group]:
     """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
-    return sorted(_groups(_one_per_seed(results)), key=lambda group: group.first.benchmark)
+    found = [group for group in _groups(_one_per_seed(results)) if group.runs]
+    return sorted(found, key=lambda group: group.first.benchmark)
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
@@ -139,7 +147,8 @@ def labels(groups: Sequence[Group]) -> list[str]:
 def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[str]) -> list[str]:
     """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
     presets = [
-        preset_of(group.first) if len(shown) > LONGEST_LABEL else "" for group, shown in zip(groups, told, strict=True)
+        preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""
+        for group, shown in zip(groups, told, strict=True)
     ]
     names = [(group.first.benchmark, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
     short = []
@@ -153,31 +162,48 @@ def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[
 
 def _one_per_seed(results: Sequence[Results]) -> list[Results]:
     furthest: dict[tuple[str, str], Results] = {}
-    for place, run in enumerate(results):
+    for place, (run, identity) in enumerate(zip(results, _identities(results), strict=True)):
         seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
-        kept = furthest.get((_identity(run), seed))
+        kept = furthest.get((identity, seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
-            furthest[_identity(run), seed] = run
+            furthest[identity, seed] = run
     return list(furthest.values())
 
 
 def seeds_of(run: Results) -> str:
     """The seeds of learner, samples and order, as one word."""
-    flat = _flatten(run.settings)
-    return json.dumps([flat.get(name) for name in SEEDS])
+    return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
-def _groups(results: Iterable[Results]) -> list[Group]:
+def _groups(results: Sequence[Results]) -> list[Group]:
     alike: dict[tuple[str, int], list[Results]] = {}
-    for run in results:
-        alike.setdefault((_identity(run), len(run.accuracy)), []).append(run)
-    return [Group(tuple(runs)) for runs in alike.values()]
+    lost: dict[str, list[Results]] = {}
+    for run, identity in zip(results, _identities(results), strict=True):
+        if run.diverged:
+            lost.setdefault(identity, []).append(run)
+        else:
+            alike.setdefault((identity, len(run.accuracy)), []).append(run)
+    furthest = dict(sorted(alike, key=lambda key: key[1]))
+    groups = [
+        Group(tuple(runs), tuple(lost.pop(identity, ())) if furthest[identity] == length else ())
+        for (identity, length), runs in alike.items()
+    ]
+    return [*groups, *(Group((), tuple(runs)) for runs in lost.values())]
 
 
-def _identity(run: Results) -> str:
-    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide."""
-    settings = {name: value for name, value in _told(run).items() if name not in SEEDS}
-    return json.dumps([run.method, run.benchmark, sorted(run.tasks), settings], sort_keys=True)
+def _identities(results: Sequence[Results]) -> list[str]:
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide.
+
+    A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
+    """
+    families = [json.dumps([run.spec.family, sorted(run.tasks), run.source, run.parameters]) for run in results]
+    known: dict[str, set[str]] = {}
+    for run, family in zip(results, families, strict=True):
+        known.setdefault(family, set()).update({run.data} - {""})
+    return [
+        json.dumps([family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data])
+        for run, family in zip(results, families, strict=True)
+    ]
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -186,16 +212,16 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "method": [group.first.method for group in groups],
         "benchmark": [group.first.benchmark for group in groups],
         "settings": settings,
-        "seeds": [str(len(group.runs)) for group in groups],
+        "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
     }
     for measure in MEASURES:
         columns[measure.replace("_", " ")] = [
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
-    columns["stored samples"] = [f"{_mean(group, lambda run: run.stored_samples):,.0f}" for group in groups]
-    columns["params"] = [human(_mean(group, lambda run: run.num_parameters)) for group in groups]
-    columns["seconds"] = [seconds(_mean(group, lambda run: sum(run.seconds.values()))) for group in groups]
+    columns["stored samples"] = [_mean(group, lambda run: run.stored_samples, "{:,.0f}".format) for group in groups]
+    columns["params"] = [_mean(group, lambda run: run.num_parameters, human) for group in groups]
+    columns["seconds"] = [_mean(group, lambda run: sum(run.seconds.values()), seconds) for group in groups]
     if not any(settings):
         del columns["settings"]
     if all(group.first.finished for group in groups) and _same_length(groups):
@@ -214,15 +240,15 @@ def episodes_of(run: Results) -> str:
     return f"{len(run.accuracy)}/{len(run.tasks)}"
 
 
-def _mean(group: Group, measure: Callable[[Results], float]) -> float:
-    return fmean(measure(run) for run in group.runs)
+def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[float], str]) -> str:
+    return told(fmean(measure(run) for run in group.runs)) if group.runs else MISSING
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
     notes = [LEARNING]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
-    if not all(group.first.finished for group in groups):
+    if not all(group.first.finished for group in groups if group.runs):
         notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
     for run in (run for group in groups for run in group.runs if run.changes):
         seed = run.settings.get("seed")
@@ -246,9 +272,8 @@ def _own_settings(groups: Sequence[Group]) -> list[str]:
 
 def _changed(run: Results) -> dict[str, str]:
     """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
-    options = {path: value for path, value in _told(run).items() if path.startswith("benchmark.") and path not in SEEDS}
-    flat = {**_flatten(changes(run)), **{path.partition(".")[2]: value for path, value in options.items()}}
-    return {name: value for name, value in flat.items() if value != "{}"}
+    shown = {*run.spec.changes, *run.spec.options, "order"} - {*SEEDS}
+    return {name: value for name, value in _told(run).items() if name in shown}
 
 
 def _differing_settings(groups: Sequence[Group]) -> list[str]:
@@ -258,10 +283,8 @@ def _differing_settings(groups: Sequence[Group]) -> list[str]:
         [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat)]
         for group, mine in zip(groups, flat, strict=True)
     ]
-    names = _short_names({path for paths in shown for path in paths})
     return [
-        ", ".join(f"{names[path]}={_short(mine[path])}" for path in paths)
-        for mine, paths in zip(flat, shown, strict=True)
+        ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
     ]
 
 
@@ -277,42 +300,24 @@ def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[di
 
 
 def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
-    """The settings that every group has with one value, by their short names."""
+    """The settings that every group has with one value."""
     flat = [_told(group.first) for group in groups]
     same = [path for path in flat[0] if path not in SEEDS and {mine.get(path) for mine in flat} == {flat[0][path]}]
-    names = _short_names(set(same))
-    return {names[path]: _short(flat[0][path]) for path in same if flat[0][path] != "{}"}
+    return {path: _short(flat[0][path]) for path in same}
 
 
 def settings_apart(run: Results, other: Results) -> list[str]:
-    """The short names of settings that both runs have, with other values."""
+    """The settings that both runs have, with other values."""
     mine, theirs = _told(run), _told(other)
-    paths = [path for path in mine if path in theirs and path not in SEEDS and mine[path] != theirs[path]]
-    names = _short_names(set(paths))
-    return [names[path] for path in paths]
+    return [path for path in mine if path in theirs and path not in SEEDS and mine[path] != theirs[path]]
 
 
 def _told(run: Results) -> dict[str, str]:
     """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
-    flat = _flatten(run.settings)
-    if flat.pop("benchmark.order_seed", None) is not None:
-        flat["benchmark.order"] = "shuffled"
-    return flat
-
-
-def _flatten(settings: dict[str, Json], above: str = "") -> dict[str, str]:
-    flat: dict[str, str] = {}
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            flat.update(_flatten(value, f"{above}{name}."))
-        else:
-            flat[above + name] = value if isinstance(value, str) else json.dumps(value)
-    return flat
-
-
-def _short_names(paths: set[str]) -> dict[str, str]:
-    last = [path.rpartition(".")[2] for path in paths]
-    return {path: name if last.count(name) == 1 else path for path, name in zip(paths, last, strict=True)}
+    said = {**run.spec.settings, **run.spec.options}
+    if said.pop("order_seed", None) is not None:
+        said["order"] = "shuffled"
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
 
 
 def _short(value: str) -> str:

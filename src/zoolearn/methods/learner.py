@@ -28,11 +28,17 @@ from zoolearn.training.sgd import Sgd
 
 @dataclass(frozen=True)
 class Episode:
-    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss."""
+    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss.
+
+    A run adds what it took: seconds, rows shown to nets in training, and rows that nets were asked about, tests aside.
+    """
 
     tasks: tuple[str, ...]
     weights: Mapping[str, float] | None = None
     loss: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
+    rows_trained: int | None = None
+    rows_asked: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)

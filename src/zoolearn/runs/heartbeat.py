@@ -1,11 +1,11 @@
 """The pulse of a run: how its training goes, in a small file for those who watch, and that nothing else depends on."""
 
-import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
+
+import msgspec
 
 from zoolearn.training.fit import Progress
 
@@ -27,7 +27,7 @@ class Heartbeat:
         self.last = monotonic()
         part = self.file.with_name(f"{FILE}.part")
         with suppress(OSError):
-            part.write_text(json.dumps(asdict(progress)), encoding="utf-8")
+            part.write_bytes(msgspec.json.encode(progress))
             os.replace(part, self.file)
 
     def stop(self) -> None:
@@ -44,14 +44,6 @@ def read_heartbeat(folder: Path) -> Progress | None:
     >>> read_heartbeat(Path("nowhere"))
     """
     try:
-        said = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        return Progress(
-            what=str(said["what"]),
-            step=int(said["step"]),
-            steps=int(said["steps"]),
-            epoch=int(said["epoch"]),
-            epochs=int(said["epochs"]),
-            loss=float(said["loss"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=Progress)
+    except (OSError, msgspec.MsgspecError):
         return None

@@ -1,44 +1,59 @@
-"""What a run leaves behind: accuracies, times, settings and what each episode drew, in one JSON file."""
+"""What a run leaves behind: accuracies, times, settings, costs and what each episode drew, in one JSON file."""
 
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from numbers import Integral, Real
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+import msgspec
+from msgspec import Meta
 
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
+from zoolearn.methods.learner import Episode
+from zoolearn.runs.decode import decode
 from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
+from zoolearn.runs.spec import RunSpec
 
 PHASES = ("train", "evaluate")
+Count = Annotated[int, Meta(ge=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
 
 
-@dataclass(frozen=True)
-class EpisodeRecord:
-    """What one episode did: the tasks trained on, the sampling weights of past tasks, the training loss, the seconds.
+class Costs(msgspec.Struct):
+    """What a learner costs to keep and to ask."""
 
-    `weights` is None where nothing was drawn, `loss` is None where nothing was trained.
+    stored_samples: Count
+    num_parameters: Count
+    ms_per_sample: NotNegative | None
+    stored_bytes: Count | None = None
+    passes: NotNegative | None = None
 
-    >>> EpisodeRecord(tasks=["0-1"], weights=None, loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
-    EpisodeRecord(tasks=['0-1'], weights=None, loss=0.25, seconds={'train': 1.5, 'evaluate': 0.5})
-    """
 
+class File(msgspec.Struct):
+    """What `results.json` holds."""
+
+    format: int
+    method: str
+    benchmark: str
     tasks: list[str]
-    weights: dict[str, float] | None
-    loss: float | None
-    seconds: dict[str, float]
-
-    def __post_init__(self) -> None:
-        if set(self.seconds) != set(PHASES):
-            raise DataError(f"an episode's seconds are given for {sorted(self.seconds)}; give 'train' and 'evaluate'")
-        for phase, value in self.seconds.items():
-            _check_unless_finite(f"seconds to {phase}", value, lowest=0)
-        for task, value in (self.weights or {}).items():
-            _check_unless_finite(f"sampling weight of task {task!r}", value, lowest=0)
-        if self.loss is not None:
-            _check_unless_finite("training loss", self.loss)
+    settings: dict[str, Json]
+    accuracy: list[list[float | None]]
+    episodes: list[Episode]
+    summary: Costs  # and the measures of the matrix, which it tells itself
+    environment: dict[str, Json]
+    finished: bool
+    train_samples: list[Count] = []
+    sittings: list[dict[str, Json]] = []
+    command: str = ""
+    data: str = ""
+    source: dict[str, str] = {}
+    parameters: Count | None = None
+    diverged: str = ""
 
 
 @dataclass(kw_only=True)
@@ -46,12 +61,12 @@ class Results:
     """A run so far: settings, and for each episode a row of the accuracy matrix and a record.
 
     `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k.
-    The functions of `metrics` take it as it is.
+    The functions of `metrics` take it as it is. Costs that an older record does not tell are None.
 
-    >>> record = EpisodeRecord(tasks=["0-1"], weights=None, loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
+    >>> episode = Episode(tasks=("0-1",), loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
     >>> results = Results(method="isolated", benchmark="split-mnist", tasks=["0-1", "2-3"], settings={"seed": 0})
     >>> results.accuracy.append([0.75])
-    >>> results.episodes.append(record)
+    >>> results.episodes.append(episode)
     >>> results.finished, results.summary()["average_accuracy"], results.seconds
     (False, 0.75, {'train': 1.5, 'evaluate': 0.5})
     """
@@ -65,19 +80,46 @@ class Results:
     settings: dict[str, Json]
     environment: dict[str, Json] = field(default_factory=dict)
     accuracy: list[list[float | None]] = field(default_factory=list)
-    episodes: list[EpisodeRecord] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
     stored_samples: int = 0
     num_parameters: int = 0
     ms_per_sample: float | None = None
+    stored_bytes: int | None = None  # of the samples that are kept
+    passes: float | None = None  # through nets, for one answer
     train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
     sittings: list[dict[str, Json]] = field(
         default_factory=list
     )  # each time it was begun or continued: when, after how many episodes, on what
+    command: str = ""  # the command line that began it; nothing if it was begun in Python
+    data: str = ""  # a digest; nothing in older records
+    source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name
+    parameters: int | None = None  # of a new net whose backbone is not ours
+    diverged: str = ""  # how its latest training did, if it did
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
         self.environment = plain(self.environment, "environment")
         self._check()
+
+    @property
+    def spec(self) -> RunSpec:
+        """What was run."""
+        return RunSpec.of_record(self.method, self.benchmark, self.settings)
+
+    @property
+    def identity(self) -> str:
+        """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
+        return json.dumps([self.spec.identity, self.train_samples, self.made_with])
+
+    @property
+    def made_with(self) -> list[Json]:
+        """What a run depends on beside its description: the data, code that is not ours, and the size of its nets."""
+        return [self.data, self.source, self.parameters]
+
+    @property
+    def made_by(self) -> str:
+        """The command that made it, or a comment that says that none did."""
+        return self.command or f"# made in Python: {self.method} on {self.benchmark}"
 
     @property
     def finished(self) -> bool:
@@ -91,7 +133,7 @@ class Results:
         return [
             f"after episode {after['episodes']} {change}"
             for before, after in pairs
-            for change in differences(before["environment"], after["environment"])
+            for change in [*after.get("code", []), *differences(before["environment"], after["environment"])]
         ]
 
     @property
@@ -99,17 +141,32 @@ class Results:
         """Total seconds of training and of evaluation over all episodes."""
         return {phase: math.fsum(episode.seconds[phase] for episode in self.episodes) for phase in PHASES}
 
+    @property
+    def rows_trained(self) -> int | None:
+        """Rows that nets in training were shown, over all episodes."""
+        return _sum(episode.rows_trained for episode in self.episodes)
+
+    @property
+    def rows_asked(self) -> int | None:
+        """Rows that nets were asked about while learning, over all episodes; tests do not count."""
+        return _sum(episode.rows_asked for episode in self.episodes)
+
     def summary(self) -> dict[str, float | None]:
-        """The paper's measures of the matrix so far, and what the learner costs to keep and to ask."""
+        """The paper's measures of the matrix so far, and what the learner costs to train, to keep and to ask."""
         return {
             "average_accuracy": average_accuracy(self.accuracy),
             "forgetting": forgetting(self.accuracy),
             "forward_transfer": forward_transfer(self.accuracy),
             "backward_transfer": backward_transfer(self.accuracy),
-            "stored_samples": self.stored_samples,
-            "num_parameters": self.num_parameters,
-            "ms_per_sample": self.ms_per_sample,
+            "rows_trained": self.rows_trained,
+            "rows_asked": self.rows_asked,
+            **msgspec.structs.asdict(self.costs),
         }
+
+    @property
+    def costs(self) -> Costs:
+        """What the learner costs to keep and to ask."""
+        return Costs(*(getattr(self, name) for name in Costs.__struct_fields__))
 
     def save(self, path: Path | str) -> None:
         """Writes `results.json` into a folder, or to a path that ends in .json, whole or not at all."""
@@ -118,6 +175,11 @@ class Results:
             "format": self.FORMAT,
             "method": self.method,
             "benchmark": self.benchmark,
+            "command": self.command,
+            "data": self.data,
+            "source": self.source,
+            "parameters": self.parameters,
+            "diverged": self.diverged,
             "tasks": self.tasks,
             "train_samples": self.train_samples,
             "settings": self.settings,
@@ -142,10 +204,17 @@ class Results:
     def from_json(cls, content: Mapping[str, Json], where: str) -> "Results":
         """What a record says, as `save` wrote it; an error names where it was read."""
         _check_other_format(where, content, cls.FORMAT)
+        what = "the record of a run"
+        file = decode(content, File, where, what)
+        said = {name: value for name, value in msgspec.structs.asdict(file).items() if name in cls.__dataclass_fields__}
         try:
-            return _from_json(content)
+            results = cls(**said, **msgspec.structs.asdict(file.summary))
         except (DataError, SettingsError) as error:
-            raise StoreError(f"{where} is not the record of a run: {error}") from error
+            raise StoreError(f"{where} is not {what}: {error}") from error
+        if file.finished is not results.finished:
+            met = f"{len(results.accuracy)} of {len(results.tasks)} tasks were met"
+            raise StoreError(f"{where} is not {what}: finished is {file.finished}, but {met}")
+        return results
 
     def _check(self) -> None:
         check(self.accuracy)
@@ -158,15 +227,21 @@ class Results:
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
         for number, episode in enumerate(self.episodes):
+            if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
+                given = dict(episode.seconds)
+                raise DataError(
+                    f"episode {number} took {given} seconds; give those to 'train' and to 'evaluate', from 0"
+                )
             for name in [*episode.tasks, *(episode.weights or {})]:
                 if name not in self.tasks:
                     raise DataError(
                         f"episode {number} mentions task {name!r}, which is not among the run's {len(self.tasks)}"
                     )
-        _check_unless_finite("number of stored samples", self.stored_samples, lowest=0)
-        _check_unless_finite("number of parameters", self.num_parameters, lowest=0)
-        if self.ms_per_sample is not None:
-            _check_unless_finite("time per sample", self.ms_per_sample, lowest=0)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = list(counts)
+    return None if None in known else sum(count for count in known if count is not None)
 
 
 def plain(value: Json, name: str) -> Json:
@@ -206,58 +281,3 @@ def _check_other_format(file: str, content: Mapping[str, Json], known: int) -> N
         raise StoreError(
             f"{file} has format {found}, this zoolearn reads up to format {known}; install a newer zoolearn"
         )
-
-
-def _from_json(content: Mapping[str, Json]) -> Results:
-    summary = _entry(content, "summary", dict)
-    results = Results(
-        method=_entry(content, "method", str),
-        benchmark=_entry(content, "benchmark", str),
-        tasks=_all(_entry(content, "tasks", list), "tasks", str),
-        settings=_entry(content, "settings", dict),
-        environment=_entry(content, "environment", dict),
-        accuracy=_all(_entry(content, "accuracy", list), "accuracy", list),
-        episodes=[_episode(entry) for entry in _all(_entry(content, "episodes", list), "episodes", dict)],
-        stored_samples=_entry(summary, "stored_samples", int),
-        num_parameters=_entry(summary, "num_parameters", int),
-        ms_per_sample=_entry(summary, "ms_per_sample", float, int, type(None)),
-        train_samples=_all(content.get("train_samples") or [], "train_samples", int),
-        sittings=_all(content.get("sittings") or [], "sittings", dict),
-    )
-    if content.get("finished") is not results.finished:
-        raise DataError(
-            f"'finished' is {content.get('finished')!r}, but {len(results.accuracy)} of {len(results.tasks)} tasks were met"
-        )
-    return results
-
-
-def _episode(content: Mapping[str, Json]) -> EpisodeRecord:
-    return EpisodeRecord(
-        tasks=_all(_entry(content, "tasks", list), "tasks", str),
-        weights=_entry(content, "weights", dict, type(None)),
-        loss=_entry(content, "loss", float, int, type(None)),
-        seconds=_entry(content, "seconds", dict),
-    )
-
-
-def _entry(content: Mapping[str, Json], key: str, *kinds: type) -> Json:
-    if key not in content:
-        raise DataError(f"it lacks the entry {key!r}")
-    return _of_kind(content[key], repr(key), *kinds)
-
-
-def _all(values: list[Json], name: str, kind: type) -> list[Json]:
-    return [_of_kind(value, f"entry {place} of {name!r}", kind) for place, value in enumerate(values)]
-
-
-def _of_kind(value: Json, name: str, *kinds: type) -> Json:
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise DataError(f"{name} is {value!r}, not of type {' or '.join(kind.__name__ for kind in kinds)}")
-    return value
-
-
-def _check_unless_finite(name: str, value: object, lowest: float = -math.inf) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < lowest:  # type: ignore[arg-type, operator]
-        bound = "" if lowest == -math.inf else f" from {lowest}"
-        raise DataError(f"the {name} is {value!r}; give a finite number{bound}")

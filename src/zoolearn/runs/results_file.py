@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-from zoolearn.files import Json
+import msgspec
+
 from zoolearn.runs.results import Results
 
 FIRST_EPISODES = 32  # more than any of the paper's benchmarks has
@@ -24,13 +25,13 @@ class ResultsFile:
     def __init__(self, results: Results, folder: Path) -> None:
         self.results, self.folder = results, folder
         self.rows = self.count = len(results.accuracy)  # in the file, and with a record of their own
-        self.costs: dict[str, Json] = {"stored_samples": 0, "num_parameters": 0, "ms_per_sample": None}
+        self.costs = results.costs
         self.cost, self.written = 0.0, perf_counter()
 
     def update(self) -> None:
         """Notes that the latest episode has its record, and writes the file if that is cheap enough."""
         self.count = len(self.results.accuracy)
-        self.costs = {name: getattr(self.results, name) for name in self.costs}
+        self.costs = self.results.costs
         waited = perf_counter() - self.written
         if self.count <= FIRST_EPISODES or self.cost <= LONGEST_SHARE * waited:
             self._write(self.results)
@@ -39,7 +40,7 @@ class ResultsFile:
         """Writes the episodes that have a record but are not in the file yet."""
         if self.rows < self.count:
             rows, records = self.results.accuracy[: self.count], self.results.episodes[: self.count]
-            self._write(replace(self.results, accuracy=rows, episodes=records, **self.costs))
+            self._write(replace(self.results, accuracy=rows, episodes=records, **msgspec.structs.asdict(self.costs)))
 
     def _write(self, results: Results) -> None:
         started = perf_counter()

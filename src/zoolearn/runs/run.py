@@ -1,25 +1,32 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from zoolearn.data.task import Benchmark, Task
-from zoolearn.errors import SettingsError
+import msgspec
+
+from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
+from zoolearn.data.task import Benchmark
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.files import Json
 from zoolearn.locks import locked
-from zoolearn.methods.learner import Learner
+from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
+from zoolearn.nets.net import passed
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
-from zoolearn.runs.results import EpisodeRecord, Results
+from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress
@@ -73,8 +80,13 @@ def progress(
     checkpoint_every: int | None = None,
     workers: int = 1,
     exact: bool = False,
+    command: str = "",
+    anyway: bool = False,
 ) -> Generator[Progress | Results, None, None]:
-    """`episodes`, with word of how each training goes in between."""
+    """`episodes`, with word of how each training goes in between.
+
+    `command` is the command line to record. With `anyway`, a run goes on though code that is not ours was changed since.
+    """
     if not isinstance(learner, Learner):
         raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
     if not isinstance(benchmark, Benchmark):
@@ -91,7 +103,7 @@ def progress(
             folder = RunFolder(Path(out))
         heartbeat = Heartbeat(folder.path if folder is not None else None)
         stack.callback(heartbeat.stop)
-        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact):
+        for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command, anyway):
             if isinstance(event, Progress):
                 heartbeat.write(event)
             yield event
@@ -104,8 +116,10 @@ def _episodes(
     checkpoint_every: int | None,
     workers: int,
     exact: bool,
+    command: str,
+    anyway: bool,
 ) -> Iterator[Progress | Results]:
-    header = describe(learner, benchmark)
+    header, code = describe(learner, benchmark), list[str]()
     results = Results(
         method=header["method"],
         benchmark=header["benchmark"],
@@ -113,14 +127,18 @@ def _episodes(
         settings=header["settings"],
         environment=environment(),
         train_samples=[len(task.train) for task in benchmark],
+        data=fingerprint_of_data(benchmark),
+        source=header["source"],
+        parameters=header["parameters"],
     )
     if folder is not None:
         _check_nameless(header["settings"])
-        folder.begin(header)
+        code = folder.begin(header, anyway=anyway)
         results.sittings = folder.sittings()
-        results.environment = results.sittings[0]["environment"] if results.sittings else results.environment
+        if results.sittings:
+            results.environment = results.sittings[0]["environment"]
         _resume(learner, benchmark, folder, results)
-    _sit_down(results, folder, exact=exact)
+    _sit_down(results, folder, command, code, exact=exact)
     if folder is not None and checkpoint_every is not None:
         learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every, carried=Changes(learner))
     if results.accuracy:
@@ -131,16 +149,20 @@ def _episodes(
         if file is not None:
             stack.callback(file.complete)
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
-            record, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
+            try:
+                episode, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
+            except Diverged as error:
+                results.diverged = str(error)
+                if folder is not None:
+                    results.save(folder.path)
+                raise
             changed = _changed(results, accuracy)
-            _add(results, learner, record, changed)
-            if results.finished:
-                results.ms_per_sample = latency(learner, benchmark)
+            _add(results, episode, changed)
+            _count(results, learner, benchmark)
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
-                folder.commit(
-                    number, _to_json(results, changed), save(learner), grows=learner.grows, under_way=under_way
-                )
+                kept = (episode, changed, results.costs, save(learner))
+                folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
                 file.update()
             if ahead is not None:
                 ahead.forget(number - 1)
@@ -165,20 +187,30 @@ def _ahead(
 
 def _one_episode(
     learner: Learner, benchmark: Benchmark, number: int, ahead: "Ahead | None"
-) -> Generator[Progress, None, tuple[EpisodeRecord, dict[str, float]]]:
+) -> Generator[Progress, None, tuple[Episode, dict[str, float]]]:
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    yield from learner.iter_learn(met[-1])
+    rows = yield from _count_rows(learner.iter_learn(met[-1]))
     if number == len(benchmark):
-        yield from learner.iter_finish()
+        rows += yield from _count_rows(learner.iter_finish())
     trained = perf_counter()
     accuracy = learner.evaluate(met)
-    seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     assert learner.latest is not None
-    latest = learner.latest
-    weights = None if latest.weights is None else dict(latest.weights)
-    return EpisodeRecord(list(latest.tasks), weights, latest.loss, seconds), accuracy
+    seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
+    return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
+
+
+def _count_rows(work: Generator[Progress, None, None]) -> Generator[Progress, None, Counter[str]]:
+    """Does some work step by step and gives the rows that it took, without those of others between its steps."""
+    total = Counter[str]()
+    while True:
+        before = passed.rows.copy()
+        step = next(work, None)
+        total += passed.rows - before
+        if step is None:
+            return total
+        yield step
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
@@ -187,26 +219,22 @@ def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in accuracy.items() if name not in known or known[name] != value}
 
 
-def _add(results: Results, learner: Learner, record: EpisodeRecord, changed: dict[str, float]) -> None:
+def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
     """A new row: what changed, and for the other tasks what the row before said."""
     before = results.accuracy[-1] if results.accuracy else []
     known = dict(zip(results.tasks, before, strict=False))
     results.accuracy.append([changed.get(name, known.get(name)) for name in results.tasks[: len(before) + 1]])
-    results.episodes.append(record)
+    results.episodes.append(episode)
+
+
+def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
+    """What the learner costs now."""
+    sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
+    results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
     results.num_parameters = learner.num_parameters
-
-
-def _to_json(results: Results, changed: dict[str, float]) -> dict[str, Json]:
-    record = results.episodes[-1]
-    return {
-        "tasks": record.tasks,
-        "weights": record.weights,
-        "loss": record.loss,
-        "seconds": record.seconds,
-        "accuracy": changed,
-        "ms_per_sample": results.ms_per_sample,
-    }
+    if results.finished:
+        results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
 
 
 def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
@@ -216,17 +244,18 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
     met = benchmark.tasks[: len(records)]
     restore(learner, folder.snapshots(records, grows=learner.grows), met)
     for record in records:
-        episode = EpisodeRecord(record["tasks"], record["weights"], record["loss"], record["seconds"])
-        _add(results, learner, episode, record["accuracy"])
-        results.ms_per_sample = record["ms_per_sample"]
+        _add(results, record.episode, record.accuracy)
+    for name, cost in msgspec.structs.asdict(records[-1].costs).items():
+        setattr(results, name, cost)
     folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
     saved = folder.results()
     if saved is None or len(saved.accuracy) < len(records):
         results.save(folder.path)
 
 
-def _sit_down(results: Results, folder: RunFolder | None, *, exact: bool) -> None:
-    """Notes on what the run goes on from here, and says what of it will change the bits."""
+def _sit_down(results: Results, folder: RunFolder | None, command: str, code: list[str], *, exact: bool) -> None:
+    """Notes on what the run goes on from here, and says what of it will change the bits; `code` is what was changed of it."""
+    results.command = results.sittings[0]["command"] if results.sittings else command
     if results.finished:
         return
     now = environment()
@@ -234,8 +263,10 @@ def _sit_down(results: Results, folder: RunFolder | None, *, exact: bool) -> Non
         "begun": datetime.now(UTC).isoformat(timespec="seconds"),
         "episodes": len(results.accuracy),
         "environment": now,
+        "command": command,
+        "code": code,
     }
-    changed = differences(results.sittings[-1]["environment"], now) if results.sittings else []
+    changed = [*code, *(differences(results.sittings[-1]["environment"], now) if results.sittings else [])]
     if changed and folder is not None:
         told = f"{folder.path} was begun under other conditions: {'; '.join(changed)}"
         if exact:
@@ -260,17 +291,16 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "benchmark": benchmark.name,
         "tasks": [task.name for task in benchmark],
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
-        "data": benchmark.fingerprint,
+        "data": fingerprint(benchmark),
+        "source": source_of(learner),
+        "parameters": parameters_of(learner, benchmark),
     }
 
 
-def latency(learner: Learner, benchmark: Benchmark, rows: int = 64) -> float:
-    """Milliseconds that an answer takes for one sample, over batches of `rows`, averaged over the tasks."""
-    return sum(_milliseconds(learner, task, rows) for task in benchmark) / len(benchmark)
-
-
-def _milliseconds(learner: Learner, task: Task, rows: int) -> float:
-    x = task.test.x[:rows]
-    started = perf_counter()
-    learner.predict_proba(x, task.name)
-    return 1000 * (perf_counter() - started) / len(x)
+def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
+    """What an answer for one sample takes, averaged over the tasks: milliseconds, in batches of `rows`, and passes through nets."""
+    started, before, asked = perf_counter(), passed.rows.copy(), 0
+    for task in benchmark:
+        learner.predict_proba(task.test.x[:rows], task.name)
+        asked += len(task.test.x[:rows])
+    return 1000 * (perf_counter() - started) / asked, (passed.rows - before)["asked"] / asked

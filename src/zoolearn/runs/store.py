@@ -11,18 +11,33 @@ results.json                all of it gathered, for people and programs to read
 import platform
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensors
-from zoolearn.methods.learner import Learner
+from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS, learner_from
-from zoolearn.runs.results import Results
+from zoolearn.runs.decode import decode
+from zoolearn.runs.results import Costs, Results
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
 PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is kept of an episode: what it did, the accuracies that it changed, what the run has cost so far, its files."""
+
+    episode: Episode
+    accuracy: dict[str, float]
+    costs: Costs
+    learner: dict[str, Json]
+    files: dict[str, str]  # checksums of the learner's knowledge, by name
 
 
 class RunFolder:
@@ -37,14 +52,17 @@ class RunFolder:
         """Whether a run was begun here."""
         return (self.path / "run.json").exists()
 
-    def begin(self, header: Mapping[str, Json]) -> None:
-        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another."""
+    def begin(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
+        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another.
+
+        With `anyway`, the source may have been changed; returns what was.
+        """
         found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
         saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
         if self.exists and saved != ["run.json"]:
-            self.check_other(header)
+            changed = self.check_other(header, anyway=anyway)
             remove_leftovers(self.path)
-            return
+            return changed
         if self.exists:
             self.header()  # refuses what is not ours to replace
         elif saved:
@@ -54,6 +72,7 @@ class RunFolder:
         remove_leftovers(self.path)
         shutil.rmtree(self.path / "sittings", ignore_errors=True)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
+        return []
 
     def sittings(self) -> list[dict[str, Json]]:
         """When the run was worked on, after how many episodes it then went on, and on what machine."""
@@ -64,9 +83,20 @@ class RunFolder:
         number = 1 + max((int(path.stem) for path in (self.path / "sittings").glob("[0-9]*.json")), default=0)
         save_json(self.path / "sittings" / f"{number:04d}.json", sitting)
 
-    def check_other(self, header: Mapping[str, Json]) -> None:
-        """Raises an error that names what differs if the run here is not the one that `header` describes."""
-        _check_difference(self.path, self.header(), header)
+    def check_other(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
+        """Raises an error that names what differs if the run here is not the one that `header` describes.
+
+        With `anyway`, other source is no difference; returns what was changed of it.
+        """
+        before = self.header()
+        changed = [f"the source of {name} was changed" for name in _changed(before["source"], header["source"])]
+        if changed and not anyway:
+            raise SettingsError(
+                f"{self.path} was begun with other code: {'; '.join(changed)}. Restore it, use another folder, or go on "
+                "with it (--continue-anyway), which is recorded"
+            )
+        _check_difference(self.path, {**before, "source": {}}, {**header, "source": {}})
+        return changed
 
     def header(self) -> dict[str, Json]:
         """What was said about the run when it began."""
@@ -85,12 +115,20 @@ class RunFolder:
         return header
 
     def commit(
-        self, number: int, episode: Mapping[str, Json], snapshot: State, *, grows: bool, under_way: bool = False
+        self,
+        number: int,
+        episode: Episode,
+        accuracy: dict[str, float],
+        costs: Costs,
+        snapshot: State,
+        *,
+        grows: bool,
+        under_way: bool = False,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
-        record = {"format": FORMAT, **episode, "learner": snapshot.info, "files": files}
-        save_json(self._record(number), record)
+        record = Record(episode, accuracy, costs, dict(snapshot.info), files)
+        save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 
     def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
@@ -98,8 +136,8 @@ class RunFolder:
         if not under_way:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
-            files = load_json(self._record(number))["files"]
-            for name in load_json(self._record(number - 1))["files"]:
+            files = self._record(number).files
+            for name in self._record(number - 1).files:
                 if name not in files:
                     self._file(name).unlink(missing_ok=True)
 
@@ -120,24 +158,24 @@ class RunFolder:
         except StoreError as error:
             raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
 
-    def episodes(self) -> list[dict[str, Json]]:
+    def episodes(self) -> list[Record]:
         """The records of all episodes so far."""
         numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
-            raise StoreError(f"{self._record(missing)} is missing although later episodes are there; restore it")
+            raise StoreError(f"{self._path(missing)} is missing although later episodes are there; restore it")
         results = self.results()
         if results is not None and len(results.accuracy) > len(numbers):  # it is written after the record
             missing = len(numbers) + 1
-            raise StoreError(f"{self._record(missing)} is missing although {Results.FILE} tells of it; restore it")
-        return [load_json(self._record(number)) for number in numbers]
+            raise StoreError(f"{self._path(missing)} is missing although {Results.FILE} tells of it; restore it")
+        return [self._record(number) for number in numbers]
 
-    def snapshots(self, records: list[dict[str, Json]], *, grows: bool) -> list[State]:
+    def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
         return [
             State(
-                record["learner"],
-                {name: load_tensors(self._file(name), digest)[0] for name, digest in record["files"].items()},
+                record.learner,
+                {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()},
             )
             for record in (records if grows else records[-1:])
         ]
@@ -148,7 +186,11 @@ class RunFolder:
             raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
         return self.path / folder / f"{number}.safetensors"
 
-    def _record(self, number: int) -> Path:
+    def _record(self, number: int) -> Record:
+        path = self._path(number)
+        return decode(load_json(path), Record, str(path), "the record of an episode")
+
+    def _path(self, number: int) -> Path:
         return self.path / "episodes" / f"{number:04d}.json"
 
 
@@ -189,6 +231,10 @@ def check_unseen(folder: Path) -> None:
         raise StoreError(
             f"{platform.node()} sees no folder {folder}; run folders must be on storage that all machines share"
         )
+
+
+def _changed(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
+    return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 
 def _check_difference(path: Path, before: Mapping[str, Json], now: Mapping[str, Json]) -> None:

@@ -10,9 +10,8 @@ from statistics import fmean
 from time import time
 
 from zoolearn.errors import StoreError
-from zoolearn.files import Json
 from zoolearn.runs.heartbeat import read_heartbeat
-from zoolearn.runs.store import RunFolder
+from zoolearn.runs.store import Record, RunFolder
 from zoolearn.training.fit import Progress
 
 
@@ -60,8 +59,8 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
     training = read_heartbeat(path) if running else None
     known: dict[str, float] = {}
     for record in records:
-        known |= record["accuracy"]
-    loss = training.loss if training else records[-1]["loss"] if records else None
+        known |= record.accuracy
+    loss = training.loss if training else records[-1].episode.loss if records else None
     return RunStatus(
         path=path,
         method=header["method"],
@@ -72,19 +71,22 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
         tasks=len(header["tasks"]),
         loss=loss,
         accuracy=fmean(known.values()) if known else None,
-        seconds=sum(sum(record["seconds"].values()) for record in records),
+        seconds=_seconds(records),
         seconds_left=_seconds_left(records, len(header["tasks"]), _since(path, len(records), now) if running else 0.0),
         training=training,
     )
 
 
-def _seconds_left(records: list[dict[str, Json]], tasks: int, gone: float) -> float | None:
+def _seconds(records: list[Record]) -> float:
+    return sum(sum(record.episode.seconds.values()) for record in records)
+
+
+def _seconds_left(records: list[Record], tasks: int, gone: float) -> float | None:
     """The rest at the pace so far: seconds for each task trained on, as many tasks an episode as in the latest one."""
-    trained = sum(len(record["tasks"]) for record in records)
+    trained = sum(len(record.episode.tasks) for record in records)
     if not trained:
         return None
-    pace = sum(sum(record["seconds"].values()) for record in records) / trained
-    left = pace * len(records[-1]["tasks"]) * (tasks - len(records))
+    left = _seconds(records) / trained * len(records[-1].episode.tasks) * (tasks - len(records))
     return max(0.0, left - gone)
 
 

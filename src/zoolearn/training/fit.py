@@ -5,6 +5,7 @@ a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between 
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from torch.optim import Optimizer
 from zoolearn.data.task import Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json, load_state, load_tensors, save_tensors
-from zoolearn.nets.net import Net
+from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import derive, seed_generators
 from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
 from zoolearn.training.recipe import Recipe
@@ -158,11 +159,13 @@ def iter_fit(
         for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
+            before = passed.rows.copy()
             with random_state.in_force():
                 latest = [
                     training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
                     for number, batch in enumerate(chunk)
                 ]
+            training.rows += passed.rows - before
             losses = torch.cat([losses, torch.stack(latest)])
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
@@ -201,6 +204,7 @@ class _Training:
         self.device, self.autocast = self.recipe.torch_device, self.recipe.autocast_dtype
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = GradScaler(self.device.type, enabled=scaled)
+        self.rows = Counter[str]()  # that went through nets so far, in earlier sittings too
 
     def step(self, batch: Batch, lr: float) -> Tensor:
         self.optimizer.lr = lr
@@ -234,6 +238,7 @@ class _Training:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
         info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
+        info["rows"] = self.rows
         carried: dict[str, Tensor] = {}
         info["carried"] = checkpoints.carried.save(carried)
         tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
@@ -256,6 +261,8 @@ class _Training:
         checkpoints.carried.load(info["carried"], carried)
         self.scaler.load_state_dict(info["scaler"])
         self.mean_loss = float(info["loss"])
+        self.rows = Counter(info["rows"])
+        passed.rows += self.rows
         return int(info["epochs"])
 
 

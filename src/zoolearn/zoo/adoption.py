@@ -41,9 +41,9 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             entry = changed(entry, train=kept_rows(zoo, kept, entry))
             index = replace(settled, tasks={**index.tasks, task.name: entry})
             member = learner.members[episode - 1]
-            names = tuple(record["tasks"])
+            names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
-            made = entry_of(member, episode, names, seed, float(record["seconds"]["train"]))
+            made = entry_of(member, episode, names, seed, record.episode.seconds["train"])
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))

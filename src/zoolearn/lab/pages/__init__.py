@@ -16,7 +16,6 @@ from zoolearn.lab.figures import Figure
 from zoolearn.lab.frames import rows_as_csv, run_rows
 from zoolearn.lab.pages.charts import chart_html
 from zoolearn.lab.plots import file_names
-from zoolearn.lab.provenance import run_command
 from zoolearn.lab.sections import Section, accuracies, conclusion, overview, run_table, same_in_all, sections
 from zoolearn.lab.tables import Table
 from zoolearn.runs.results import Results
@@ -80,7 +79,7 @@ def _section(part: Section, key: str, alone: bool) -> str:
     table = accuracies(part)
     same = same_in_all(part)
     runs = [run for _, group in part.named for run in group.runs]
-    commands = "\n".join(dict.fromkeys(run_command(group.runs) for _, group in part.named))
+    commands = "\n".join(dict.fromkeys(run.made_by for _, group in part.named for run in group.runs))
     return "".join(
         [
             f'<section id="{key}"><h2>{html.escape(part.title)}</h2>',

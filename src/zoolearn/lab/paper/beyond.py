@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
 from zoolearn.lab.judge import FILE
+from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.presets import PRESETS
-from zoolearn.lab.provenance import changes, gone, run_command
 from zoolearn.lab.report import Group, grouped
 from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import DATA_SEEDS
 
-ROWS = {"split-cifar100": 2500, "coarse-cifar100": 2500, "split-miniimagenet": 2400}  # of a task, to train on
+STREAMS = ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
 BUDGET = (
     "epochs",
     "tasks_per_episode",
@@ -23,51 +23,7 @@ BUDGET = (
     "backbone",
     "precision",
 )  # what makes two runs cost alike; the rest of the settings are tricks
-CLASSES = 5
 ALONE = ("zoo", "newest", "best", "average", "disagreement")
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a run cost: rows trained on, rows asked about while learning, passes through nets for one answer."""
-
-    trained: float
-    asked: float
-    passes: float
-
-
-def price(run: Results) -> Price:
-    """The price of a run, counted from what its episodes drew.
-
-    Training on a row counts once an epoch. Asked are rows that a finished net is shown while the zoo learns: for the
-    losses of past tasks, for heads fitted to features, and for the weights of votes; tests are not counted.
-    """
-    settings = {**run.settings, **run.settings.get("recipe", {})}
-    warm = settings["grow"] if isinstance(settings.get("grow"), Mapping) else {}
-    rows, replay, held = _rows(run), settings.get("replay", 0.0), warm.get("held_out", 0.0)
-    looks = 2 if settings.get("flip_tta") else 1
-    trained = asked = passes = 0.0
-    for number, episode in enumerate(run.episodes):
-        past = len(episode.tasks) - 1
-        trained += settings["epochs"] * (rows + (rows * (1 - held) * past if replay == 1 else rows * (past > 0)))
-        if settings.get("tasks_per_episode", 1) > 1:
-            asked += rows * replay * (1 + past)
-        refitted = 0 if not warm.get("refit_heads") else 1 + past if replay == 1 else 1
-        asked += looks * rows * refitted
-        if warm.get("vote_sharpness"):
-            new, old = refitted == 0, past + 1 - max(1, refitted)
-            asked += looks * (rows * new + rows * replay * (held or 1) * old)
-        others = number - past if replay and warm.get("all_tasks") else 0
-        asked += looks * rows * replay * others
-        voters = len(run.episodes) - number if replay and warm.get("all_tasks") else 0
-        passes += voters or sum(run.tasks[number] in other.tasks for other in run.episodes)
-    return Price(trained, asked, looks * passes / len(run.episodes))
-
-
-def _rows(run: Results) -> float:
-    """Training rows of a task, on average; records that are older do not say it of themselves."""
-    per_class = (run.settings.get("benchmark") or {}).get("samples_per_class")
-    return fmean(run.train_samples) if run.train_samples else CLASSES * per_class if per_class else ROWS[run.benchmark]
 
 
 def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
@@ -90,7 +46,7 @@ def judged_contents(folder: Path) -> dict[Path, dict[str, Json]]:
 
 def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
     """The page as Markdown."""
-    zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in ROWS and run.finished]
+    zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in STREAMS and run.finished]
     sections: dict[tuple[str, str], list[Group]] = {}
     for group in grouped([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
@@ -107,7 +63,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "",
         "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
         "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Rows without a price are of settings that were",
-        "tried and deleted: [the log](log.md) tells what they were and what they gained.",
+        "tried and deleted, [the log](log.md) tells what they were and what they gained, or parts of longer runs.",
         "",
     ]
     for (benchmark, budget), groups in sorted(sections.items(), key=lambda section: section[0]):
@@ -132,6 +88,7 @@ def _beginnings(runs: Sequence[Results]) -> list[Results]:
             train_samples=run.train_samples[:length],
             stored_samples=run.stored_samples * length // len(run.tasks),
             num_parameters=run.num_parameters * length // len(run.tasks),
+            command=run.command,
         )
         for run in runs
         for benchmark, length in sorted(lengths)
@@ -146,12 +103,13 @@ def _has_heads_for_all(run: Results) -> bool:
 
 
 def _budget(run: Results) -> str:
-    settings = changes(run)
-    budget = {name: settings[name] for name in BUDGET if name in settings}
-    chosen = run.settings.get("benchmark") or {}
-    part = "samples_per_class" not in chosen and run.benchmark in ROWS and _rows(run) != ROWS[run.benchmark]
-    words = _words({**budget, **chosen}, without=("samples_seed", "order_seed"))
-    return f"{words}, {_rows(run):,.0f} rows a task at hand" if part else words
+    spec = run.spec
+    budget = {name: spec.changes[name] for name in BUDGET if name in spec.changes}
+    whole = ROWS_OF_A_TASK.get(run.benchmark)
+    rows = fmean(run.train_samples) if run.train_samples else whole
+    part = "samples_per_class" not in spec.options and whole and rows != whole
+    words = _words({**budget, **spec.options}, without=DATA_SEEDS)
+    return f"{words}, {rows:,.0f} rows a task at hand" if part else words
 
 
 def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
@@ -167,7 +125,7 @@ def _word(name: str, value: Json) -> str:
 
 def tricks(run: Results) -> dict[str, Json]:
     """What a run does other than the paper, its budget aside."""
-    return {name: value for name, value in changes(run).items() if name not in BUDGET}
+    return {name: value for name, value in run.spec.changes.items() if name not in BUDGET}
 
 
 def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
@@ -185,7 +143,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
         "",
         *([f"Lost: {'; '.join(lost)}.", ""] if lost else []),
         "```sh",
-        *(run_command(group.runs) for group in ordered),
+        *dict.fromkeys(run.made_by for group in ordered for run in group.runs),
         "```",
         "",
     ]
@@ -236,7 +194,6 @@ def _percent(share: float) -> str:
 
 def _line(group: Group, base: Group | None) -> tuple[str, ...]:
     first = group.first
-    prices = [] if gone(first) else [price(run) for run in group.runs]
     return (
         _name(first),
         str(len(group.runs)),
@@ -244,13 +201,18 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         _signed(_gains(group, base)),
         percent([run.summary()["forgetting"] for run in group.runs]),
         percent([run.summary()["forward_transfer"] for run in group.runs]),
-        f"{fmean(cost.trained for cost in prices) / 1000:,.0f}" if prices else MISSING,
-        f"{fmean(cost.asked for cost in prices) / 1000:,.0f}" if prices else MISSING,
-        f"{fmean(cost.passes for cost in prices):.1f}" if prices else MISSING,
+        _mean([run.rows_trained for run in group.runs], "{:,.0f}", 1000),
+        _mean([run.rows_asked for run in group.runs], "{:,.0f}", 1000),
+        _mean([run.passes for run in group.runs], "{:.1f}"),
         human(fmean(run.num_parameters for run in group.runs)),
         f"{fmean(run.stored_samples for run in group.runs):,.0f}",
         f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
     )
+
+
+def _mean(values: Sequence[float | None], form: str, unit: float = 1) -> str:
+    known = [value for value in values if value is not None]
+    return form.format(fmean(known) / unit) if len(known) == len(values) else MISSING
 
 
 def _name(run: Results) -> str:
@@ -261,8 +223,7 @@ def _preset(run: Results) -> str:
     """The name of the preset whose settings these are, beside the benchmark's own."""
     own = tricks(run)
     for preset in PRESETS:
-        named = {**preset.learner, **preset.recipe}
-        wanted = {name: value for name, value in named.items() if name not in BUDGET}
+        wanted = {name: value for name, value in preset.spec.changes.items() if name not in BUDGET}
         if preset.suits(run.method, run.benchmark) and wanted and wanted == own:
             return f"preset {preset.name}"
     return ""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from zoolearn.files import Json
 from zoolearn.lab.paper.beyond import judged_contents
-from zoolearn.lab.paper.compare import is_row, run_identity
-from zoolearn.lab.provenance import run_name, short_name
+from zoolearn.lab.paper.compare import is_row
 from zoolearn.lab.studies.study import Study, study_contents
 from zoolearn.runs.records import ENDING, JUDGED, STUDIES, find_files, iter_contents, load_records, save_records
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import short_name
 
 Records = dict[str, dict[str, Json]]
 
@@ -53,7 +53,7 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
     """Puts runs into the records of their files; returns their names there by where they were found."""
     studies = [place.resolve() for place in study_contents(folders)]
     named = {
-        run_identity(Results.from_json(content, str(file / name))): name
+        Results.from_json(content, str(file / name)).identity: name
         for file, records in files.items()
         if file.name not in (STUDIES, JUDGED)
         for name, content in records.items()
@@ -63,9 +63,9 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
     for place, content in _outside(to, (found for folder in folders for found in iter_contents(folder))):
         run = Results.from_json(content, str(place))
         in_study = any(study in place.resolve().parents for study in studies)
-        if run.finished and (not in_study or is_row(run)) and seen.setdefault(run_identity(run), place) == place:
+        if run.finished and (not in_study or is_row(run)) and seen.setdefault(run.identity, place) == place:
             records = files.setdefault(to / f"{run.benchmark}{ENDING}", {})
-            name = named.get(run_identity(run)) or _unused(run_name(run), records)
+            name = named.get(run.identity) or _unused(run.spec.name, records)
             records[name] = content
             names[place] = name
     return names

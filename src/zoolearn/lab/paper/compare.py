@@ -1,21 +1,18 @@
 """The paper's numbers beside ours: which finished runs answer for which cell."""
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
-from zoolearn.files import Json
-from zoolearn.lab.paper.rows import PaperTable, Row
+from zoolearn.lab.paper.rows import ROWS_OF_A_TASK, PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
-from zoolearn.lab.studies.estimate import SIZES
 from zoolearn.lab.tables import Table
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.records import iter_runs
+from zoolearn.runs.execute import finished_runs
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 FLOAT32 = "float32"
 POINT = 1.0
@@ -65,17 +62,7 @@ class Cell:
 
 def all_runs(folders: Iterable[Path]) -> list[Results]:
     """The finished runs below the folders, each once."""
-    found: dict[str, Results] = {}
-    for folder in folders:
-        for _, results in iter_runs(folder):
-            if results.finished:
-                found.setdefault(run_identity(results), results)
-    return list(found.values())
-
-
-def run_identity(run: Results) -> str:
-    """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
-    return json.dumps([_identity(run.method, run.benchmark, run.settings), run.train_samples])
+    return list(finished_runs(folders).values())
 
 
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
@@ -83,19 +70,19 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
 
     The precision may be any, but only one: that of most seeds, and of two with as many float32.
     """
-    if row.method not in METHODS:
+    if row.spec.method not in METHODS:
         return []
     mine = [
         run
         for run in runs
-        if (run.method, run.benchmark) == (row.method, row.benchmark)
-        and _of_any_precision(run.method, run.benchmark, run.settings) == _wanted(row, int(run.settings.get("seed", 0)))
+        if (run.method, run.benchmark) == (row.spec.method, row.spec.benchmark)
+        and _of_any_precision(run.spec) == _of_any_precision(row.run(run.spec.seed))
     ]
     most = max((sum(run.train_samples) for run in mine), default=0)
     whole = [run for run in mine if sum(run.train_samples) in (0, most)]  # others saw a part of the data only
     alike: dict[str, dict[int, Results]] = {}
     for run in whole:
-        alike.setdefault(precision(run), {}).setdefault(int(run.settings.get("seed", 0)), run)
+        alike.setdefault(precision(run), {}).setdefault(run.spec.seed, run)
     by_seed = max((alike[kind] for kind in sorted(alike, key=lambda kind: kind != FLOAT32)), key=len, default={})
     return [by_seed[seed] for seed in sorted(by_seed)]
 
@@ -112,8 +99,8 @@ def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list
     """Runs that differ in their precision alone, seed by seed: those in float32, and those in another."""
     alike: dict[str, dict[str, dict[int, Results]]] = {}
     for run in runs:
-        same = alike.setdefault(_of_any_precision(run.method, run.benchmark, {**run.settings, "seed": None}), {})
-        same.setdefault(precision(run), {}).setdefault(int(run.settings.get("seed", 0)), run)
+        same = alike.setdefault(_of_any_precision(replace(run.spec, seed=0)), {})
+        same.setdefault(precision(run), {}).setdefault(run.spec.seed, run)
     pairs = []
     for same in alike.values():
         exact = same.pop(FLOAT32, {})
@@ -125,11 +112,10 @@ def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list
 
 def remarks(row: Row, runs: Sequence[Results]) -> list[str]:
     """Sentences on how the runs of a row differ from the paper's."""
-    here = f"{row.name} on {row.benchmark}"
     mixed = runs and precision(runs[0]) != FLOAT32
     return [
-        *([f"{here}: {row.differs}"] if row.differs and runs else []),
-        *([f"{here}: trained in mixed precision ({precision(runs[0])}), the paper's is mixed too"] if mixed else []),
+        *([f"{row}: {row.differs}"] if row.differs and runs else []),
+        *([f"{row}: trained in mixed precision ({precision(runs[0])}), the paper's is mixed too"] if mixed else []),
         *([sentence] if (sentence := missing_data(row, runs)) else []),
     ]
 
@@ -137,10 +123,10 @@ def remarks(row: Row, runs: Sequence[Results]) -> list[str]:
 def missing_data(row: Row, runs: Sequence[Results]) -> str:
     """A sentence where runs were made with a part of the paper's training data; nothing where they were not."""
     counts = [fmean(run.train_samples) for run in runs if run.train_samples]
-    paper = SIZES[row.benchmark].train if row.benchmark in SIZES else 0
-    if row.trial(0).samples_per_class is not None or not counts or min(counts) > 0.9 * paper:
+    paper = ROWS_OF_A_TASK.get(row.spec.benchmark, 0)
+    if "samples_per_class" in row.spec.options or not counts or min(counts) > 0.9 * paper:
         return ""
-    return f"{row.name} on {row.benchmark}: {fmean(counts):,.0f} training rows a task, the paper's {paper:,}"
+    return f"{row}: {fmean(counts):,.0f} training rows a task, the paper's {paper:,}"
 
 
 def is_row(run: Results) -> bool:
@@ -167,7 +153,7 @@ def tally(table: PaperTable, runs: Sequence[Results]) -> Counter[str]:
         here = runs_of(row, runs)
         stands_in = bool(row.stands_in_for or missing_data(row, here))
         for cell in cells(row, here):
-            key = (row.stands_in_for or row.name, row.benchmark, cell.measure)
+            key = (row.stands_in_for or row.name, row.spec.benchmark, cell.measure)
             if cell.paper is None or verdicts.get(key, NOT_RUN) != NOT_RUN:
                 continue
             verdicts[key] = STAND_IN if stands_in and cell.verdict != NOT_RUN else cell.verdict
@@ -183,7 +169,7 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
             lines.append(
                 (
                     row.name,
-                    row.benchmark,
+                    row.spec.benchmark,
                     MEASURES[cell.measure],
                     cell.paper_text,
                     cell.text,
@@ -195,24 +181,5 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
     return Table(header, tuple(lines), labels=3)
 
 
-def _wanted(row: Row, seed: int) -> str:
-    return _of_any_precision(row.method, row.benchmark, row.trial(seed).settings())
-
-
-def _of_any_precision(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
-    recipe = {**settings.get("recipe", {}), "precision": "any"}
-    return _identity(method, benchmark, {**settings, "recipe": recipe})
-
-
-def _identity(method: str, benchmark: str, settings: Mapping[str, Json]) -> str:
-    """What a run is. Settings that came later have their defaults in older records."""
-    defaults = _defaults(method)
-    recipe = {**defaults.get("recipe", {}), **settings.get("recipe", {})}
-    options = settings.get("benchmark") or {}
-    whole = {**defaults, **settings, "recipe": recipe, "benchmark": options}
-    return json.dumps([method, benchmark, whole], sort_keys=True)
-
-
-@cache
-def _defaults(method: str) -> dict[str, Json]:
-    return METHODS[method]().settings() if method in METHODS else {}
+def _of_any_precision(spec: RunSpec) -> str:
+    return replace(spec, settings={**spec.settings, "precision": "any"}).identity

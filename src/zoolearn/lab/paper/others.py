@@ -1,73 +1,59 @@
 """Rows that are not of the paper's own experiments: others' published numbers, and every method under one budget."""
 
+from dataclasses import replace
+
 from zoolearn.files import Json
 from zoolearn.lab.paper.rows import Row, accuracy_of, paper_b
 from zoolearn.lab.presets import PRESETS, ZOO_PAPER, find_preset
 from zoolearn.methods.registry import METHODS
+from zoolearn.runs.spec import RunSpec
 
 
 def published() -> tuple[Row, ...]:
     """Every preset that no other table has: the rows of others' papers, by their names and the methods'."""
     return tuple(
         Row(
-            f"{preset.method} {preset.name}",
-            preset.method,
-            preset.benchmark,
+            f"{preset.spec.method} {preset.name}",
+            preset.spec,
             accuracy_of(float(preset.target.split()[0])),
-            preset.learner,
-            preset.recipe,
             differs=f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else ""),
-            tasks=preset.tasks,
         )
         for preset in PRESETS
-        if preset.target and (preset.source != ZOO_PAPER or preset.benchmark == "split-mnist")
+        if preset.target and (preset.source != ZOO_PAPER or preset.spec.benchmark == "split-mnist")
     )
 
 
 def smaller() -> tuple[Row, ...]:
     """Methods whose published runs take days on a CPU, with the budget that was given to them instead."""
-    hat: dict[str, Json] = {"epochs": 1, "batch_size": 16, "lr": 0.05, "augment": "no"}
+    hat: dict[str, Json] = {"backbone": "alexnet-hat", "epochs": 1, "batch_size": 16, "lr": 0.05, "augment": "no"}
     apd = find_preset("apd-2020", "apd", "coarse-cifar100")
     vcl = find_preset("vcl-2018", "vcl", "split-mnist")
     return (
         Row(
             "hat-alexnet-1-epoch",
-            "hat",
-            "split-cifar100",
+            RunSpec("hat", "split-cifar100", hat),
             accuracy_of(None),
-            {"backbone": "alexnet-hat"},
-            hat,
             differs="HAT's authors train for 200 epochs, on other streams of CIFAR",
             stands_in_for="hat",
         ),
         Row(
             "progressive-small-conv",
-            "progressive",
-            "split-cifar100",
+            RunSpec("progressive", "split-cifar100", {"epochs": 1}),
             accuracy_of(59.2),
-            {},
-            {"epochs": 1},
             differs="small-conv and 20 tasks instead of ResNet18-S and the last 17 (A-GEM, Chaudhry et al., 2019)",
             stands_in_for="progressive",
         ),
         Row(
             "apd-3-tasks",
-            "apd",
-            "coarse-cifar100",
+            replace(apd.spec, options={"first_tasks": 3}),
             accuracy_of(float(apd.target)),
-            apd.learner,
-            apd.recipe,
             differs="the first 3 tasks instead of all 20, of which the published number is the mean",
-            tasks={"first_tasks": 3},
             stands_in_for="apd",
         ),
         Row(
             "vcl-1-draw",
-            "vcl",
-            "split-mnist",
+            replace(vcl.spec, settings={**vcl.spec.settings, "train_samples": 1}),
             accuracy_of(float(vcl.target)),
-            {**vcl.learner, "train_samples": 1},
-            vcl.recipe,
             differs="one draw of the weights for each row and step instead of ten",
             stands_in_for="vcl",
         ),
@@ -88,20 +74,15 @@ def every_method() -> tuple[Row, ...]:
     lr = {"tag": 2.5e-4, "vcl": 1e-3, "frcl": 1e-3, "fromp": 1e-3, "apd": 1e-3, "fedweit": 1e-3, "hat": 0.05}
     own: dict[str, dict[str, Json]] = {method: {"lr": rate} for method, rate in lr.items()}
     own["tag"]["momentum"] = 0.0  # its steps are RMSProp's, published without
-    budget: dict[str, Json] = {"epochs": 3, "batch_size": 64, "augment": "no"}
+    budget: dict[str, Json] = {"backbone": "mlp", "epochs": 3, "batch_size": 64, "augment": "no"}
     rows = tuple(
         Row(
             method,
-            method,
-            "split-mnist",
+            RunSpec(method, "split-mnist", {**budget, **learner.get(method, {}), **own.get(method, {})}),
             accuracy_of(quoted.get(method)),
-            {"backbone": "mlp", **learner.get(method, {})},
-            {**budget, **own.get(method, {})},
             stands_in_for=method,
         )
         for method in METHODS
     )
-    five = Row(
-        "5 isolated nets", "isolated", "split-mnist", accuracy_of(None), {"backbone": "mlp", "networks": 5}, budget
-    )
+    five = Row("5 isolated nets", RunSpec("isolated", "split-mnist", {**budget, "networks": 5}), accuracy_of(None))
     return (*rows, five)

@@ -22,7 +22,6 @@ from zoolearn.lab.paper.compare import (
 )
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
-from zoolearn.lab.provenance import run_command
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.tables import Table, markdown
 from zoolearn.runs.results import Results
@@ -125,9 +124,9 @@ def precision_page(runs: Sequence[Results]) -> str:
                 f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else ""),
             )
         )
-        commands += [run_command(exact), run_command(mixed)]
+        commands += [run.made_by for run in (*exact, *mixed)]
     header = ("method", "benchmark", "tasks", "precision", "seeds", "float32", "mixed", "difference")
-    shown = [markdown(Table(header, tuple(lines), labels=4)), "", "```sh", *commands, "```", ""]
+    shown = [markdown(Table(header, tuple(lines), labels=4)), "", "```sh", *dict.fromkeys(commands), "```", ""]
     return "\n".join(
         [
             "# Mixed precision beside float32",
@@ -151,12 +150,12 @@ def _counts(table: PaperTable, counted: Counter[str]) -> tuple[str, ...]:
 
 def _finding(runs: Sequence[Results]) -> list[str]:
     """Whether nets that share nothing beat one net that learns on, where both see the data once."""
-    rows = [row for table in TABLES.values() for row in table.rows if row.recipe.get("epochs") == 1]
+    rows = [row for table in TABLES.values() for row in table.rows if row.spec.settings.get("epochs") == 1]
     lines = []
-    for benchmark in dict.fromkeys(row.benchmark for row in rows):
-        here = {row.name: (row, runs_of(row, runs)) for row in rows if row.benchmark == benchmark}
+    for benchmark in dict.fromkeys(row.spec.benchmark for row in rows):
+        here = {row.name: (row, runs_of(row, runs)) for row in rows if row.spec.benchmark == benchmark}
         isolated = here.get("isolated-small", (None, []))[1]
-        rivals = {name: _mean(found) for name, (row, found) in here.items() if found and row.method in ONE_NET}
+        rivals = {name: _mean(found) for name, (row, found) in here.items() if found and row.spec.method in ONE_NET}
         if isolated and rivals:
             best = max(rivals, key=lambda name: rivals[name])
             holds = "yes" if _mean(isolated) > rivals[best] else "no"
@@ -199,7 +198,7 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
     missing = [row for row, here in found if not here]
     if missing:
         lines = tuple(
-            (row.name, row.benchmark, MEASURES[cell.measure], cell.paper_text)
+            (row.name, row.spec.benchmark, MEASURES[cell.measure], cell.paper_text)
             for row in missing
             for cell in cells(row, [])
         )
@@ -212,7 +211,7 @@ def _answers(answered: Sequence[tuple[Row, Sequence[Results]]]) -> list[str]:
     lines = [_line(row, found, measure) for row, found in answered for measure in row.numbers]
     header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds", "minutes", "commit")
     notes = [f"- {sentence}" for row, found in answered for sentence in remarks(row, found)]
-    commands = list(dict.fromkeys(run_command(found) for _, found in answered))
+    commands = list(dict.fromkeys(run.made_by for _, found in answered for run in found))
     return [
         markdown(Table(header, tuple(lines), labels=3)),
         "",
@@ -230,7 +229,7 @@ def _line(row: Row, runs: Sequence[Results], measure: str) -> tuple[str, ...]:
     minutes = fmean(sum(run.seconds.values()) for run in runs) / 60
     return (
         row.name,
-        row.benchmark,
+        row.spec.benchmark,
         MEASURES[measure],
         cell.paper_text,
         cell.text,

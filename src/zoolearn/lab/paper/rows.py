@@ -1,14 +1,23 @@
 """What a table of the paper is: rows, each a run with the numbers that it is to reproduce, in percent."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from zoolearn.files import Json
-from zoolearn.lab.studies.trials import Trial
+from zoolearn.runs.spec import RunSpec
 
 Numbers = Mapping[str, float | None]  # measure -> what the paper says, None where it is silent
 
 FIVE_TASKS = ("rotated-mnist", "permuted-mnist", "split-mnist", "split-cifar10")
+
+
+ROWS_OF_A_TASK = {
+    **dict.fromkeys(("rotated-mnist", "permuted-mnist"), 60_000),
+    "split-mnist": 12_000,
+    "split-cifar10": 10_000,
+    **dict.fromkeys(("split-cifar100", "coarse-cifar100"), 2_500),
+    "split-miniimagenet": 2_400,
+}  # to train on, in the paper
 
 
 @dataclass(frozen=True)
@@ -16,30 +25,19 @@ class Row:
     """One line of a table: a name to call it by, the run, the paper's numbers, and where the run differs from the paper's."""
 
     name: str
-    method: str
-    benchmark: str
+    spec: RunSpec
     numbers: Numbers
-    learner: Mapping[str, Json] = field(default_factory=dict)
-    recipe: Mapping[str, Json] = field(default_factory=dict)
-    samples_per_class: int | None = None
     differs: str = ""
-    tasks: Mapping[str, Json] = field(default_factory=dict)  # which of the benchmark's, if not all: as in a preset
     stands_in_for: str = ""  # the row of the paper whose place it takes with another net or a smaller budget
+    bootstraps: bool = False  # each seed draws samples of its own
 
-    def trial(self, seed: int) -> Trial:
+    def run(self, seed: int) -> RunSpec:
         """The run with this seed."""
-        return Trial(
-            method=self.method,
-            benchmark=self.benchmark,
-            learner=self.learner,
-            recipe=self.recipe,
-            seed=seed,
-            samples_per_class=self.samples_per_class or self.tasks.get("samples_per_class"),
-            samples_seed=0 if "samples_per_class" in self.tasks else None,
-            length=self.tasks.get("tasks"),
-            first_tasks=self.tasks.get("first_tasks"),
-            after_tasks=self.tasks.get("after_tasks"),
-        )
+        options = {**self.spec.options, "samples_seed": seed} if self.bootstraps else self.spec.options
+        return replace(self.spec, seed=seed, options=options)
+
+    def __str__(self) -> str:
+        return f"{self.name} on {self.spec.benchmark}"
 
 
 @dataclass(frozen=True)

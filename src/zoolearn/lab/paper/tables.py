@@ -1,11 +1,13 @@
 """The numbers of the paper, in percent, each with the run that is to reproduce it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from zoolearn.files import Json
 from zoolearn.lab.paper.others import every_method, published, smaller
 from zoolearn.lab.paper.rows import Numbers, PaperTable, Row, accuracy_of, paper_b, three
 from zoolearn.lab.presets import PRESETS
+from zoolearn.runs.spec import RunSpec
 
 WRN: dict[str, Json] = {"backbone": "wrn-16-4"}
 RESNET: dict[str, Json] = {"backbone": "resnet18-s"}
@@ -39,11 +41,8 @@ def _main_rows() -> tuple[Row, ...]:
     return tuple(
         Row(
             name,
-            method,
-            benchmark,
+            RunSpec(method, benchmark, {**learner, **(paper_b(benchmark) if method == "model-zoo" else {}), **MANY}),
             accuracy_of(value),
-            {**learner, **(paper_b(benchmark) if method == "model-zoo" else {})},
-            MANY,
         )
         for name, (method, learner, values) in table.items()
         for benchmark, value in zip(benchmarks, values, strict=True)
@@ -54,18 +53,15 @@ def _main_rows() -> tuple[Row, ...]:
 def _others(benchmark: str, numbers: Mapping[str, Numbers]) -> tuple[Row, ...]:
     """The existing methods of a single-epoch table, with the settings of the preset `zoo-2022`."""
     presets = {
-        preset.method: preset
+        preset.spec.method: preset.spec
         for preset in PRESETS
-        if (preset.name, preset.benchmark) == ("zoo-2022", "coarse-cifar100")
+        if (preset.name, preset.spec.benchmark) == ("zoo-2022", "coarse-cifar100")
     }
     return tuple(
         Row(
             method,
-            method,
-            benchmark,
+            replace(presets[method], benchmark=benchmark),
             values,
-            presets[method].learner,
-            presets[method].recipe,
             differs="the paper does not state the settings of this row; ours are those of TAG's authors",
         )
         for method, values in numbers.items()
@@ -82,26 +78,28 @@ def _few_samples() -> tuple[Row, ...]:
         "split-cifar100": (80.04, 87.93, 86.27),
         "coarse-cifar100": (65.34, 69.05, 66.80),
     }
-    nets: tuple[tuple[str, dict[str, Json], dict[str, Json], str], ...] = (
-        ("", WRN, MANY, ""),
-        ("-small", {}, MANY, "small-conv instead of WRN-16-4"),
-        ("-small-50", {}, {"epochs": 50}, "small-conv instead of WRN-16-4, 50 epochs instead of 200"),
-        ("-small-20", {}, {"epochs": 20}, "small-conv instead of WRN-16-4, 20 epochs instead of 200"),
+    nets: tuple[tuple[str, dict[str, Json], str], ...] = (
+        ("", {**WRN, **MANY}, ""),
+        ("-small", MANY, "small-conv instead of WRN-16-4"),
+        ("-small-50", {"epochs": 50}, "small-conv instead of WRN-16-4, 50 epochs instead of 200"),
+        ("-small-20", {"epochs": 20}, "small-conv instead of WRN-16-4, 20 epochs instead of 200"),
     )
     return tuple(
         Row(
             f"{method}{suffix}",
-            method,
-            benchmark,
+            RunSpec(
+                method,
+                benchmark,
+                {**settings, **(paper_b(benchmark) if method == "model-zoo" else {})},
+                {"samples_per_class": 100},
+            ),
             accuracy_of(value),
-            {**backbone, **(paper_b(benchmark) if method == "model-zoo" else {})},
-            recipe,
-            100,
             differs,
             stands_in_for=method if suffix else "",
+            bootstraps=True,
         )
         for benchmark, values in table.items()
-        for suffix, backbone, recipe, differs in nets
+        for suffix, settings, differs in nets
         for method, value in zip(("isolated", "multi-head", "model-zoo"), values, strict=True)
     )
 
@@ -110,10 +108,10 @@ def _single_epoch(
     benchmark: str, small: Numbers, small_zoo: Numbers, large: Numbers, large_zoo: Numbers
 ) -> tuple[Row, ...]:
     return (
-        Row("isolated-small", "isolated", benchmark, small, {}, ONE),
-        Row("model-zoo-small", "model-zoo", benchmark, small_zoo, {}, ONE),
-        Row("isolated", "isolated", benchmark, large, WRN, ONE),
-        Row("model-zoo", "model-zoo", benchmark, large_zoo, WRN, ONE),
+        Row("isolated-small", RunSpec("isolated", benchmark, ONE), small),
+        Row("model-zoo-small", RunSpec("model-zoo", benchmark, ONE), small_zoo),
+        Row("isolated", RunSpec("isolated", benchmark, {**WRN, **ONE}), large),
+        Row("model-zoo", RunSpec("model-zoo", benchmark, {**WRN, **ONE}), large_zoo),
     )
 
 
@@ -125,11 +123,8 @@ def _replay_rows() -> tuple[Row, ...]:
     return tuple(
         Row(
             f"replay-{percent}%",
-            "model-zoo",
-            benchmark,
+            RunSpec("model-zoo", benchmark, {**ONE, "replay": percent / 100}),
             accuracy_of(value),
-            {"replay": percent / 100} if percent < 100 else {},
-            ONE,
         )
         for benchmark, values in numbers.items()
         for percent, value in zip((0, 1, 5, 10, 100), values, strict=True)
@@ -142,7 +137,7 @@ def _tasks_rows() -> tuple[Row, ...]:
         "split-miniimagenet": (65.02, 67.33, 81.05, 88.76, 84.9),
     }
     return tuple(
-        Row(f"b-{b}", "model-zoo", benchmark, accuracy_of(value), {"tasks_per_episode": b} if b != 5 else {}, ONE)
+        Row(f"b-{b}", RunSpec("model-zoo", benchmark, {**ONE, "tasks_per_episode": b}), accuracy_of(value))
         for benchmark, values in numbers.items()
         for b, value in zip((1, 2, 5, 7, 9), values, strict=True)
     )
@@ -162,7 +157,11 @@ _TABLES = (
                 three(50.43, 0.0, 50.43),
                 three(57.67, 0.81, 56.58),
             ),
-            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(71.09, 0.69, 70.5), {"replay": 0.1}, ONE),
+            Row(
+                "model-zoo-small-10%",
+                RunSpec("model-zoo", "split-cifar100", {"replay": 0.1, **ONE}),
+                three(71.09, 0.69, 70.5),
+            ),
         ),
     ),
     PaperTable(
@@ -170,11 +169,15 @@ _TABLES = (
         "Table 2, left",
         "Split-CIFAR100, 200 epochs",
         (
-            Row("isolated-small", "isolated", "split-cifar100", three(90.18, 0.0, 91.18), {}, MANY),
-            Row("model-zoo-small", "model-zoo", "split-cifar100", three(92.28, 0.17, 90.0), {}, MANY),
-            Row("model-zoo-small-10%", "model-zoo", "split-cifar100", three(89.76, 0.22, 89.8), {"replay": 0.1}, MANY),
-            Row("isolated", "isolated", "split-cifar100", three(91.9, 0.0, 91.0), WRN, MANY),
-            Row("model-zoo", "model-zoo", "split-cifar100", three(94.99, 0.21, 94.02), WRN, MANY),
+            Row("isolated-small", RunSpec("isolated", "split-cifar100", MANY), three(90.18, 0.0, 91.18)),
+            Row("model-zoo-small", RunSpec("model-zoo", "split-cifar100", MANY), three(92.28, 0.17, 90.0)),
+            Row(
+                "model-zoo-small-10%",
+                RunSpec("model-zoo", "split-cifar100", {"replay": 0.1, **MANY}),
+                three(89.76, 0.22, 89.8),
+            ),
+            Row("isolated", RunSpec("isolated", "split-cifar100", {**WRN, **MANY}), three(91.9, 0.0, 91.0)),
+            Row("model-zoo", RunSpec("model-zoo", "split-cifar100", {**WRN, **MANY}), three(94.99, 0.21, 94.02)),
         ),
     ),
     PaperTable("ablation-replay", "Figure 4, left", "How much is replayed, one epoch", _replay_rows()),
@@ -187,14 +190,11 @@ _TABLES = (
             row
             for benchmark, zoo, ensemble in (("split-cifar100", 73.67, 71.46), ("split-miniimagenet", 81.05, 67.26))
             for row in (
-                Row("model-zoo", "model-zoo", benchmark, accuracy_of(zoo), {}, ONE),
+                Row("model-zoo", RunSpec("model-zoo", benchmark, ONE), accuracy_of(zoo)),
                 Row(
                     "ensemble-of-isolated",
-                    "isolated",
-                    benchmark,
+                    RunSpec("isolated", benchmark, {**ONE, "networks": 5}),
                     accuracy_of(ensemble),
-                    {"networks": 5},
-                    ONE,
                     differs="5 nets a task, about the cost of Model Zoo; the paper's ensemble is called 100x",
                 ),
             )
@@ -256,8 +256,12 @@ _TABLES = (
         "Table A4",
         "Boosted against uniform draws, Coarse-CIFAR100, 200 epochs",
         (
-            Row("boosted", "model-zoo", "coarse-cifar100", accuracy_of(84.27), WRN, MANY),
-            Row("uniform", "model-zoo", "coarse-cifar100", accuracy_of(83.60), {**WRN, "weigh": "uniform"}, MANY),
+            Row("boosted", RunSpec("model-zoo", "coarse-cifar100", {**WRN, **MANY}), accuracy_of(84.27)),
+            Row(
+                "uniform",
+                RunSpec("model-zoo", "coarse-cifar100", {**WRN, "weigh": "uniform", **MANY}),
+                accuracy_of(83.60),
+            ),
         ),
     ),
     PaperTable(

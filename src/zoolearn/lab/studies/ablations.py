@@ -7,8 +7,8 @@ from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
-from zoolearn.lab.studies.trials import Trial
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,10 @@ class Variant:
     label: str
     method: str = "model-zoo"
     settings: Mapping[str, Json] = field(default_factory=dict)
+
+    def spec(self, setup: Setup, seed: int) -> RunSpec:
+        """Its run with this seed."""
+        return setup.spec(self.method, seed, **self.settings)
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Ablation:
     caption: str
     variants: Callable[[Setup], Sequence[Variant]]
 
-    def trials(self, setup: Setup) -> list[Trial]:
+    def specs(self, setup: Setup) -> list[RunSpec]:
         """Every variant with every seed."""
-        return [_trial(setup, variant, seed) for variant in self.variants(setup) for seed in setup.seeds]
+        return [variant.spec(setup, seed) for variant in self.variants(setup) for seed in setup.seeds]
 
     def figures(self, setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
         """Average accuracy of every variant, and the same task by task."""
         variants = self.variants(setup)
-        runs = [[outcome[_trial(setup, variant, seed).name] for seed in setup.seeds] for variant in variants]
+        runs = [[outcome[variant.spec(setup, seed).name] for seed in setup.seeds] for variant in variants]
         return [self._averages(setup, variants, runs), self._by_task(setup, variants, runs)]
 
     def _averages(self, setup: Setup, variants: Sequence[Variant], runs: Sequence[Sequence[Results]]) -> Figure:
@@ -85,13 +89,8 @@ def _percent(fractions: Sequence[float | None]) -> tuple[Number, Number]:
     return mean_and_error(known) if len(known) == len(fractions) else (None, None)
 
 
-def _trial(setup: Setup, variant: Variant, seed: int) -> Trial:
-    return setup.trial(variant.method, seed, **variant.settings)
-
-
 def _b(setup: Setup) -> dict[str, Json]:
-    """The paper's b as a setting, where it is not the default."""
-    return {} if setup.tasks_per_episode == 5 else {"tasks_per_episode": setup.tasks_per_episode}
+    return {"tasks_per_episode": setup.tasks_per_episode}
 
 
 REPLAY = Ablation(
@@ -100,8 +99,7 @@ REPLAY = Ablation(
     "replay",
     "Average accuracy of Model Zoo when this share of each past task's training data is kept.",
     lambda setup: [
-        Variant(f"{percent} %", settings={**_b(setup), **({"replay": percent / 100} if percent < 100 else {})})
-        for percent in (0, 1, 5, 10, 100)
+        Variant(f"{percent} %", settings={**_b(setup), "replay": percent / 100}) for percent in (0, 1, 5, 10, 100)
     ],
 )
 
@@ -111,9 +109,7 @@ TASKS_PER_EPISODE = Ablation(
     "b",
     "Average accuracy of Model Zoo whose episodes train on up to b tasks, the new one included.",
     lambda setup: [
-        Variant(str(b), settings={"tasks_per_episode": b} if b != 5 else {})
-        for b in (1, 2, 5, 7, 9)
-        if b <= len(setup.tasks)
+        Variant(str(b), settings={"tasks_per_episode": b}) for b in (1, 2, 5, 7, 9) if b <= len(setup.tasks)
     ],
 )
 
@@ -122,10 +118,7 @@ WEIGHING = Ablation(
     "How past tasks should be drawn",
     "weights",
     "Average accuracy of Model Zoo that draws past tasks by the paper's weights, by those of its authors' code, or all alike.",
-    lambda setup: [
-        Variant(name, settings={**_b(setup), **({"weigh": name} if name != "boosted" else {})})
-        for name in ("boosted", "released", "uniform")
-    ],
+    lambda setup: [Variant(name, settings={**_b(setup), "weigh": name}) for name in ("boosted", "released", "uniform")],
 )
 
 ENSEMBLE = Ablation(

@@ -6,19 +6,19 @@ from itertools import combinations
 from zoolearn.lab.figures import Figure, Map, Number
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
-from zoolearn.lab.studies.trials import Trial
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 
-def trials(setup: Setup) -> list[Trial]:
+def specs(setup: Setup) -> list[RunSpec]:
     """Multi-Head on every task alone and on every pair."""
     places = range(len(setup.tasks))
     groups = [(place,) for place in places] + list(combinations(places, 2))
-    return [_trial(setup, seed, *group) for seed in setup.seeds for group in groups]
+    return [_spec(setup, seed, *group) for seed in setup.seeds for group in groups]
 
 
-def _trial(setup: Setup, seed: int, *places: int) -> Trial:
-    return setup.trial("multi-head", seed, only=tuple(sorted(places)), keep=False)
+def _spec(setup: Setup, seed: int, *places: int) -> RunSpec:
+    return setup.spec("multi-head", seed, only=sorted(places))
 
 
 def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
@@ -67,7 +67,7 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
 
 
 def _accuracy(setup: Setup, outcome: Mapping[str, Results], seed: int, task: int, *places: int) -> float:
-    results = outcome[_trial(setup, seed, *places).name]
+    results = outcome[_spec(setup, seed, *places).name]
     value = results.accuracy[-1][results.tasks.index(setup.tasks[task])]
     assert value is not None
     return 100 * value

@@ -1,10 +1,11 @@
 """Carrying out a study: its parts on all cores, those that are there reused, then its figures and its JSON file."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.errors import DataError
@@ -14,9 +15,11 @@ from zoolearn.lab.studies import ablations, competition, together, transfer
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.studies.thresholds import competition_figure, estimator_figure
-from zoolearn.lab.studies.trials import Trial, attempts, check_failures
-from zoolearn.runs.jobs import ALL_CORES, Done, Failed, Job, Place, Ray, Shared, map_jobs
+from zoolearn.runs.execute import Plan, check_failures, execute_all
+from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.step import Step
 
 
 @dataclass(frozen=True)
@@ -24,62 +27,69 @@ class Kind:
     """A study made of runs: which, what they show, and the paper's settings for it."""
 
     summary: str
-    trials: Callable[[Setup], list[Trial]]
+    specs: Callable[[Setup], list[RunSpec]]
     figures: Callable[[Setup, Mapping[str, Results]], list[Figure]]
     epochs: int = 1
     samples_per_class: int | None = None
     seeds: int = 3
+    keep: bool = True  # the nets; runs of hundreds that take a minute each leave their results alone
 
 
 STUDIES: dict[str, Kind] = {
     "competition": Kind(
-        "every pair of tasks against each task alone", competition.trials, competition.figures, 200, 100
+        "every pair of tasks against each task alone", competition.specs, competition.figures, 200, 100, keep=False
     ),
-    "together": Kind("one net on the first 1, 2, ... tasks", together.trials, together.figures, 200, 100),
+    "together": Kind("one net on the first 1, 2, ... tasks", together.specs, together.figures, 200, 100, keep=False),
     **{
-        study.kind: Kind(study.title.lower(), study.trials, study.figures)
+        study.kind: Kind(study.title.lower(), study.specs, study.figures)
         for study in (ablations.REPLAY, ablations.TASKS_PER_EPISODE, ablations.WEIGHING, ablations.ENSEMBLE)
     },
-    "samples": Kind(ablations.SAMPLES.title.lower(), ablations.SAMPLES.trials, ablations.SAMPLES.figures, 200, 100, 5),
+    "samples": Kind(ablations.SAMPLES.title.lower(), ablations.SAMPLES.specs, ablations.SAMPLES.figures, 200, 100, 5),
 }
 TRANSFER = "transfer"  # made of nets and their features, not of runs
-
-
-@dataclass(frozen=True)
-class Step:
-    """A part of a study that is done, of so many."""
-
-    name: str
-    done: int
-    parts: int
 
 
 def parts_of(setup: Setup) -> list[str]:
     """The names of a study's parts."""
     if setup.study == TRANSFER:
         return transfer.part_names(setup)
-    return [trial.name for trial in STUDIES[setup.study].trials(setup)]
+    return [spec.name for spec in STUDIES[setup.study].specs(setup)]
 
 
-def conduct(setup: Setup, folder: Path, place: Place = ALL_CORES, reuse: Sequence[Path] = ()) -> Iterator[Step | Study]:
-    """Does what is missing, part by part, and gives the study in the end, which is then in the folder too."""
+def conduct(
+    setup: Setup, folder: Path, place: Place = ALL_CORES, reuse: Sequence[Path] = ()
+) -> Generator[Step, None, Study]:
+    """Does what is missing, part by part, and returns the study, which is then in the folder too."""
     started = perf_counter()
     is_transfer = setup.study == TRANSFER
     found = yield from _risks(setup, folder, place) if is_transfer else _runs(setup, folder, place, reuse)
     study = Study(setup.study, setup.benchmark, setup.record(), found, perf_counter() - started)
     study.save(folder)
-    yield study
+    return study
 
 
 def _runs(setup: Setup, folder: Path, place: Place, reuse: Sequence[Path]) -> Generator[Step, None, list[Figure]]:
     kind = STUDIES[setup.study]
-    trials = kind.trials(setup)
-    outcome = {}
-    for trial, results in attempts(trials, folder, data=setup.data, place=place, reuse=reuse):
-        outcome[trial.name] = results
-        yield Step(trial.name, len(outcome), len(trials))
+    specs = {spec.name: spec for spec in kind.specs(setup)}
+    jobs = execute_all(specs, folder, Plan(data=setup.data, keep=kind.keep), place, reuse)
+    outcome = yield from _ends(jobs, len(specs))
     _check_other_data(outcome)
     return kind.figures(setup, outcome)
+
+
+def _ends(events: Generator[Event, None, None], parts: int) -> Generator[Step, None, dict[str, Any]]:
+    """What the parts come to, by their names. One that fails does not stop the others; all failures are named in the end."""
+    found: dict[str, Any] = {}
+    failures: list[Failed] = []
+    with closing(events):
+        for event in events:
+            if isinstance(event, Failed):
+                failures.append(event)
+            if isinstance(event, Done):
+                found[event.job.name] = event.result
+                yield Step(event.job.name, len(found), parts)
+    check_failures(failures, parts)
+    return found
 
 
 def _check_other_data(outcome: Mapping[str, Results]) -> None:
@@ -104,15 +114,6 @@ def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, li
         for name, (seed, source) in zip(transfer.part_names(setup), sources, strict=True)
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    parts: dict[str, Mapping[str, Json]] = {}
-    failures: list[Failed] = []
-    with closing(map_jobs(jobs, place)) as events:
-        for event in events:
-            if isinstance(event, Failed):
-                failures.append(event)
-            if isinstance(event, Done):
-                parts[event.job.name] = event.result
-                yield Step(event.job.name, len(parts), len(jobs))
-    check_failures(failures, len(jobs))
+    parts = yield from _ends(map_jobs(jobs, place), len(jobs))
     simulated = [replace(figure, commands=[setup.command]) for figure in (competition_figure(), estimator_figure())]
     return [*transfer.figures(setup, parts), *simulated]

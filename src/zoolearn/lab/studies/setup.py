@@ -1,13 +1,12 @@
 """What all studies need to be told: the benchmark, how nets are trained, on how much data, with which seeds, and where."""
 
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
-from zoolearn.lab.studies.trials import Trial
+from zoolearn.runs.spec import RunSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,63 +21,27 @@ class Setup:
     backbone: str = "small-conv"
     samples_per_class: int | None = None
     first_tasks: int | None = None  # set where `tasks` are not all of the benchmark
-    options: Mapping[str, Json] = field(default_factory=dict)
     data: Path | None = None
+    command: str = ""  # that makes the study
 
     def __post_init__(self) -> None:
         if not self.seeds:
             raise SettingsError("a study without seeds; give at least one")
 
-    def trial(
-        self,
-        method: str,
-        seed: int,
-        *,
-        first_tasks: int | None = None,
-        only: tuple[int, ...] = (),
-        keep: bool = True,
-        **learner: Json,
-    ) -> Trial:
-        """A run with the settings of the study and a few of its own."""
-        backbone = {} if self.backbone == "small-conv" else {"backbone": self.backbone}
-        return Trial(
-            method=method,
-            benchmark=self.benchmark,
-            learner={**backbone, **learner},
-            recipe={"epochs": self.epochs},
-            seed=seed,
-            samples_per_class=self.samples_per_class,
-            first_tasks=None if only else first_tasks or self.first_tasks,
-            only=only,
-            keep=keep,
+    def spec(
+        self, method: str, seed: int, *, first_tasks: int | None = None, only: Sequence[int] = (), **settings: Json
+    ) -> RunSpec:
+        """A run with the settings of the study and a few of its own; its seed picks the samples too."""
+        options: dict[str, Json] = {"samples_per_class": self.samples_per_class, "samples_seed": seed}
+        options |= {"only": list(only)} if only else {"first_tasks": first_tasks or self.first_tasks}
+        return RunSpec(
+            method, self.benchmark, {"backbone": self.backbone, "epochs": self.epochs, **settings}, options, seed
         )
 
     @property
     def tasks_per_episode(self) -> int:
         """The paper's b: 5, but 2 where there are only five tasks."""
         return 2 if len(self.tasks) <= 5 else 5
-
-    @property
-    def command(self) -> str:
-        """The command that makes the study."""
-        words = [
-            "zoo",
-            "study",
-            self.study,
-            self.benchmark,
-            "--epochs",
-            str(self.epochs),
-            "--seeds",
-            str(len(self.seeds)),
-        ]
-        if self.seeds[0]:
-            words += ["--seed", str(self.seeds[0])]
-        words += ["--samples-per-class", str(self.samples_per_class or 0)]
-        if self.first_tasks is not None:
-            words += ["--first-tasks", str(self.first_tasks)]
-        if self.backbone != "small-conv":
-            words += ["--backbone", self.backbone]
-        return shlex.join(words)
 
     @property
     def conditions(self) -> str:
@@ -97,5 +60,4 @@ class Setup:
             "seeds": list(self.seeds),
             "backbone": self.backbone,
             "samples_per_class": self.samples_per_class,
-            **self.options,
         }

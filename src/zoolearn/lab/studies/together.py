@@ -6,17 +6,17 @@ from statistics import median
 from zoolearn.lab.figures import Figure, Map, Number
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
-from zoolearn.lab.studies.trials import Trial
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 
-def trials(setup: Setup) -> list[Trial]:
+def specs(setup: Setup) -> list[RunSpec]:
     """Multi-Head on the first tasks, for every number of them."""
-    return [_trial(setup, seed, count) for seed in setup.seeds for count in range(1, len(setup.tasks) + 1)]
+    return [_spec(setup, seed, count) for seed in setup.seeds for count in range(1, len(setup.tasks) + 1)]
 
 
-def _trial(setup: Setup, seed: int, count: int) -> Trial:
-    return setup.trial("multi-head", seed, first_tasks=count, keep=False)
+def _spec(setup: Setup, seed: int, count: int) -> RunSpec:
+    return setup.spec("multi-head", seed, first_tasks=count)
 
 
 def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
@@ -25,7 +25,7 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     values: list[list[Number]] = [[None] * count for _ in range(count)]
     errors: list[list[Number]] = [[None] * count for _ in range(count)]
     for column in range(count):
-        runs = [outcome[_trial(setup, seed, column + 1).name] for seed in setup.seeds]
+        runs = [outcome[_spec(setup, seed, column + 1).name] for seed in setup.seeds]
         for row in range(column + 1):
             accuracies = [value for run in runs if (value := run.accuracy[-1][row]) is not None]
             values[row][column], errors[row][column] = mean_and_error([100 * value for value in accuracies])

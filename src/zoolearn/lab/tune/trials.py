@@ -10,12 +10,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from zoolearn.errors import Diverged, SettingsError, StoreError
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.report import SEARCH
 from zoolearn.lab.tune.search import Search
+from zoolearn.runs.decode import decode
+from zoolearn.runs.execute import Plan, job
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Place, Report, map_jobs
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
@@ -29,7 +31,7 @@ class Trial:
     number: int
     settings: dict[str, Json]
     values: list[float] = field(default_factory=list)
-    state: str = "under way"  # done, stopped, diverged, failed
+    state: Literal["under way", "done", "stopped", "diverged", "failed"] = "under way"
 
     @property
     def name(self) -> str:
@@ -47,12 +49,17 @@ def rungs(tasks: int) -> list[int]:
 
 
 class Tuning:
-    """A search under way in a folder; `order(settings)` is the run that tries some settings."""
+    """A search under way in a folder; `spec(settings)` is the run that tries some settings."""
 
     def __init__(
-        self, folder: Path, setup: Mapping[str, Json], order: Callable[[Mapping[str, Any]], RunSpec], rungs: list[int]
+        self,
+        folder: Path,
+        setup: Mapping[str, Json],
+        spec: Callable[[Mapping[str, Any]], RunSpec],
+        plan: Plan,
+        rungs: list[int],
     ) -> None:
-        self.folder, self.order, self.rungs = folder.absolute(), order, rungs
+        self.folder, self.spec, self.plan, self.rungs = folder.absolute(), spec, plan, rungs
         self._begin(setup)
         self.trials: list[Trial] = []
         self.handles: dict[int, Any] = {}  # of trials under way, as the search knows them
@@ -95,11 +102,7 @@ class Tuning:
     def _take_up(self, search: Search) -> None:
         """Reads what there is, and tells the search of it as if it had just happened."""
         for file in sorted(self.folder.glob("trial-*.json")):
-            content = load_json(file)
-            try:
-                trial = Trial(**content)
-            except TypeError as error:
-                raise StoreError(f"{file} is no trial of a search ({error}); remove it") from error
+            trial = decode(load_json(file), Trial, str(file), "a trial of a search")
             if trial.state == "failed":  # for a reason of its machine, which may be mended by now
                 trial.state = "under way"
             self.trials.append(trial)
@@ -131,8 +134,8 @@ class Tuning:
     def _part(self, trial: Trial) -> Job:
         """A trial up to its next rung."""
         tasks = self.rungs[len(trial.values)]
-        order = replace(self.order(trial.settings), out=self.folder / trial.name, episodes=tasks)
-        return order.job(f"{trial.name} to task {tasks}")
+        plan = replace(self.plan, out=self.folder / trial.name, episodes=tasks)
+        return job(f"{trial.name} to task {tasks}", self.spec(trial.settings), plan)
 
     def _count(self, search: Search, event: Done | Failed) -> None:
         """What the end of a part means for its trial."""

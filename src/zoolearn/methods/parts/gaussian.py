@@ -100,6 +100,7 @@ def sampled_logits(net: Net, x: Tensor, task: str, noise: Noise) -> Tensor:
             hidden = mean + variance.sqrt() * noise(mean)
         else:
             hidden = layer(hidden)
+    net.count(hidden.shape[:-1].numel())
     return hidden
 
 

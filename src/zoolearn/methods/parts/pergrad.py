@@ -13,7 +13,7 @@ from torch.func import functional_call, grad, vmap
 
 from zoolearn.data.task import Examples
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.nets.net import Net
+from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import generator
 
 CHUNK_BYTES = 1 << 26  # how much memory the gradients of one chunk of samples may take
@@ -46,6 +46,7 @@ def sample_gradients(
     for inputs, chosen in zip(torch.split(x, rows), torch.split(labels, rows), strict=True):
         with evaluating(net), torch.no_grad():  # the heads stay outside: nothing is to be differentiated twice
             parts = gradients(moved, net.normalize(inputs), chosen)
+        passed.rows["asked"] += len(chosen) - 1  # all of them looked like one row to the net
         yield torch.cat([parts[name].reshape(len(chosen), -1) for name in moved], dim=1)
 
 

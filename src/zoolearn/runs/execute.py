@@ -1,0 +1,148 @@
+"""Runs carried out from their descriptions: one, here or as a job; or many, those that are finished already found and reused."""
+
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from zoolearn.data.benchmarks import whole_benchmark
+from zoolearn.data.task import Benchmark
+from zoolearn.errors import ZooError
+from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
+from zoolearn.runs.records import iter_runs
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import progress
+from zoolearn.runs.source import source_of
+from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.store import RunFolder, check_unseen
+from zoolearn.training.fit import Progress
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is carried out, and where it is kept; nothing of it changes what comes out.
+
+    `episodes` ends the run after so many tasks; a plan for more of them continues it. A run that does not `keep` its
+    nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
+    line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code.
+    """
+
+    out: Path | None = None
+    data: Path | None = None
+    checkpoint_every: int | None = None
+    workers: int = 1
+    episodes: int | None = None
+    exact: bool = False
+    keep: bool = True
+    command: str = ""
+    anyway: bool = False
+
+
+def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
+    """The run itself: reports as `progress` does, and returns the results; those of a finished run are only read."""
+    if plan.out is not None:
+        check_unseen(plan.out.parent)
+        if (before := finished(spec, plan.out)) is not None:
+            return before
+    folder = plan.out if plan.keep or plan.checkpoint_every is not None else None
+    command = plan.command or spec.command
+    events = progress(
+        spec.learner(),
+        spec.tasks(whole=whole),
+        folder,
+        plan.checkpoint_every,
+        plan.workers,
+        plan.exact,
+        command,
+        plan.anyway,
+    )
+    results = None
+    with closing(events):
+        for event in events:
+            yield event
+            if isinstance(event, Results):
+                results = event
+                if plan.episodes is not None and len(event.accuracy) >= plan.episodes:
+                    break
+    assert results is not None
+    if plan.out is not None and not plan.keep:
+        results.save(plan.out)
+        RunFolder(plan.out).strip()
+    return results
+
+
+def finished(spec: RunSpec, folder: Path) -> Results | None:
+    """The results in a folder, if they are of this very run, and complete."""
+    if not (folder / Results.FILE).exists():
+        return None
+    results = Results.load(folder)
+    return results if results.finished and _is(spec, results) else None
+
+
+def _is(spec: RunSpec, results: Results) -> bool:
+    """Whether results are of this run, made with the code that there is now."""
+    return results.spec.identity == spec.identity and results.source == source_of(spec.learner())
+
+
+def job(title: str, spec: RunSpec, plan: Plan) -> Job:
+    """A run as a job; all runs on a benchmark that is made alike share its data."""
+    shared = Shared(_whole, (spec.benchmark, plan.data, json.dumps(spec.making, sort_keys=True)))
+    return Job(title, execute, (spec, plan, shared))
+
+
+def _whole(benchmark: str, data: Path | None, making: str) -> Benchmark:
+    return whole_benchmark(benchmark, data, **json.loads(making))
+
+
+def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
+    """The finished runs below some folders, by their identities; each once."""
+    found: dict[str, Results] = {}
+    for folder in folders:
+        for _, results in iter_runs(folder):
+            if results.finished:
+                found.setdefault(results.identity, results)
+    return found
+
+
+def execute_all(
+    specs: Mapping[str, RunSpec], folder: Path, plan: Plan, place: Place = ALL_CORES, reuse: Iterable[Path] = ()
+) -> Generator[Event, None, None]:
+    """Runs by their titles, each in a folder of that name: the events of all.
+
+    First the ends of those that are finished already, here or below `reuse`. On a cluster, where machines may be lost,
+    every epoch is saved; here, runs share out workers that are left over.
+    """
+    known = finished_runs(path for path in reuse if path.exists()).values()
+    there = {results.spec.identity: results for results in known}
+    missing = {}
+    for title, spec in specs.items():
+        results = finished(spec, folder / title) or there.get(spec.identity)
+        if results is not None and _is(spec, results):
+            yield Done(job(title, spec, plan), results)
+        else:
+            missing[title] = spec
+    if not missing:
+        return
+    if isinstance(place, Ray):
+        folder, plan = folder.absolute(), replace(plan, checkpoint_every=plan.checkpoint_every or 1)
+    else:
+        plan = replace(plan, workers=max(1, place.workers_for() // place.workers_for(len(missing))))
+    folder.mkdir(parents=True, exist_ok=True)  # a machine that does not see it shares no storage with this one
+    jobs = [job(title, spec, replace(plan, out=folder / title)) for title, spec in missing.items()]
+    with closing(map_jobs(jobs, place)) as events:
+        yield from events
+
+
+def check_failures(failures: Sequence[Failed], count: int) -> None:
+    """Names every job that failed, with its error."""
+    if failures:
+        named: dict[str, list[str]] = {}
+        for failed in failures:
+            named.setdefault(str(failed.error), []).append(failed.job.name)
+        errors = "; ".join(f"{_some(names)}: {error}" for error, names in named.items())
+        raise ZooError(f"{len(failures)} of {count} failed: {errors}") from failures[0].error
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:2])} and {len(names) - 2} others"

@@ -1,0 +1,70 @@
+"""What a run costs is counted where it happens: rows in training, rows asked about, passes through nets, bytes kept."""
+
+from pathlib import Path
+
+import pytest
+
+from toys import learner_of, pictures
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.data.task import Benchmark
+from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import progress, run
+from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
+
+ROWS = 40  # of a task, to train on
+STREAM = Benchmark(
+    "stream", tuple(pictures(name, per_class=ROWS // 2, shape=(3, 8, 8)) for name in ("dots", "rings", "waves"))
+)
+ONCE = {"epochs": 1, "batch_size": 8, "device": "cpu"}
+BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_out": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "warm", "trained", "asked", "passes"),
+    [
+        ({}, None, 1 + 2 + 3, 6, 2),
+        ({"replay": 0.0}, None, 3, 0, 1),
+        ({"replay": 0.1}, None, 1 + 2 + 2, 0.1 * 6, 2),
+        ({"flip_tta": True}, None, 6, 6, 4),
+        ({}, {}, 6, 6, 2),
+        ({"tasks_per_episode": 1}, {"all_tasks": True}, 3, 1 + 2, 2),
+        ({"tasks_per_episode": 1, "flip_tta": True}, {"all_tasks": True}, 3, 2 * (1 + 2), 4),
+        ({}, {"refit_heads": True}, 6, 6 + 6, 2),
+        ({}, {"refit_heads": True, "vote_sharpness": 1.0}, 6, 6 + 6, 2),
+        ({"replay": 0.1}, {"refit_heads": True, "vote_sharpness": 1.0}, 1 + 2 + 2, 0.1 * 6 + 3 + 0.1 * 3, 2),
+        ({}, {"vote_sharpness": 1.0, "held_out": 0.1}, 0.9 * 6, 6 + 0.1 * 6, 2),
+        ({"flip_tta": True}, {"vote_sharpness": 1.0, "held_out": 0.1}, 0.9 * 6, 6 + 2 * 0.1 * 6, 4),
+    ],
+)
+def test_a_zoo_is_charged_for_what_it_trains_on_and_asks(settings, warm, trained, asked, passes):
+    recipe = Recipe(**ONCE, flip_tta=settings.get("flip_tta", False))
+    own = {name: value for name, value in settings.items() if name != "flip_tta"}
+    own |= {} if warm is None else {"grow": WarmStart(**{**BARE, **warm})}
+    results = run(learner_of(ModelZoo, recipe, **own), STREAM)
+    assert (results.rows_trained, results.rows_asked) == pytest.approx((ROWS * trained, ROWS * asked))
+    assert results.passes == pytest.approx(passes)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_a_price(method):
+    results = run(learner_of(METHODS[method], Recipe(**ONCE)), STREAM)
+    assert results.rows_trained >= 3 * ROWS
+    assert results.passes >= 1
+    assert results.stored_bytes == results.stored_samples * 3 * 8 * 8
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_training_that_was_cut_off_or_done_elsewhere_costs_the_same(tmp_path: Path, workers: int):
+    def learner():
+        return learner_of(Isolated, Recipe(**{**ONCE, "epochs": 3}))
+
+    for event in progress(learner(), STREAM, tmp_path, checkpoint_every=1):
+        if isinstance(event, Progress) and event.epoch == 3 and event.what == "rings":
+            break
+    results = run(learner(), STREAM, tmp_path, checkpoint_every=1, workers=workers)
+    assert results.rows_trained == 3 * 3 * ROWS
+    assert Results.load(tmp_path).summary() == results.summary()
