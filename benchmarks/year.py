@@ -7,10 +7,12 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from time import process_time
+from time import process_time, sleep
+from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -66,8 +68,19 @@ def _day(folder: Path, day: int, address: str) -> None:
     rows = task(0).test.x[:2]
     body = json.dumps({"rows": rows.tolist()}).encode()
     url = f"{address}/tasks/{name.replace(' ', '%20')}/predict"
-    with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=120) as answer:
-        assert len(json.load(answer)["predictions"]) == len(zoo.predict(rows, name))
+    assert len(_asked(url, body)["predictions"]) == len(zoo.predict(rows, name))
+
+
+def _asked(url: str, body: bytes) -> Any:
+    """The answer of the server, once it has noticed what the day has brought."""
+    for _ in range(50):
+        with (
+            suppress(HTTPError),
+            urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=120) as answer,
+        ):
+            return json.load(answer)
+        sleep(0.1)
+    raise AssertionError(f"{url} is not answered")
 
 
 def _state(folder: Path, day: int) -> list[float]:

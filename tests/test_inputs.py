@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_diabetes
 
 import zoolearn
 from toys import TINY
 from zoolearn.errors import DataError, MissingData
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.zoo.inputs import Columns, pair_of, source_of, streamed
+from zoolearn.zoo.inputs.cells import labels_of
 from zoolearn.zoo.inputs.folders import images_below
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, picture_size
 
@@ -406,6 +408,8 @@ def test_a_quantity_is_known_for_no_class(tmp_path) -> None:
         DataError, match=r"column 'price' holds 60 different numbers in 60 rows, from 0 to 73.75: a quantity"
     ):
         source_of(path, Columns("price"))
+    with pytest.raises(DataError, match="214 different numbers in 442 rows, from 25 to 346: a quantity"):
+        labels_of("diabetes", "target", load_diabetes().target, range(442))
     counted = table(tmp_path, "a,price", lambda n: f"{n},{n % 30}")
     assert len(set(source_of(counted, Columns("price")).labels)) == 30, "whole numbers that come again may be classes"
 

@@ -77,7 +77,7 @@ def test_rows_of_the_test_set_are_not_trained_on(zoo) -> None:
 def test_a_row_in_two_classes_is_told_by_name(zoo) -> None:
     rows = table()
     rows.x[1] = rows.x[0]
-    assert "1 row occur in two classes: table[1] is 'class 1' and 'class 0'" in " ".join(read(zoo, "a", rows).notes)
+    assert "1 row occurs in two classes: table[1] is 'class 1' and 'class 0'" in " ".join(read(zoo, "a", rows).notes)
 
 
 def test_what_an_earlier_task_holds_out_no_later_one_trains_on(zoo) -> None:

@@ -131,6 +131,15 @@ def test_new_labelled_data_is_scored_class_by_class_and_mistakes_are_named(hazy,
     assert contents(hazy.path) == before
 
 
+def test_a_test_on_rows_that_it_was_trained_on_is_told_as_none(hazy, tmp_path, capsys):
+    task = HAZY[0]
+    rows = torch.cat([task.train.x[:5], task.test.x])
+    np.savez("mixed.npz", x=rows.numpy(), y=torch.cat([task.train.y[:5], task.test.y]).numpy(), classes=task.classes)
+    assert hazy.test(task.name, "mixed.npz").seen == 5
+    told = said(capsys, "test", "zoo", task.name, "mixed.npz")
+    assert "5 rows of these the zoo was trained on: the accuracy is no test" in told
+
+
 def test_a_test_on_classes_that_the_task_has_not_is_refused(hazy):
     rows = Numbers("rows", HAZY[0].test.x[:, 0].numpy(), ["heron"] * len(HAZY[0].test))
     with pytest.raises(DataError, match=r"rows\[0\]: unknown class 'heron'.*can only be tested on its own classes"):

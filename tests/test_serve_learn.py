@@ -38,7 +38,7 @@ def link(name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
     return entry
 
 
-def unpacking(folder: Path, content: bytes, limits: Limits = SMALL) -> dict[str, int]:
+def unpacking(folder: Path, content: bytes, limits: Limits = SMALL) -> tuple[dict[str, int], list[str]]:
     (folder / "archive").write_bytes(content)
     (folder / "pictures").mkdir(exist_ok=True)
     return unpack(folder / "archive", folder / "pictures", limits)
@@ -53,7 +53,8 @@ class TestArchives:
     def test_images_come_out_with_their_classes_and_names(self, tmp_path, packed, top):
         extra = {f"{top}kind 0/notes.txt": b"x", f"{top}kind 0/.hidden.png": b"x", "__MACOSX/kind 0/._1.png": b"x"}
         content = files(top=top)
-        assert unpacking(tmp_path, packed({**extra, **content})) == {"kind 0": 6, "kind 1": 6}
+        told = {"kind 0": 6, "kind 1": 6}, [f"{top}kind 0/notes.txt"]
+        assert unpacking(tmp_path, packed({**extra, **content})) == told, "what is no image is named, litter is not"
         source = unpacked(tmp_path / "pictures")
         assert [source.name(row) for row in range(len(source))] == list(content)
         assert [source.opened(row).read_bytes() for row in range(len(source))] == list(content.values())
@@ -198,7 +199,13 @@ class TestLearning:
             said = client.post("/tasks/new%2Fkinds?skip_broken=true", content, "application/zip")
             assert (said.status, said.json) == (
                 202,
-                {"task": "new/kinds", "images": {"kind 0": 7, "kind 1": 6}, "follow": "/training"},
+                {
+                    "task": "new/kinds",
+                    "images": {"kind 0": 7, "kind 1": 6},
+                    "not_used": 0,
+                    "not_used_first": [],
+                    "follow": "/training",
+                },
             )
             assert client.get("/healthz").json["training"] is True
             assert client.rows("stripes", TASKS[0].test.x[:1].tolist()).status == 200

@@ -58,7 +58,7 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_all_as_it_was(tmp_path, ca
     np.savez("rows.npz", x=task.train.x.numpy(), y=task.train.y.numpy())
     cli.main(["learn", "zoo", "garden", "rows.npz", "--epochs", "7", "--dry-run"])
     said = capsys.readouterr().out
-    assert "training on garden: 7 epoch(s) of 32 rows, about" in said
+    assert "training on garden: 7 epochs of 32 rows, about" in said
     assert not (tmp_path / "zoo").exists()
     zoolearn.new("zoo")
     before = contents(tmp_path / "zoo")

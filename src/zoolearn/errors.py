@@ -53,9 +53,6 @@ class Diverged(ZooError):
     """Training produced a loss that is not a finite number."""
 
 
-MOST_LISTED = 30  # names in one message
-
-
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: a guess, then the choices.
 
@@ -65,15 +62,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return f"unknown {kind} {name!r}; there is none"
-    close = likeliest(name, names)
-    guess = f"; did you mean {close!r}?" if close else ""
-    listed = sorted({*names[:MOST_LISTED], *([close] if close else [])})
+    wanted, folded = name.casefold(), {other.casefold(): other for other in names}
+    near = get_close_matches(wanted, folded, n=1) or [other for other in folded if len(wanted) > 2 and wanted in other]
+    close = [folded[other] for other in near[:1]]
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    listed = sorted({*names[:30], *close})
     more = f", and {len(names) - len(listed)} more" if len(names) > len(listed) else ""
     return f"unknown {kind} {name!r}{guess} (one of: {', '.join(listed)}{more})"
-
-
-def likeliest(name: str, known: Iterable[str]) -> str | None:
-    """The name that was probably meant, whatever the case, or one that holds it; None if there is none."""
-    wanted, names = name.casefold(), {other.casefold(): other for other in known}
-    found = get_close_matches(wanted, names, n=1) or [other for other in names if len(wanted) > 2 and wanted in other]
-    return names[found[0]] if found else None

@@ -10,10 +10,8 @@ import torch
 def derive(seed: int, *place: int | str) -> int:
     """A seed for this place below `seed`; equal places give equal seeds on every machine.
 
-    >>> derive(0, "episode", 3) == derive(0, "episode", 3)
+    >>> derive(0, "episode", 3) == derive(0, "episode", 3) != derive(0, "episode", 4)
     True
-    >>> derive(0, "episode", 3) == derive(0, "episode", 4)
-    False
     """
     text = "/".join([str(seed), *(f"{type(part).__name__}:{part}" for part in place)])
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -101,9 +101,7 @@ def _scale(task: Task) -> Callable[[Tensor], Tensor]:
     """Brings features to the scale of a task's, also where a member has no head for it; pictures stay as they are."""
     if len(task.shape) == 3:
         return lambda x: x
-    columns = Columns(task.shape[0])
-    columns.fit(task.train.x)
-    return columns
+    return Columns(task.shape[0], task.train.x)
 
 
 EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}

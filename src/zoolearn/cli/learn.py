@@ -141,7 +141,7 @@ def _told(event: Reading | Plan, console: Console) -> None:
         return
     others = f", beside {', '.join(map(escape, event.tasks[1:]))}" if event.tasks[1:] else ""
     console.print(
-        f"training on {escape(event.tasks[0])}{others}: {event.epochs} epoch(s) of {event.rows:,} rows, "
+        f"training on {escape(event.tasks[0])}{others}: {counted(event.epochs, 'epoch')} of {event.rows:,} rows, "
         f"about {duration(event.seconds)}"
     )
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.cli.screens import SCREEN, All
-from zoolearn.zoo import Zoo
+from zoolearn.zoo.folder import ZooFolder
 
 
 @dataclass
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     table.add_column("when", no_wrap=True)
     for column in ("what", "task", "detail"):
         table.add_column(column, overflow="fold")
-    log = Zoo(options.folder).index.log
+    log = ZooFolder(options.folder).read_log()
     shown = log if options.everything else log[-SCREEN:]
     for line in shown:
         table.add_row(*map(Text, (_when(line.when), line.did, line.task or "", line.detail)))

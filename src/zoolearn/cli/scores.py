@@ -72,9 +72,8 @@ def show_confusion(scores: Scores, console: Console) -> None:
     """Prints which class was taken for which, where the table fits a terminal."""
     if len(scores.classes) > WIDEST_MATRIX:
         return
-    table = Table(
-        title="rows of a class (down) by what was answered (across)", title_justify="left", title_style="bold", box=None
-    )
+    console.print("[bold]rows of a class (down) by what was answered (across)[/]")
+    table = Table(box=None)
     table.add_column("", overflow="fold", max_width=16)
     for name in scores.classes:
         table.add_column(Text(name), justify="right", overflow="fold", max_width=9)
@@ -89,9 +88,8 @@ def show_confusion(scores: Scores, console: Console) -> None:
 
 def show_calibration(scores: Scores, console: Console) -> None:
     """Prints how often answers of about one confidence were right."""
-    table = Table(
-        title="what confidence is worth", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
-    )
+    console.print("[bold]what confidence is worth[/]: of answers of about one confidence, how many were right")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("confidence", "answers", "right", "95 %"):
         table.add_column(column, justify="right")
     for part in scores.bins:

@@ -1,6 +1,6 @@
 """`zoo show FOLDER`: what a zoo knows, what it holds, and a picture of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -17,11 +17,9 @@ from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
-from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import MemberEntry, TaskEntry
 from zoolearn.zoo.scores import is_overconfident
-from zoolearn.zoo.settings import FROM_SCRATCH
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 8
@@ -147,20 +145,15 @@ def sparkline(values: Sequence[float]) -> str:
 def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
     members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, names)))) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
-    table = Table(
-        title=f"who knows what (a column is a member, oldest first{which})",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        padding=(0, 2, 0, 0),
-        show_header=False,
+    console.print(
+        f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
+        "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
     )
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(max_width=24, overflow="fold")
     table.add_column(no_wrap=True)
     for name in names:
         table.add_row(Text(name), Text("".join(_mark(member, zoo.tasks[name]) for member in members)))
-    table.caption = "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
-    table.caption_justify = "left"
     return table
 
 
@@ -196,21 +189,6 @@ def megabytes(size: float) -> str:
 
 
 def _settings(zoo: Zoo) -> str:
-    settings = zoo.settings
-    recipe = settings.recipe
-    more = _growing(settings.grow) + (", flip tta" if recipe["flip_tta"] else "")
-    shape = "x".join(map(str, settings.shape)) if settings.shape else "settled by the first data"
-    return (
-        f"[bold]settings[/] inputs {shape}, backbone {settings.backbone or 'open'}, epochs {recipe['epochs'] or 'open'}, "
-        f"batch size {recipe['batch_size']}, lr {recipe['lr']:g}, up to {settings.tasks_per_episode} tasks per episode, "
-        f"replay {settings.replay:g}, weigh {settings.weigh}, seed {settings.seed}{more}; "
-        f"generation {zoo.generation} (changes so far)"
-    )
-
-
-def _growing(grow: Json) -> str:
-    """How members begin, in words, if not from scratch."""
-    if isinstance(grow, Mapping):
-        own = (f"{name.replace('_', ' ')} {value}" for name, value in grow.items() if name != "name")
-        return f", grow {grow['name']} ({', '.join(own)})"
-    return "" if grow == FROM_SCRATCH else f", grow {grow}"
+    shape = "x".join(map(str, zoo.settings.shape)) if zoo.settings.shape else "settled by the first data"
+    own = ", ".join(zoo.settings.phrases())
+    return f"[bold]settings[/] inputs {shape}, {escape(own)}; generation {zoo.generation} (changes so far)"

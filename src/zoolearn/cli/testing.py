@@ -15,7 +15,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.scores import show_calibration, show_confusion, show_scores
+from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
 from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
@@ -60,11 +60,18 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(as_json(tested)))
         return
     show_scores(tested.scores, console, f"on {counted(tested.scores.rows, 'row')} of {options.data}")
+    if tested.seen:
+        console.print(
+            Text(f"! {counted(tested.seen, 'row')} of these the zoo was trained on: the accuracy is no test", "yellow")
+        )
     show_confusion(tested.scores, console)
     show_calibration(tested.scores, console)
     _show_mistakes(tested, console)
     expected = zoo.accuracy(options.name)
-    console.print(f"on the {expected.rows:,} rows that were held out when it was learned: {expected.value:.1%}")
+    console.print(
+        f"on the {expected.rows:,} rows that were held out when it was learned: {expected.value:.1%}, "
+        f"{interval(expected)} % with 95 % certainty"
+    )
     for row in tested.broken[:MOST_NAMED]:
         console.print(Text(f"left out: {printable(row.name)}: {row.reason}"))
     if tested.broken:
@@ -74,7 +81,8 @@ def main(arguments: Sequence[str]) -> None:
 def _show_mistakes(tested: Tested, console: Console) -> None:
     if not tested.mistakes:
         return
-    table = Table(title="the surest mistakes", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    console.print("[bold]the surest mistakes[/]")
+    table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("is", "answered", "confidence", "input"):
         table.add_column(column, overflow="fold")
     for mistake in tested.mistakes[:MOST_NAMED]:
@@ -88,6 +96,7 @@ def as_json(tested: Tested) -> dict[str, Json]:
     """All of it, for programs."""
     return {
         "task": tested.task,
+        "seen": tested.seen,
         **tested.scores.to_json(),
         "mistakes": [
             {"input": row.name, "class": row.label, "answer": row.answer, "probability": row.probability}

@@ -19,8 +19,6 @@ from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
-ROWS_BYTES = 1 << 24  # of features that are looked at together
-
 
 class Passed(local):
     """Rows that went through nets of this thread so far: `trained` on, or `asked` about."""
@@ -42,35 +40,26 @@ def flip_is_safe(shape: Shape) -> bool:
 
 
 class Columns(nn.Module):
-    """The mean and the deviation of each column of one task's features, and the features without them.
+    """Features of one task, each column at mean 0 and deviation 1 going by some rows; as they are without any."""
 
-    >>> columns = Columns(2)
-    >>> columns.fit(torch.tensor([[1.0, 5.0], [3.0, 5.0]]))
-    >>> columns(torch.tensor([[5.0, 6.0]])).tolist()
-    [[3.0, 1.0]]
-    """
-
-    mean: Tensor
-    deviation: Tensor
-
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, rows: Tensor | None = None) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.zeros(count))
-        self.register_buffer("deviation", torch.ones(count))
-
-    def fit(self, rows: Tensor) -> None:
-        """Takes them from rows, which may be larger than memory; a column of one value has deviation 1."""
-        blocks = torch.split(rows, max(1, ROWS_BYTES // (8 * rows.shape[1])))
-        mean = torch.stack([block.double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
-        squares = torch.stack([(block.double() - mean).square().sum(dim=0) for block in blocks]).sum(dim=0)
-        deviation = (squares / len(rows)).sqrt()
-        resolution = torch.finfo(torch.float32).eps * mean.abs()  # below it, a column of float32 holds one value
-        self.mean.copy_(mean)
-        self.deviation.copy_(deviation.where(deviation > resolution, 1.0))
+        mean, deviation = (torch.zeros(count), torch.ones(count)) if rows is None else _scale(rows)
+        self.mean, self.deviation = nn.Buffer(mean), nn.Buffer(deviation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each column at mean 0 and deviation 1, as far as the rows are like those that were fitted."""
+        """The features without their scale."""
         return (x - self.mean) / self.deviation
+
+
+def _scale(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of columns, of rows that may be larger than memory; a column of one value has deviation 1."""
+    blocks = torch.split(rows, max(1, (1 << 21) // rows.shape[1]))  # some megabytes each
+    mean = torch.stack([block.double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
+    squares = torch.stack([(block.double() - mean).square().sum(dim=0) for block in blocks]).sum(dim=0)
+    deviation = (squares / len(rows)).sqrt()
+    is_flat = deviation <= torch.finfo(torch.float32).eps * mean.abs()  # all that float32 can tell
+    return mean.float(), deviation.masked_fill(is_flat, 1.0).float()
 
 
 class Net(nn.Module):
@@ -165,10 +154,7 @@ class Net(nn.Module):
         self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
         if self.standardize:
-            columns = Columns(self.shape[0])
-            if rows is not None:
-                columns.fit(rows)
-            self.columns.append(columns.to(self.device))
+            self.columns.append(Columns(self.shape[0], rows).to(self.device))
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""

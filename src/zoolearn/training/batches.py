@@ -46,15 +46,6 @@ def balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
     return torch.stack([torch.randperm(new, generator=rng), past], dim=1).reshape(-1)
 
 
-def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
-    """The rows of an epoch over tasks of these sizes, the new one first.
-
-    >>> rows_per_epoch([100, 7, 8], balanced=False), rows_per_epoch([100, 7, 8], balanced=True)
-    (115, 200)
-    """
-    return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
-
-
 def steps_per_epoch(rows: int, batch_size: int) -> int:
     """How many batches an epoch over so many rows has."""
     return len(batch_sizes(rows, batch_size))

@@ -48,5 +48,5 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             index = replace(index, members=(*index.members, made))
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
             index = replace(index, episodes=(*index.episodes, done))
-        zoo.commit(index.after("adopted", now(), detail=f"{len(records)} episode(s)"))
+        zoo.commit(index.after("adopted", now(), detail=f"of a run of {len(records)}"))
     return Zoo(folder)

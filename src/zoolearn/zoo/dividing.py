@@ -112,7 +112,13 @@ def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
     found, first, counts = np.unique(groups, return_index=True, return_counts=True)
     more = int(counts.sum() - len(found))
     some = sorted(int(row) for row in first[counts > 1])
-    return [f"{rows_of(more)} are copies of others, kept on one side ({_names(data, some)})"] if more else []
+    return (
+        [
+            f"{rows_of(more)} {'is a copy of another' if more == 1 else 'are copies of others'}, kept on one side ({_names(data, some)})"
+        ]
+        if more
+        else []
+    )
 
 
 def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
@@ -132,7 +138,7 @@ def _lookalikes_across(train: Taken, held: Taken) -> list[str]:
         f"{held.source.name(held.rows[other])} like {train.source.name(train.rows[one])}"
         for one, other in across[:MOST_NAMED]
     )
-    return [f"{rows_of(len(across))} held out look like ones that are trained on: {names}"] if across else []
+    return [f"{rows_of(len(across))} held out that look like ones that are trained on: {names}"] if across else []
 
 
 def _contradictions(data: Taken, classes: Sequence[str]) -> list[str]:
@@ -148,7 +154,8 @@ def _contradictions(data: Taken, classes: Sequence[str]) -> list[str]:
     if not found:
         return []
     more = f", and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return [f"{rows_of(len(found))} occur in two classes: {', '.join(found[:MOST_NAMED])}{more}"]
+    verb = "occurs" if len(found) == 1 else "occur"
+    return [f"{rows_of(len(found))} {verb} in two classes: {', '.join(found[:MOST_NAMED])}{more}"]
 
 
 def rows_of(count: int) -> str:
@@ -167,5 +174,5 @@ def check_counts(source: Source, labels: Sequence[str], classes: Sequence[str]) 
     for name in classes:
         if counts[name] < 2:
             raise DataError(
-                f"{source.where}: class {name!r} has {counts[name]} example(s); it needs at least 2, one to test on"
+                f"{source.where}: class {name!r} has {counts[name] or 'no'} example{'' if counts[name] == 1 else 's'}; it needs at least 2, one to test on"
             )

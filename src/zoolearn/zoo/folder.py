@@ -18,7 +18,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -35,7 +35,7 @@ from zoolearn.files import checksum, flush, read_tensor, save_tensors
 from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
-from zoolearn.zoo.index import Dtype, Index, Stored
+from zoolearn.zoo.index import Dtype, Index, LogEntry, Stored
 from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.journal import NAME
 from zoolearn.zoo.reserve import Reserve
@@ -87,6 +87,17 @@ class ZooFolder:
 
     def read(self) -> Index:
         """The index as it is now; needs no lock."""
+        self._check_there()
+        with _reading(self.path / HEAD):
+            return self.index.read()
+
+    def read_log(self) -> Sequence[LogEntry]:
+        """What was done to the zoo, oldest first."""
+        self._check_there()
+        with _reading(self.path / HEAD):
+            return self.index.read_log()
+
+    def _check_there(self) -> None:
         path = self.path / HEAD
         with _reading(path):
             found = path.exists() or path.is_symlink()
@@ -97,8 +108,6 @@ class ZooFolder:
                     f"or make a zoo of it with `zoo new FOLDER --adopt {self.path}`"
                 )
             raise StoreError(f"{self.path} holds no zoo ({HEAD} is missing); make one with `zoo new {self.path}`")
-        with _reading(path):
-            return self.index.read()
 
     @contextmanager
     def writing(self, patience: float = PATIENCE) -> Iterator[Index]:
@@ -165,14 +174,6 @@ class ZooFolder:
             part.unlink(missing_ok=True)
         if self.incoming.folder.is_dir():
             self.incoming.sweep(index.files())
-
-    def strays(self, index: Index) -> Iterator[Path]:
-        """Files that are named as a zoo's are and that the index does not name, by a look at all of them."""
-        wanted = index.files()
-        for place, suffix in PLACES.items():
-            for path in (self.path / place).glob(f"*{suffix}"):
-                if f"{place}/{path.name}" not in wanted and is_file_of_a_zoo(f"{place}/{path.name}"):
-                    yield path
 
     def checkpoints(self, key: str) -> Path:
         """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""

@@ -5,7 +5,7 @@ Every file is named by the sha256 of its content, so an index can name no file o
 can be verified. Nothing in it refers to anything that refers back: members name tasks, tasks and members name files.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -14,13 +14,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace as changed
 
-from zoolearn.errors import StoreError, UnknownTask, unknown_name
-from zoolearn.nets.backbones import Shape
+from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.zoo.journal import Digest
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 
-LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
 LONGEST_TEXT = 10_000
 SIZES = {"uint8": 1, "float32": 4, "int64": 8}
 
@@ -279,78 +277,3 @@ class Index:
             episodes=tuple(record.episode for record in records),
             log=tuple(log),
         )
-
-    def check(self, where: str, known: int = 0) -> None:
-        """Refuses an index whose parts do not fit together, or whose texts are not safe to print.
-
-        What records say of themselves is not checked of the first ones, where so many are known to be right.
-        """
-        for place, record in enumerate(self.records()[known:], start=known):
-            _check_record(self, record, place + 1, where)
-        numbers = [member.number for member in self.members]
-        claims = {
-            "the log is not printable": "".join(_texts(self.log)).isprintable(),
-            "members are not in order": sorted({*numbers}) == numbers,
-            "a member is of an episode that is not there": all(
-                member.episode <= len(self.episodes) for member in self.members
-            ),
-            "a task is not that of its episode": len(self.tasks)
-            == sum(episode.task is not None for episode in self.episodes)
-            and max((task.episode for task in self.tasks.values()), default=0) <= len(self.episodes),
-            "a task has nobody to answer for it": self.tasks.keys()
-            <= {name for m in self.members for name, share in m.share.items() if share and name not in m.silent},
-            "a task was never measured": self.measures.keys() == self.tasks.keys(),
-        }
-        for problem, holds in claims.items():
-            if not holds:
-                raise StoreError(f"{where}: {problem}; the file was altered, restore it from a copy")
-
-
-def _check_record(index: Index, record: Record, number: int, where: str) -> None:
-    """Refuses one that does not fit to those before it."""
-    episode, arrival, known = record.episode, record.arrival, index.tasks.keys()
-    texts = (episode.when,) if arrival is None else (episode.when, arrival.name, *arrival.classes, *arrival.augment)
-    rows = () if arrival is None else (arrival.train, arrival.test)
-    digests = [*(part.digest for part in arrival.stored)] if arrival else []
-    claims = {
-        "a text is not printable": "".join(texts).isprintable(),
-        "episodes are not numbered from 1": episode.number == number,
-        "a task is not that of its episode": episode.task == (arrival and arrival.name),
-        "an episode has a task that is not there": known >= {*episode.tasks, *episode.measures, *episode.since},
-        "a member knows a task that is not there": all(
-            len(heads := {*member.heads}) == len(member.heads)
-            and heads <= known
-            and member.share.keys() <= heads
-            and member.share.keys() >= {*member.silent}
-            for member in record.members
-        ),
-        "a class is named twice": arrival is None or len({*arrival.classes}) == len(arrival.classes),
-        "a task does not hold inputs of the zoo's shape and one label for each": all(
-            _fit(part, index.settings.shape) for part in rows if part
-        ),
-        "a file is not named by a sha256": _is_hex("".join([*digests, *(m.file + m.votes for m in record.members)])),
-    }
-    if not all(claims.values()):
-        problem = next(problem for problem, holds in claims.items() if not holds)
-        raise StoreError(f"{where}: episode {number}: {problem}; the file was altered, restore it from a copy")
-
-
-def _fit(rows: Rows, shape: Shape | None) -> bool:
-    (count, *inputs), labels = rows.x.shape, rows.y.shape
-    wanted = "uint8" if len(inputs) == 3 else "float32"
-    return (
-        (tuple(inputs), labels, rows.x.dtype, rows.y.dtype) == (shape, (count,), wanted, "int64")
-        and count <= LARGEST_TENSOR // prod(inputs)
-    )  # fmt: skip
-
-
-def _texts(log: Sequence[LogEntry]) -> Iterator[str]:
-    for entry in log:
-        yield from (entry.when, entry.did, entry.task or "", entry.detail)
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        return 2 * len(bytes.fromhex(text)) == len(text)  # it skips spaces
-    except ValueError:
-        return False

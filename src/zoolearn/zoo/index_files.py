@@ -6,7 +6,7 @@ microseconds an episode, once per program.
 """
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.zoo.index import Index, LogEntry, Record
+from zoolearn.zoo.index_checks import check_index, check_printable
 from zoolearn.zoo.journal import Journal, Mark
 from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.settings import ZooSettings
@@ -45,6 +46,19 @@ class IndexFiles:
                     continue  # it changed under our hands
             return self.known[1]
 
+    def read_log(self) -> Sequence[LogEntry]:
+        """What was done to the zoo, without a look at what it is."""
+        while True:
+            head = self._head()
+            try:
+                log = self.log.read(self._mark(Reader(dict(head), str(self.head))["log"]))
+                check_printable(log, str(self.head))
+            except StoreError:
+                if self._head() == head:
+                    raise
+                continue
+            return log
+
     def _head(self) -> dict[str, Json]:
         facts = self.head.lstat()
         if not stat.S_ISREG(facts.st_mode):
@@ -70,7 +84,7 @@ class IndexFiles:
         )
         episodes, log = (self._mark(record[kind]) for kind in ("episodes", "log"))
         index = index.with_records(self.episodes.read(episodes), self.log.read(log))
-        index.check(str(self.folder / JOURNALS / episodes.file))
+        check_index(index, str(self.folder / JOURNALS / episodes.file))
         return index
 
     def _mark(self, record: Reader) -> Mark:
@@ -86,7 +100,7 @@ class IndexFiles:
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
-        index.check("the new index", self.episodes.same(index.records()))
+        check_index(index, "the new index", self.episodes.same(index.records()))
         episodes = self.episodes.write(index.records(), index.generation)
         log = self.log.write(index.log, index.generation)
         head = {

@@ -97,7 +97,7 @@ def kept_rows(folder: ZooFolder, kept: Task | None, entry: TaskEntry) -> Rows | 
 
 def _detail(task: TaskEntry, member: MemberEntry) -> str:
     kept = task.train.count if task.train else 0
-    return f"member {member.number} from {len(member.tasks)} task(s); {kept} rows kept, {task.test.count} held out"
+    return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {kept} rows kept, {task.test.count} held out"
 
 
 def written(

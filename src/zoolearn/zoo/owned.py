@@ -9,7 +9,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
-from zoolearn.training.batches import rows_per_epoch, steps_per_epoch
+from zoolearn.training.batches import steps_per_epoch
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
@@ -32,6 +32,15 @@ def epochs_for(tasks: Sequence[Task], batch_size: int, *, balanced: bool = False
     rows = rows_per_epoch([len(task.train) for task in tasks], balanced=balanced)
     steps = STEPS["images" if len(tasks[0].shape) == 3 else "features"]
     return max(FEWEST_EPOCHS, min(MOST_EPOCHS, round(steps / steps_per_epoch(rows, batch_size))))
+
+
+def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
+    """The rows of an epoch over tasks of these sizes, the new one first.
+
+    >>> rows_per_epoch([100, 7, 8], balanced=False), rows_per_epoch([100, 7, 8], balanced=True)
+    (115, 200)
+    """
+    return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
 
 
 def check_epochs(epochs: int | None) -> None:

@@ -25,6 +25,8 @@ from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
+ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
+OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where nobody says
 
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
@@ -160,6 +162,23 @@ class ZooSettings:
                 f"side is {self.side!r}; images are brought to side x side pixels, give 4 to {LARGEST_SIDE}"
             )
 
+    def phrases(self) -> list[str]:
+        """The settings in words; of the recipe, what is not as ever.
+
+        >>> ZooSettings(backbone="mlp", shape=(1, 8, 8)).phrases()[:4]
+        ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
+        """
+        usual = asdict(Recipe())
+        told: dict[str, Json] = {}
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if setting.name == "recipe":
+                told |= {name: each for name, each in value.items() if name in ALWAYS_TOLD or each != usual[name]}
+            elif not setting.metadata.get("settled"):
+                told[setting.name] = value
+        words = {name: OPEN.get(name) if value is None else value for name, value in told.items()}
+        return [_phrase(name, value) for name, value in words.items() if value is not None]
+
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left open."""
@@ -220,6 +239,13 @@ class ZooSettings:
         if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
             raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
         return settings
+
+
+def _phrase(name: str, value: Json) -> str:
+    if isinstance(value, Mapping):
+        own = ", ".join(_phrase(each, entry) for each, entry in value.items() if each != "name")
+        value = f"{value['name']} ({own})"
+    return f"{name.replace('_', ' ')} {f'{value:g}' if isinstance(value, float) else value}"
 
 
 def _plain(name: str, value: Any, choices: Mapping[str, Any]) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.leaks import row_digests, stored_digests
 from zoolearn.zoo.recall import StoredVotes
 from zoolearn.zoo.scores import Change, Scores
 
@@ -29,10 +31,14 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Tested:
-    """How a task was answered on new data: the scores, the surest mistakes first, and rows that could not be read."""
+    """How a task was answered on new data: the scores, the surest mistakes first, and rows that could not be read.
+
+    `seen` counts rows that the zoo stores to train on, which are no test of it.
+    """
 
     task: str
     scores: Scores
+    seen: int
     mistakes: tuple[Mistake, ...]
     broken: tuple[Broken, ...]
 
@@ -67,13 +73,16 @@ def change_by_last(folder: ZooFolder, index: Index, task: str) -> Change | None:
 
 
 def iter_test(
-    ask: Callable[[Tensor, str], Tensor], index: Index, task: str, source: Source
+    ask: Callable[[Tensor, str], Tensor], folder: ZooFolder, index: Index, task: str, source: Source
 ) -> Generator[Step, None, Tested]:
     """Asks about labelled rows, block by block."""
     classes, shape = index.task(task).classes, index.settings.shape
     assert shape is not None
     rows = list(range(len(source)))
     numbers = _numbers(source, task, classes)
+    trained = [stored_digests(folder, entry.train) for entry in index.tasks.values() if entry.train is not None]
+    known = np.concatenate(trained) if trained else np.empty(0, np.uint64)
+    seen = 0
     answers: list[Tensor] = []
     labels: list[int] = []
     asked: list[int] = []
@@ -81,6 +90,7 @@ def iter_test(
     for block in source.blocks(rows, shape):
         broken += block.broken
         if len(block.x):
+            seen += int(np.isin(row_digests(block.x), known).sum())
             answers.append(ask(torch.from_numpy(block.x), task))
             labels += [numbers[row] for row in block.rows]
             asked += block.rows
@@ -91,7 +101,7 @@ def iter_test(
         )
     probabilities, truth = torch.cat(answers), torch.tensor(labels)
     scores = Scores.of(probabilities, truth, classes)
-    return Tested(task, scores, _mistakes(source, asked, probabilities, truth, classes), tuple(broken))
+    return Tested(task, scores, seen, _mistakes(source, asked, probabilities, truth, classes), tuple(broken))
 
 
 def _numbers(source: Source, task: str, classes: Sequence[str]) -> list[int]:

@@ -300,7 +300,7 @@ class Zoo:
         self.index.task(task)
         columns = Columns(wanted=self.settings.columns)
         source = data if isinstance(data, Source) else source_of(Path(data), columns)
-        return (yield from iter_test(self.predict_proba, self.index, task, source))
+        return (yield from iter_test(self.predict_proba, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
         """Gives a task another name; nothing else changes."""

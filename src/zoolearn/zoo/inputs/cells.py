@@ -163,7 +163,10 @@ def _is_missing_label(value: Any) -> bool:
 def _check_quantity(where: str, name: str, numbers: NDArray[np.float32]) -> None:
     different = np.unique(numbers)
     broken = bool((different != np.floor(different)).any())
-    if len(different) > MOST_CLASSES and (broken or len(different) > len(numbers) / 2):
+    share = (
+        1 / 2 if len(different) <= 5 * MOST_CLASSES else 1 / 4
+    )  # of different numbers, from which they are no classes
+    if len(different) > MOST_CLASSES and (broken or len(different) > share * len(numbers)):
         raise DataError(
             f"{where}, column {name!r} holds {len(different)} different numbers in {len(numbers)} rows, from "
             f"{different[0]:g} to {different[-1]:g}: a quantity (a regression target) and no classes; cut it into ranges "

@@ -19,7 +19,7 @@ def image_folder(folder: Path) -> Pictures:
     """The images below each subfolder, labelled by the subfolder's name; links to folders are not followed."""
     left_out: list[Broken] = []
     entries = [
-        entry for entry in sorted(folder.iterdir(), key=lambda path: natural(path.name)) if not _is_litter(entry)
+        entry for entry in sorted(folder.iterdir(), key=lambda path: natural(path.name)) if not is_litter(entry.name)
     ]
     classes = [entry.name for entry in entries if entry.is_dir() and not entry.is_symlink()]
     for entry in entries:
@@ -60,7 +60,7 @@ def images_below(folder: Path, left_out: list[Broken] | None = None) -> Iterator
     except OSError as error:
         raise DataError(f"{folder} cannot be read: {error.strerror}") from error
     for entry in entries:
-        if _is_litter(entry):
+        if is_litter(entry.name):
             continue
         if entry.is_dir():
             if entry.is_symlink():
@@ -85,6 +85,6 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     return tuple((0, int(part)) if part[0] in "0123456789" else (1, part.casefold()) for part in parts)
 
 
-def _is_litter(entry: Path) -> bool:
+def is_litter(name: str) -> bool:
     """Whether an entry is hidden, or what systems and archivers leave in folders of their own accord."""
-    return entry.name.startswith(".") or entry.name.casefold() in LITTER
+    return name.startswith(".") or name.casefold() in LITTER

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolearn.errors import DataError, MissingData, likeliest, unknown_name
+from zoolearn.errors import DataError, MissingData, unknown_name
 from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
@@ -67,8 +67,8 @@ class Columns:
                 f"{where}: column {missing[0]!r} is {said}, but it is a feature of this zoo, which takes the columns {known}"
             )
         if missing:
-            close = likeliest(missing[0], more)
-            guess = "" if close is None else f"; it has {close!r}: is that meant, name it {missing[0]!r}"
+            close = [name for name in more if name.strip().casefold() == missing[0].strip().casefold()]
+            guess = f"; it has {close[0]!r}: is that meant, name it {missing[0]!r}" if close else ""
             raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}{guess}")
         if more and labelled:
             raise DataError(

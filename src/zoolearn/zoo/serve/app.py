@@ -191,11 +191,11 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
-                    counts = await order.begin(skip_broken=skip_broken)
+                    counts, others = await order.begin(skip_broken=skip_broken)
         except OSError as error:
             log.error("%s", error)
             raise busy("the server has no room for the archive now", 60) from error
-        return Accepted(task=name, images=counts)
+        return Accepted(task=name, images=counts, not_used=len(others), not_used_first=others[:10])
 
     @app.get(
         "/training",

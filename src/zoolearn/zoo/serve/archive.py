@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from zoolearn.zoo.inputs.folders import SPLITS
+from zoolearn.zoo.inputs.folders import SPLITS, is_litter
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Pictures
 from zoolearn.zoo.reader import LONGEST_NAME
@@ -41,13 +41,20 @@ class Picture:
     file: str
 
 
-def unpack(archive: Path, folder: Path, limits: Limits) -> dict[str, int]:
-    """Writes the images of an archive into an empty folder, with a list of them; gives the number of each class."""
+def unpack(archive: Path, folder: Path, limits: Limits) -> tuple[dict[str, int], list[str]]:
+    """Writes the images of an archive into an empty folder, with a list of them; gives the number of each class.
+
+    And the names of files that are no images, but for what systems and archivers leave of their own accord.
+    """
     names: list[str] = []
+    others: list[str] = []
     room = limits.unpacked_bytes
     try:
         for name, opened in _entries(archive, limits):
-            if not _is_picture(name):
+            if any(is_litter(part) for part in PurePosixPath(name).parts):
+                continue
+            if PurePosixPath(name).suffix.lower() not in SUFFIXES:
+                others.append(name)
                 continue
             with opened as source, (folder / _file(len(names), name)).open("wb") as target:
                 size = _copied(source, target, min(room, limits.picture_bytes), name)
@@ -61,7 +68,7 @@ def unpack(archive: Path, folder: Path, limits: Limits) -> dict[str, int]:
     labels = _labels(names)
     pictures = [Picture(name, labels[place], _file(place, name)) for place, name in enumerate(names)]
     (folder / LIST).write_text(json.dumps([asdict(picture) for picture in pictures]), encoding="utf-8")
-    return dict(Counter(labels))
+    return dict(Counter(labels)), others
 
 
 def unpacked(folder: Path) -> Pictures:
@@ -190,11 +197,6 @@ def _check_trick(name: str, *, is_plain: bool) -> None:
     if leads_away or not name.isprintable() or not is_plain:
         what = "a link or no plain file" if not is_plain else "no plain name below the archive's top"
         raise Problem(422, f"{name[:80]!r} is {what}; {WANTED}")
-
-
-def _is_picture(name: str) -> bool:
-    path = PurePosixPath(name)
-    return path.suffix.lower() in SUFFIXES and not any(part.startswith((".", "__MACOSX")) for part in path.parts)
 
 
 def _labels(names: list[str]) -> list[str]:

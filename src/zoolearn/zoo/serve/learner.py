@@ -18,6 +18,7 @@ from zoolearn.errors import ZooError
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.intake import Reading
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.serve.archive import unpacked
 
@@ -50,12 +51,15 @@ def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> I
     zoo = Zoo(folder)
     work = zoo.iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
     said = 0.0
+    notes: list[str] = []
     while True:
         try:
             event = next(work)
         except StopIteration as end:
-            yield _brought(zoo, end.value)
+            yield {**_brought(zoo, end.value), "notes": notes}
             return
+        if isinstance(event, Reading):
+            notes = list(event.notes)
         if time.monotonic() - said < SAY_EVERY:
             continue
         if isinstance(event, Step):

@@ -201,10 +201,12 @@ class Recognitions(Message):
 
 
 class Accepted(Message):
-    """A task that is being learned from now on: its images, counted by class."""
+    """A task that is being learned from now on: its images, counted by class, and files of the archive that are none."""
 
     task: str
     images: dict[str, int]
+    not_used: int
+    not_used_first: list[str]
     follow: Literal["/training"] = "/training"
 
 

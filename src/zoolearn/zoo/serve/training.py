@@ -126,11 +126,14 @@ class Order:
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.lock.__exit__(None, None, None)
 
-    async def begin(self, *, skip_broken: bool) -> dict[str, int]:
-        """Unpacks the archive and starts the process that learns from it; gives the number of images of each class."""
+    async def begin(self, *, skip_broken: bool) -> tuple[dict[str, int], list[str]]:
+        """Unpacks the archive and starts the process that learns from it; gives the number of images of each class.
+
+        And the names of files that are not used.
+        """
         pictures = self.temporary / "pictures"
         pictures.mkdir()
-        counts = await asyncio.to_thread(unpack, self.archive, pictures, self.training.limits)
+        counts, others = await asyncio.to_thread(unpack, self.archive, pictures, self.training.limits)
         self.archive.unlink()
         order = {
             "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
@@ -145,7 +148,7 @@ class Order:
         self.training.process = process
         self.training.say({"task": self.name, "state": "reading", "done": 0, "total": sum(counts.values())})
         self.training.task = asyncio.create_task(self._watch(process))
-        return counts
+        return counts, others
 
     async def _watch(self, process: Process) -> None:
         """Passes on what the process says, until it ends."""

@@ -17,9 +17,9 @@ function shownTasks() {
 }
 
 function showTasks() {
-  const many = zoo.tasks.length > MOST_TASKS;
+  const many = known > MOST_TASKS;
   byId("find").hidden = !many;
-  byId("all").textContent = showsAll ? `show the newest ${MOST_TASKS}` : `show all ${zoo.tasks.length.toLocaleString("en")}`;
+  byId("all").textContent = showsAll ? `show the newest ${MOST_TASKS}` : `show all ${known.toLocaleString("en")}`;
   const shown = shownTasks();
   showTable(shown);
   showDetail();
@@ -108,7 +108,7 @@ function calibration(scores) {
   const y = (value) => room + (size - room - bottom) * (1 - value);
   const most = Math.max(...scores.calibration.map((part) => part.rows));
   return make("figure", { class: "chart" },
-    make("figcaption", {}, make("span", {}, "What confidence is worth")),
+    make("figcaption", {}, make("span", {}, "Of answers of about one confidence, how many were right")),
     make("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": scores.calibration.map((part) => `${percent(part.confidence)} sure: ${percent(part.accuracy)} right of ${part.rows}`).join(", ") },
       [0, 0.5, 1].map((value) => make("g", {},
         make("line", { class: "grid", x1: x(0), x2: x(1), y1: y(value), y2: y(value) }),

@@ -1,21 +1,28 @@
 // The page of a zoo: a place to ask and to teach it.
 
 let zoo = null; // what GET /tasks says
+let known = 0; // how many tasks there are, whatever is searched for
 let members = [];
 let chosenTask = null;
 const UNKNOWN = ""; // the zoo is to find out the task by itself
 
 const takesImages = () => zoo.shape === null || zoo.shape.length === 3;
 
+// A thousand tasks at most: the newest, or those with these words in their names.
+const listed = (wanted) => `/tasks?count=${showsAll || wanted ? 1000 : 100}&search=${encodeURIComponent(wanted)}`;
+
 async function load() {
-  const [tasks, nets] = await Promise.all([askJson("/tasks"), askJson("/members")]);
+  const wanted = byId("filter").value.trim();
+  const [tasks, nets] = await Promise.all([askJson(isReport ? "/tasks" : listed(wanted)), askJson("/members")]);
+  if (wanted !== byId("filter").value.trim()) return; // somebody goes on typing
   zoo = tasks;
+  if (!wanted || isReport) known = zoo.total ?? zoo.tasks.length;
   members = nets.members;
   if (chosenTask !== UNKNOWN && !zoo.tasks.some((task) => task.name === chosenTask)) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   document.title = `${zoo.zoo} · zoo`;
   byId("title").textContent = zoo.zoo;
-  byId("summary").textContent = [plural(zoo.tasks.length, "task"), plural(members.length, "member"), inputs()].filter(Boolean).join(" · ");
-  const isEmpty = zoo.tasks.length === 0;
+  byId("summary").textContent = [plural(known, "task"), plural(nets.total ?? members.length, "member"), inputs()].filter(Boolean).join(" · ");
+  const isEmpty = known === 0;
   byId("empty").hidden = !isEmpty;
   for (const id of ["known", "grown", "picture"]) byId(id).hidden = isEmpty;
   byId("ask").hidden = isEmpty || isReport;
@@ -257,10 +264,11 @@ async function look() {
     if (health.training && zoo.learns) follow();
   } catch { /* the server is away; the next look may find it */ }
 }
-byId("filter").addEventListener("input", showTasks);
+const find = isReport ? showTasks : load;
+byId("filter").addEventListener("input", () => find());
 byId("all").addEventListener("click", () => {
   showsAll = !showsAll;
-  showTasks();
+  find();
 });
 if (isReport) document.querySelector("nav .button").hidden = true;
 setInterval(look, 2000);
