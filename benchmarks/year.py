@@ -73,7 +73,7 @@ def _day(folder: Path, day: int, address: str) -> None:
 
 def _asked(url: str, body: bytes) -> Any:
     """The answer of the server, once it has noticed what the day has brought."""
-    for _ in range(50):
+    for _ in range(300):
         with (
             suppress(HTTPError),
             urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=120) as answer,

@@ -10,7 +10,8 @@ from by_hand import smooth, vague
 from toys import Spy, net_for, pictures, same, state
 from zoolearn.methods.parts.flat import shortened
 from zoolearn.training.adam import Adam
-from zoolearn.training.fit import Checkpoints, cross_entropy, fit, iter_fit
+from zoolearn.training.at_once import fit
+from zoolearn.training.fit import Checkpoints, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)

@@ -69,7 +69,7 @@ def pictures(folder: Path, classes: list[str], count: int = 5) -> None:
 
 def shape(text: str) -> str:
     """A text without what depends on the data: numbers, the class that wins, and how wide columns are."""
-    words = re.sub(r"\w+_tree", "CLASS", re.sub(r"[+-]?\d+\.\d+", "NUMBER", text))
+    words = re.sub(r"\w+_tree", "CLASS", re.sub(r"[+-]?\d[\d,]*(?:\.\d+)?", "NUMBER", text))
     return "\n".join(" ".join(line.split()) for line in words.strip().splitlines())
 
 

@@ -15,8 +15,9 @@ from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
 from zoolearn.nets.backbones import mlp_100, small_conv
 from zoolearn.seeds import generator
 from zoolearn.training.adam import Adam
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, fit, run_to_end
+from zoolearn.training.fit import cross_entropy, run_to_end
 from zoolearn.training.sgd import Sgd
 
 

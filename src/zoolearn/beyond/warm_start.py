@@ -122,7 +122,7 @@ class WarmStart:
         return task if held is None else replace(task, train=_rows(task, ~held))
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
-        """The vote on a task that the net was trained on; a head of one that it saw in full is fitted anew."""
+        """The vote on a task that the net was trained on; a head of one that it saw in full is refitted."""
         if self.refit_heads and zoo.share(task) == 1.0:
             return self._fitted_vote(zoo, net, task)
         if not self.vote_sharpness:

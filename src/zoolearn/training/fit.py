@@ -1,7 +1,6 @@
 """Training: `fit`, and what it saves on the way.
 
-`iter_fit` is the one loop of the library, a generator that reports as it goes; `fit` runs it to the end. Three slots let
-a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and `optimizer`.
+`iter_fit` is the one loop of the library, a generator that reports as it goes. Three slots let a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and `optimizer`.
 """
 
 import math
@@ -9,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +40,6 @@ class Progress:
     loss: float
 
 
-Slots = ParamSpec("Slots")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 MakeOptimizer = Callable[
@@ -94,7 +92,7 @@ class Checkpoints:
     carried: Carried = field(default_factory=Carried)
 
     def due(self, epoch: int, epochs: int) -> bool:
-        """Whether a training is saved after so many of its epochs."""
+        """Whether a training is saved after this epoch."""
         return epoch % self.every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:
@@ -130,14 +128,6 @@ def iter_fit(
     cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
     recipe, what takes the steps. `heads` names the tasks whose heads may move, by default those that are trained on. With
     `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
-
-    >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.backbones import mlp
-    >>> task = benchmark("split-digits")[0]
-    >>> net = Net(mlp, task.shape)
-    >>> net.add_head(task.name, len(task.classes))
-    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
-    True
     """
     device = recipe.torch_device
     net.to(device)
@@ -174,17 +164,6 @@ def iter_fit(
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
-
-
-def _run_at_once(work: Callable[Slots, Generator[Progress, None, float]]) -> Callable[Slots, float]:
-    @wraps(work)
-    def run(*arguments: Slots.args, **slots: Slots.kwargs) -> float:
-        return float(run_to_end(work(*arguments, **slots)))
-
-    return run
-
-
-fit = _run_at_once(iter_fit)  # with the same arguments
 
 
 @dataclass(eq=False)
@@ -253,7 +232,7 @@ class _Training:
         try:
             tensors, info = load_tensors(path)
         except StoreError as error:
-            raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
+            raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
         load_state(self.net, _below("net.", tensors), str(path))
         for name, tensor in self.optimizer.tensors().items():
             tensor.copy_(tensors[f"optimizer.{name}"])

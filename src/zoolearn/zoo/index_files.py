@@ -1,7 +1,7 @@
 """The index of a zoo on the disk: a small head, which is replaced whole, and two journals, which grow.
 
 Why not SQLite: its file has no checksums, keeps deleted rows in free pages and in journals of its own, and must be locked
-to be read, which mounts that are shared or read-only may not allow. A journal is read whole, and that is linear: 10 to 20
+to be read, which mounts that are shared or read-only may not allow. A journal is read whole, and that is linear: about 30
 microseconds an episode, once per program.
 """
 

@@ -177,17 +177,24 @@ class Following:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""
         loop = asyncio.get_running_loop()
         while True:
-            self.prepared = 0
+            generation, self.prepared = self.zoo.generation, 0
             for member in self.index.members:  # one at a time: questions come in between
                 await loop.run_in_executor(self.thread, self._prepare, member)
                 self.prepared += 1
-            self.ready = True
-            prepared = self.zoo.generation
-            while self.zoo.generation == prepared:
+                await self._look()
+                if self.zoo.generation != generation:
+                    break
+            else:
+                self.ready = True
+            while self.zoo.generation == generation:
                 await asyncio.sleep(LOOK_EVERY)
-                if (mark := self._mark()) != self.seen or self.problem is not None:
-                    await loop.run_in_executor(self.thread, self._refresh)
-                    self.seen = mark
+                await self._look()
+
+    async def _look(self) -> None:
+        """Takes up the newest state, if there is one."""
+        if (mark := self._mark()) != self.seen or self.problem is not None:
+            await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)
+            self.seen = mark
 
     def _prepare(self, member: MemberEntry) -> None:
         """Reads a member's net before anybody asks for it."""

@@ -1,0 +1,37 @@
+"""Training without a word on the way."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from zoolearn.data.task import Task
+from zoolearn.nets.net import Net
+from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, iter_fit, run_to_end
+from zoolearn.training.recipe import Recipe
+from zoolearn.training.sgd import Sgd
+
+
+def fit(
+    net: Net,
+    tasks: Sequence[Task],
+    recipe: Recipe,
+    *,
+    seed: int,
+    loss: Loss | None = None,
+    adjust: Adjust | None = None,
+    optimizer: MakeOptimizer = Sgd,
+    balanced: bool = False,
+    heads: Sequence[str] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> float:
+    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch. `iter_fit` explains the rest.
+
+    >>> from zoolearn.data.benchmarks import benchmark
+    >>> from zoolearn.nets.backbones import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
+    """
+    slots: dict[str, Any] = {"loss": loss, "adjust": adjust, "optimizer": optimizer, "balanced": balanced}
+    return float(run_to_end(iter_fit(net, tasks, recipe, seed=seed, heads=heads, checkpoints=checkpoints, **slots)))
