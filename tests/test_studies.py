@@ -33,6 +33,8 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec
 
+pytestmark = pytest.mark.slow  # studies are run
+
 SETUP = Setup(
     study="competition",
     benchmark="split-digits",

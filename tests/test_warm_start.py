@@ -33,6 +33,8 @@ from zoolearn.training.predict import probabilities
 from zoolearn.zoo.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
 BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
