@@ -232,11 +232,11 @@ def test_a_trial_that_failed_with_its_machine_is_tried_again(tmp_path: Path) -> 
 def test_what_is_judged_are_the_other_tasks_in_the_same_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tune("--trials", "1", "--first-tasks", "2", "--order-seed", "7", "--out", tmp_path)
+    tune("--trials", "1", "--first-tasks", "2", "--task-order", "7", "--out", tmp_path)
     said = " ".join(capsys.readouterr().out.split())
-    assert "--order-seed 7" in said
+    assert "--task-order 7" in said
     assert "--after-tasks 2" in said
     assert find_preset(str(tmp_path / "best.json"), "fine-tune", "split-digits").spec.options == {
-        "order_seed": 7,
+        "task_order": 7,
         "after_tasks": 2,
     }

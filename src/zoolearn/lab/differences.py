@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.report import Group, grouped, labels, seeds_of, tasks_of
+from zoolearn.lab.report import Group, grouped, labels, order_of, seeds_of, tasks_of
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
 
@@ -45,7 +45,7 @@ def paired(group: Group, other: Group) -> Difference | None:
     points = [100 * (_average(mine) - _average(theirs)) for mine, theirs in pairs]
     if not points:
         return None
-    orders = {tuple(run.tasks) for pair in pairs for run in pair}
+    orders = {order_of(run) for pair in pairs for run in pair}
     return Difference(fmean(points), half_interval(points), len(points), len(pairs) > 1 and len(orders) == 1)
 
 
