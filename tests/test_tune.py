@@ -173,7 +173,7 @@ def test_the_space_is_the_papers_unless_another_is_given() -> None:
         (["--space", "batch_size=0,16"], "batch_size is 0; it must be at least 1"),
         (["--tune-on", "split-digit"], "did you mean 'split-digits'?"),
         (["--trials", "0"], "trials is 0"),
-        (["--seeds", "2"], "a search has one seed"),
+        (["--seeds", "2"], "Unrecognized options: --seeds"),
     ],
 )
 def test_a_wrong_word_is_named_before_anything_starts(
