@@ -1,4 +1,4 @@
-"""A zoo asked about inputs whose task nobody has told: from Python, at the command line."""
+"""A zoo asked about inputs whose task is not given: from Python, at the command line."""
 
 import csv
 import gc
@@ -16,6 +16,8 @@ from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.training.recipe import Recipe
 from zoos import TASKS, small_zoo
+
+pytestmark = pytest.mark.slow  # zoos are grown
 
 LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
 NOISE = torch.randint(0, 256, (12, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -22,6 +22,8 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.run import describe, episodes, run
 from zoolearn.runs.store import RunFolder, load
 
+pytestmark = pytest.mark.slow  # every method is trained
+
 TOYS = benchmark(3)
 FEW = benchmark(2, per_class=4, test_per_class=2)
 KINDS = ["model-zoo", "fine-tune"]  # one that grows, one whose net is replaced
@@ -485,5 +487,5 @@ def test_functions_of_a_run_that_is_kept_need_a_name(tmp_path):
 
 def test_damaged_results_say_that_they_can_be_written_anew(tmp_path, stopped):
     lay_out({**stopped["model-zoo"], "results.json": b"{"}, tmp_path)
-    with pytest.raises(StoreError, match="or remove it: whoever continues the run writes it anew"):
+    with pytest.raises(StoreError, match="or remove it: whoever continues the run writes it again"):
         go_on("model-zoo", tmp_path)

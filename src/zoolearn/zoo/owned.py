@@ -1,8 +1,9 @@
-"""Model Zoo as people own it: every episode is trained as long as its rows need, unless somebody says how long."""
+"""Model Zoo as people own it: every episode is trained as long as its rows need, unless told how long."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
@@ -13,7 +14,7 @@ from zoolearn.training.batches import steps_per_epoch
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
-STEPS = {"images": 4_000, "features": 16_000}  # that an episode takes if nobody says: minutes, and seconds, on a CPU
+STEPS = {"images": 4_000, "features": 16_000}  # of an episode, unless given: minutes, and seconds, on a CPU
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 TIMED_ROWS = 128  # that the length of a step is measured by
 CHECKPOINTS = 20  # of a training, at most
@@ -65,13 +66,11 @@ class OwnedZoo(ModelZoo):
 
     epochs: int | None = derived(default=None)
 
-    def fit_member(
-        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
-    ) -> Generator[Progress, None, float]:
+    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        recipe = self.recipe_for(tasks, balanced=balanced)
+        recipe = self.recipe_for(tasks, balanced=slots.get("balanced", False))
         checkpoints = self.checkpoints and replace(self.checkpoints, every=max(1, recipe.epochs // CHECKPOINTS))
-        return iter_fit(net, tasks, recipe, seed=seed, balanced=balanced, checkpoints=checkpoints)
+        return iter_fit(net, tasks, recipe, seed=seed, checkpoints=checkpoints, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
         """How a member is trained on these tasks."""

@@ -61,7 +61,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "were shown while learning; *passes* are nets asked for one answer. *Forward* (transfer) is the accuracy right after a",
         "task is learned, which others call learning accuracy.",
         "",
-        "Settings were chosen on `coarse-cifar100`; other benchmarks judge them once. What each setting means:",
+        "The settings of preset `warm-start` were chosen by test rows of `coarse-cifar100`; those that preset `beyond` adds by",
+        "training rows of it that were set aside, before any test row was read. What each setting means:",
         "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Rows without a price are of settings that were",
         "tried and deleted, [the log](log.md) tells what they were and what they gained, or parts of longer runs.",
         "",
@@ -164,7 +165,7 @@ def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
         members.append((name, *(_percent(alone[part]) for part in ALONE)))
     found = ("told the task", "not told", "task found", "answered", "right if answered")
     return [
-        "## When nobody says the task, and one net for all",
+        "## When the task is not given, and one net for all",
         "",
         "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
         "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
