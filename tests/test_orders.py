@@ -88,6 +88,7 @@ def test_orders_are_averaged_like_seeds_and_called_orders(tmp_path: Path, option
     difference = paired(group, group)
     assert difference is not None
     assert not difference.one_order
+    assert difference.interval.endswith("over 3 orders")
     zoo("run", "fine-tune", "split-digits", *BRIEF, "--out", tmp_path / "as listed")
     assert len(report([*find_runs([tmp_path]).values()]).rows) == 2, "the order of the benchmark itself is another row"
 

@@ -12,7 +12,7 @@ from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json
 from zoolearn.lab.report import find_runs, grouped
-from zoolearn.runs import code_folders, own
+from zoolearn.runs import own
 from zoolearn.runs.jobs import job
 from zoolearn.runs.own import Own
 from zoolearn.runs.results import Results
@@ -77,7 +77,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A folder with code, which is what the command line is given in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(code_folders, "_folders", [])
     for name, text in {**FILES, "own_package/methods.py": METHODS}.items():
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text(text)

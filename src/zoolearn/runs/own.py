@@ -21,7 +21,6 @@ from zoolearn.data.task import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.runs.code_folders import add_folders
 from zoolearn.runs.source import OURS, UNREADABLE, digest
 
 
@@ -106,7 +105,10 @@ class Own:
                 f"{self.word}: {platform.node()} sees no file {file}; give one that is there, on a cluster one that all "
                 "machines see"
             )
-        add_folders([str(self.folder)])
+        if (
+            str(self.folder) not in sys.path
+        ):  # first, as the folder of a script; workers start with the path of this process
+            sys.path.insert(0, str(self.folder))
         try:
             with _no_bytecode():
                 module = import_module(self.module)

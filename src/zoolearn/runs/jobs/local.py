@@ -19,7 +19,6 @@ from typing import Any
 
 from zoolearn.cores import keep_freed_memory
 from zoolearn.errors import SettingsError, WorkerDied
-from zoolearn.runs.code_folders import add_folders, folders
 from zoolearn.runs.jobs.job import Done, Event, Failed, Job, Report, portable, torch_threads, work_off
 
 log = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ class _Pool:
         while self.waiting and (self.idle or len(self.busy) < self.workers):
             job = self.waiting.popleft()
             try:
-                message = pickle.dumps((folders(), pickle.dumps((job.work, job.arguments))))
+                message = pickle.dumps((job.work, job.arguments))
             except Exception as error:
                 self.events.put(Failed(job, _cannot_send(job, error), traceback.format_exc()))
                 continue
@@ -189,9 +188,7 @@ def _serve(connection: Connection, threads: int, environment: dict[str, str]) ->
 
 def _answers(message: bytes) -> Iterator[bytes]:
     try:
-        own, message = pickle.loads(message)  # noqa: S301 (from the process that started us)
-        add_folders(own)
-        function, arguments = pickle.loads(message)  # noqa: S301
+        function, arguments = pickle.loads(message)  # noqa: S301 (from the process that started us)
         for event in work_off(Job("", function, arguments)):
             match event:
                 case Report(_, content):
