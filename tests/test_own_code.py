@@ -111,6 +111,7 @@ def test_a_run_from_files_is_the_run_that_python_makes() -> None:
     assert [len(group.runs) for group in grouped([*find_runs(["files", "python"]).values()])] == [1], "they are one run"
 
 
+@pytest.mark.slow  # processes are started
 def test_workers_find_the_code_again() -> None:
     words = ("--vary", "backbone=own_nets.py:wide,mlp-100", "--epochs", "1", "--first-tasks", "2", "--device", "cpu")
     zoo("sweep", *MINE, *words, "--workers", "2", "--out", "workers")
@@ -119,6 +120,7 @@ def test_workers_find_the_code_again() -> None:
         assert outcome(Path("workers") / name) == outcome(Path("here") / name)
 
 
+@pytest.mark.slow  # processes are started
 def test_a_learner_of_ones_own_that_is_sent_to_workers_arrives() -> None:
     for workers in (1, 2):
         zoo("run", "own_methods.py:Alone", "own_bench.py:stream", *BRIEF, "--workers", workers, "--out", f"{workers}")
