@@ -10,14 +10,19 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 PATIENCE = 240.0  # seconds; a busy machine is no fault of the code
-HEARING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+HEARING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 @contextmanager
 def started(arguments: Sequence[object], **variables: str) -> Iterator[subprocess.Popen[str]]:
     """Python with these arguments, in a group of its own; all of the group has ended when the block ends.
 
-    SIGINT is back to its default there: whoever starts the tests may ignore it (`nohup make test &`, many CI runners),
+    SIGINT and SIGHUP are back to their defaults there: whoever starts the tests may ignore them (`nohup make test &`, many CI runners),
     and children inherit that.
     """
     process = subprocess.Popen(

@@ -156,7 +156,7 @@ class RunFolder:
         try:
             return Results.load(self.path)
         except StoreError as error:
-            raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
+            raise StoreError(f"{error}; or remove it: continuing the run writes it again") from error
 
     def episodes(self) -> list[Record]:
         """The records of all episodes so far."""
