@@ -15,6 +15,10 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
+UNTOLD = ("class_incremental_accuracy", "class_incremental_inferred")  # in tables of runs that recorded it
+NOT_TOLD = (
+    "Class incremental: the task is not told, all classes of all tasks are candidates; measured after the last episode."
+)
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
 SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
@@ -89,7 +93,7 @@ def report(results: Sequence[Results]) -> Table:
         labels=first,
         notes=_notes(len(results) - len(counted), groups),
         best=frozenset(
-            (row, first + place) for place, measure in enumerate(MEASURES) for row in _best(groups, measure)
+            (row, first + place) for place, measure in enumerate(_measures(groups)) for row in _best(groups, measure)
         ),
     )
 
@@ -215,7 +219,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
     }
-    for measure in MEASURES:
+    for measure in _measures(groups):
         columns[measure.replace("_", " ")] = [
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
@@ -227,6 +231,12 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
     if all(group.first.finished for group in groups) and _same_length(groups):
         del columns["episodes"]
     return columns
+
+
+def _measures(groups: Sequence[Group]) -> list[str]:
+    """The measures of the matrix, and of those without the task told the ones that some run recorded."""
+    known = [name for name in UNTOLD if any(run.summary()[name] is not None for group in groups for run in group.runs)]
+    return [*MEASURES, *known]
 
 
 def _same_length(groups: Sequence[Group]) -> bool:
@@ -245,7 +255,7 @@ def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[flo
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
-    notes = [LEARNING]
+    notes = [LEARNING, *([NOT_TOLD] if len(_measures(groups)) > len(MEASURES) else [])]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups if group.runs):

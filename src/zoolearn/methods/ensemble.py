@@ -15,7 +15,7 @@ from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import average, joined, probabilities, votes
+from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
 
@@ -54,11 +54,9 @@ class Ensemble(Learner):
         """Trains the net of a member; gives its final loss."""
         return self.fit(net, tasks, seed, balanced=balanced)
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
-        voters = [member for member in self.members if task in member.votes]
-        pieces = votes([member.net for member in voters], x, task, self.recipe)
-        return joined([average(piece, [member.votes[task].weight for member in voters]) for piece in pieces])
+    def voters(self, task: str) -> list[tuple[Net, float]]:
+        """The members that vote on the task."""
+        return [(member.net, member.votes[task].weight) for member in self.members if task in member.votes]
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""

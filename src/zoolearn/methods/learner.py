@@ -1,8 +1,8 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
 The fields that its constructor takes are its settings; each other one says whether it is saved or derived (`state.py`).
-A method is a dataclass with `_train` (a generator that trains), `answer`, `stored_samples` and `num_parameters`; everything
-else is here.
+A method is a dataclass with `_train` (a generator that trains), `voters`, `stored_samples` and `num_parameters`; everything
+else is here. One whose answers are not those of nets' heads has an `answer` of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -22,6 +22,7 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, s
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe, check_types
 from zoolearn.training.sgd import Sgd
 
@@ -105,8 +106,13 @@ class Learner(Stateful, ABC):
         """Trains on a new task; the method itself."""
 
     @abstractmethod
+    def voters(self, task: str) -> Sequence[tuple[Net, float]]:
+        """The nets that answer for a known task, and the weight of each one's vote."""
+
     def answer(self, x: Tensor, task: str) -> Tensor:
-        """Class probabilities for a known task; inputs are checked."""
+        """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
+        nets, weights = zip(*self.voters(task), strict=True)
+        return joined([average(piece, weights) for piece in votes(nets, x, task, self.recipe)])
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""

@@ -17,7 +17,6 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import probabilities
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,10 @@ class Progressive(Learner):
             if net.device != device:
                 net.to(device)
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """The answer of the task's column."""
+    def voters(self, task: str) -> list[tuple[Net, float]]:
+        """The task's column."""
         self._bring(self.recipe.torch_device)
-        return probabilities(self.columns[list(self.classes).index(task)], x, task, self.recipe)
+        return [(self.columns[list(self.classes).index(task)], 1.0)]
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of the newest task; answers to the others cannot change."""

@@ -22,6 +22,7 @@ from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
+from zoolearn.runs.class_incremental import class_incremental
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.results import Results
@@ -162,7 +163,7 @@ def _episodes(
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
                 kept = (episode, changed, results.costs, save(learner))
-                folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
+                folder.commit(number, *kept, grows=learner.grows, under_way=under_way, untold=results.untold)
                 file.update()
             if ahead is not None:
                 ahead.forget(number - 1)
@@ -228,13 +229,14 @@ def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
 
 
 def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
-    """What the learner costs now."""
+    """What the learner costs now, and at the end how it fares without being told the task."""
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
     results.num_parameters = learner.num_parameters
     if results.finished:
         results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
+        results.untold = class_incremental(learner, benchmark)
 
 
 def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
@@ -247,6 +249,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         _add(results, record.episode, record.accuracy)
     for name, cost in msgspec.structs.asdict(records[-1].costs).items():
         setattr(results, name, cost)
+    results.untold = records[-1].untold
     folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
     saved = folder.results()
     if saved is None or len(saved.accuracy) < len(records):

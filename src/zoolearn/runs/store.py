@@ -22,7 +22,7 @@ from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensor
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.decode import decode
-from zoolearn.runs.results import Costs, Results
+from zoolearn.runs.results import Costs, Results, Untold
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
@@ -38,6 +38,7 @@ class Record:
     costs: Costs
     learner: dict[str, Json]
     files: dict[str, str]  # checksums of the learner's knowledge, by name
+    untold: Untold | None = None  # measured in the last episode
 
 
 class RunFolder:
@@ -124,10 +125,11 @@ class RunFolder:
         *,
         grows: bool,
         under_way: bool = False,
+        untold: Untold | None = None,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
-        record = Record(episode, accuracy, costs, dict(snapshot.info), files)
+        record = Record(episode, accuracy, costs, dict(snapshot.info), files, untold)
         save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 
