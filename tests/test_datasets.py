@@ -478,7 +478,7 @@ def test_listed_images_that_are_not_there_are_counted(tmp_path):
 def test_images_that_cannot_be_listed_are_named(tmp_path):
     write_mini_imagenet_folder(tmp_path)
     (tmp_path / "mini-imagenet" / "images" / "nowhere.jpg").symlink_to(tmp_path / "gone")
-    with pytest.raises(DataError, match=r"images cannot be listed \(.*nowhere\.jpg.*\); mend or replace it"):
+    with pytest.raises(DataError, match=r"images cannot be listed \(.*nowhere\.jpg.*\); fix or replace it"):
         datasets.mini_imagenet(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""A zoo asked about inputs whose task nobody has told: from Python, at the command line."""
+"""A zoo asked about inputs whose task is not given: from Python, at the command line."""
 
 import csv
 import gc

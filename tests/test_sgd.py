@@ -81,7 +81,7 @@ def test_a_gradient_scaler_takes_it_for_an_optimiser_and_skips_what_overflows():
 
 @pytest.fixture
 def choose_again() -> Iterator[None]:
-    """Lets a test see the choice of a kernel made, and the others see it made anew."""
+    """Lets a test see the choice of a kernel made, and the others see it made again."""
     has_fused_kernel.cache_clear()
     yield
     has_fused_kernel.cache_clear()

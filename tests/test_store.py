@@ -485,5 +485,5 @@ def test_functions_of_a_run_that_is_kept_need_a_name(tmp_path):
 
 def test_damaged_results_say_that_they_can_be_written_anew(tmp_path, stopped):
     lay_out({**stopped["model-zoo"], "results.json": b"{"}, tmp_path)
-    with pytest.raises(StoreError, match="or remove it: whoever continues the run writes it anew"):
+    with pytest.raises(StoreError, match="or remove it: whoever continues the run writes it again"):
         go_on("model-zoo", tmp_path)

@@ -113,7 +113,7 @@ def test_what_another_task_holds_too_stays_as_that_tasks(tmp_path) -> None:
 def test_dropping_members_is_refused_where_it_would_silence_another_task(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
     before = contents(zoo.path)
-    with pytest.raises(SettingsError, match=f"nobody answers for task '{TASKS[1].name}'; leave out --drop"):
+    with pytest.raises(SettingsError, match=f"no member answers for task '{TASKS[1].name}'; leave out --drop"):
         zoo.forget(TASKS[0].name, drop=True)
     assert contents(zoo.path) == before
 
@@ -145,7 +145,7 @@ def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) ->
         (4, {"rings", "waves", other}),
     ]
     assert zoo.cost_of_forgetting(other).retrained == (3, 4)
-    with pytest.raises(SettingsError, match=r"nobody answers for task '.*'; leave out --drop"):
+    with pytest.raises(SettingsError, match=r"no member answers for task '.*'; leave out --drop"):
         zoo.cost_of_forgetting(other, drop=True)
     zoo.forget(other)
     assert [(member.number, set(member.share)) for member in zoo.members] == [(3, {fitted}), (4, {"rings", "waves"})]

@@ -106,7 +106,7 @@ def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path)
     zoo.prune(budget=size * 1.5 / 1e6)
     zoo.commit_pruning()
     assert [member.number for member in zoo.members] == [2]
-    with pytest.raises(DataError, match="pruned for good"):
+    with pytest.raises(DataError, match="pruned permanently"):
         zoo.undo()
 
 
@@ -125,7 +125,7 @@ def test_a_past_whose_members_are_all_gone_is_told(tmp_path) -> None:
     zoo.commit_pruning()
     task = TASKS[0]
     with pytest.raises(
-        UnknownTask, match="nobody who answered for task 'stripes' as of episode 1 is left; ask as of 2"
+        UnknownTask, match="no member that answered for task 'stripes' as of episode 1 is left; ask as of 2"
     ):
         zoo.predict_proba(task.test.x, task.name, at=1)
     assert alike(answers(zoo, TASKS[:1], at=2), answers(zoo, TASKS[:1]))

@@ -28,7 +28,7 @@ HAZY = [shuffled(task) for task in benchmark(4, contrast=30, test_per_class=30)]
 
 
 def small_zoo(folder: Path, tasks: Iterable[Task] = TASKS[:3], **settings: Any) -> Zoo:
-    """A zoo that has learned some tasks, opened anew before each, as months apart."""
+    """A zoo that has learned some tasks, opened again before each, as months apart."""
     zoolearn.new(folder, **{"backbone": mlp_100, "recipe": TINY, "tasks_per_episode": 3, **settings})
     for task in tasks:
         zoolearn.open(folder).learn(task)

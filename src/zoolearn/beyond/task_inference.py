@@ -1,4 +1,4 @@
-"""Which task does an input belong to, when nobody says? The members' own evidence decides, or says that it is not sure.
+"""Which task does an input belong to, when it is not given? The members' own evidence decides, or says that it is not sure.
 
 The paper tells a learner the task of every input. Here each known task is given evidence; a factor that is fitted to
 stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough, and

@@ -87,7 +87,7 @@ class WarmStart:
         return task if held is None else replace(task, train=_rows(task, ~held))
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
-        """The vote on a task that the net was trained on; a head of one that it saw in full is fitted anew."""
+        """The vote on a task that the net was trained on; a head of one that it saw in full is refitted."""
         share = zoo.share(task)
         if self.refit_heads and share == 1.0:
             return self._fitted_vote(zoo, net, task)

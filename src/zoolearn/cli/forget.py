@@ -1,4 +1,4 @@
-"""`zoo forget FOLDER NAME`: a task removed for good, with all that was trained on it."""
+"""`zoo forget FOLDER NAME`: a task removed permanently, with all that was trained on it."""
 
 import sys
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.forgetting import Cost
 
-IDEA = """Remove a task for good: its stored rows, its heads, its name, and every weight that was trained on it.
+IDEA = """Remove a task permanently: its stored rows, its heads, its name, and every weight that was trained on it.
 
 Members that saw it are retrained, with the same seeds, on what is stored of the rest of their tasks; a member that knew
 nothing else is removed. There is no way back. Copies outside of the folder (backups, exports) are yours to find."""
@@ -67,5 +67,5 @@ def _tell(cost: Cost, name: str, console: Console) -> None:
 
 def _agreed(name: str) -> bool:
     if not sys.stdin.isatty():
-        raise SettingsError("forgetting cannot be undone, and nobody is there to be asked; add --yes")
+        raise SettingsError("forgetting cannot be undone, and there is no terminal to ask on; add --yes")
     return input(f"There is no way back. Forget {name!r}? [y/N] ").strip().lower() in ("y", "yes")

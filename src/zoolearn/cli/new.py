@@ -31,7 +31,7 @@ RECIPE = ("batch_size", "lr", "dropout", "flip_tta", "device")  # what else of a
 
 @dataclass
 class NewOptions:
-    """The zoo, for good."""
+    """The zoo, permanently."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a new or empty folder")]
     side: Annotated[

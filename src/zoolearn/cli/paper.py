@@ -39,7 +39,7 @@ class PaperOptions:
         tuple[str, ...],
         optional("ROW...", "run what is missing of these rows, of rows of these benchmarks, or of all", "run nothing"),
     ] = ()
-    seeds: Annotated[int, tyro.conf.arg(help="so many seeds, from 0")] = 3
+    seeds: Annotated[int, tyro.conf.arg(help="number of seeds, from 0")] = 3
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")

@@ -21,7 +21,7 @@ from zoolearn.zoo.pruning import Pruning
 IDEA = """Silence the members that a task can do without, going by their stored votes on held-out rows.
 
 Members are chosen by one half of the held-out rows; the other half, which had no say, tells what it really costs. Nothing
-is deleted: `--restore` takes it back, `--commit` deletes what is silenced, for good."""
+is deleted: `--restore` takes it back, `--commit` deletes what is silenced, permanently."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class PruneOptions:
     latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
     restore: Annotated[bool, tyro.conf.arg(help="let all members speak again")] = False
     commit: Annotated[
-        bool, tyro.conf.arg(help="delete for good what is silenced, after pruning if a limit is given")
+        bool, tyro.conf.arg(help="delete permanently what is silenced, after pruning if a limit is given")
     ] = False
 
 

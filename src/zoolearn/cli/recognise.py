@@ -1,4 +1,4 @@
-"""`zoo recognise FOLDER INPUT...`: answers for inputs whose task nobody has told, or "not sure"."""
+"""`zoo recognise FOLDER INPUT...`: answers for inputs whose task is not given, or "not sure"."""
 
 import csv
 import json

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     names = own_names(options.host)
     if options.learn and names is None and token is None:
         raise SettingsError(
-            f"with --learn on {options.host}, whoever reaches this machine could teach the zoo; give a --token"
+            f"with --learn on {options.host}, anyone who reaches this machine could teach the zoo; give a --token"
         )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -38,7 +38,7 @@ class StudyOptions:
         str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help="one of: " + ", ".join(BENCHMARKS))
     ]
     epochs: Annotated[int | None, optional("N", "epochs of every training", "the paper's for this study")] = None
-    seeds: Annotated[int | None, optional("N", "so many seeds", "3, or 5 for samples")] = None
+    seeds: Annotated[int | None, optional("N", "number of seeds", "3, or 5 for samples")] = None
     seed: Annotated[int, tyro.conf.arg(help="the first seed")] = 0
     samples_per_class: Annotated[
         int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")

@@ -15,7 +15,7 @@ from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: its task, its stored rows and its member are deleted.
 
-Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned for good stays so."""
+Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned permanently stays so."""
 
 
 @dataclass

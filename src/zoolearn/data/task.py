@@ -171,7 +171,7 @@ class Task:
         return self._sample([count] * len(self.classes), seed)
 
     def validation_split(self, percent: int, seed: int = 0) -> "Task":
-        """This task judged by training data that was set aside, so many percent of each class, instead of by its test data.
+        """This task judged by training data that was set aside, this percentage of each class, instead of by its test data.
 
         For choosing settings: the test data stays unseen.
         """
@@ -193,7 +193,7 @@ class Task:
         return replace(self, train=self.train.select(self._rows(sizes, seed)))
 
     def _rows(self, sizes: Sequence[int], seed: int) -> Tensor:
-        """Random training rows, so many of each class, in their order."""
+        """Random training rows, `sizes` of each class, in their order."""
         rng = np.random.default_rng(derive(seed, "keep", self.name))
         labels = self.train.y.numpy()
         rows = [rng.choice(np.flatnonzero(labels == c), size, replace=False) for c, size in enumerate(sizes)]
@@ -254,7 +254,7 @@ class Benchmark:
         return Benchmark(self.name, tuple(task.per_class(count, seed) for task in self.tasks), options)
 
     def validation_split(self, percent: int) -> "Benchmark":
-        """Every task judged by so many percent of its training data instead of by its test data."""
+        """Every task judged by a percentage of its training data instead of by its test data."""
         tasks = tuple(task.validation_split(percent) for task in self.tasks)
         return Benchmark(self.name, tasks, {**self.options, "validation": percent})
 

@@ -36,7 +36,7 @@ class Apd(TaskNet):
     Where we differ: (1) the consolidation of corrections into groups every few tasks, "APD(2)", is left out: this is
     APD(1) and its memory grows by a net per task; (2) there is no validation set, so the last epoch is taken, not the best
     of the last five; (3) gradients are not multiplied by ten, which matters to Adam's epsilon alone; (4) biases start at
-    0. The anchors are taken anew with every task, as published, so small movements of old weights add up.
+    0. The anchors are taken again with every task, as published, so small movements of old weights add up.
     """
 
     sparsity: float = field(default=6e-4, metadata={"help": "weight of the size of corrections (lambda 1)"})

@@ -67,7 +67,7 @@ class Fromp(SingleNet):
     batch-norm's running statistics, which follow the newest task and are not held.
 
     `stored_samples` are the memorable inputs; `num_parameters` counts the net and F, two numbers for each weight. Kernels are
-    made anew before every task and not kept.
+    made again before every task and not kept.
 
     Where we differ: (1) the kernel's gradient is that of the whole expression by automatic differentiation, which is the
     authors' J' K^-1 (p - p*); (2) with fewer than `memory_size` / classes examples of a class, all are kept, and at

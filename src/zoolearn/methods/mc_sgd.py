@@ -45,7 +45,7 @@ class McSgd(SingleNet):
     `line_batch`, so every step has both terms. Learning a task moves its own head only; the head of the new task, which p
     lacks, is there that of q. All tasks get the recipe's epochs (the authors double the first). Batch-norm statistics do
     not interpolate: the authors' nets have none and use those of the batch at hand, also when they answer. We do so on
-    the lines, where no units are dropped either; for the answers the statistics are measured anew on the memory, unless
+    the lines, where no units are dropped either; for the answers the statistics are measured again on the memory, unless
     the backbone keeps none.
     """
 

@@ -17,12 +17,12 @@ class MultiHead(Learner):
     """Keeps all data and trains one shared backbone with a head per task on the mixture, from scratch.
 
     By default it trains once, when the last task has been met (`iter_finish`), and has no answers before; with
-    `every_episode` it trains anew on all tasks so far each time.
+    `every_episode` it trains again on all tasks so far each time.
     """
 
     smooths_labels: ClassVar[bool] = True
 
-    every_episode: bool = field(default=False, metadata={"help": "train anew after every task, not once at the end"})
+    every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
 
     kept: dict[str, Task] = derived(default_factory=dict)
     net: Net | None = saved(default=None)

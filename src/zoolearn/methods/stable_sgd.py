@@ -20,7 +20,7 @@ class StableSgd(SingleNet):
     forgotten by at most its curvature times the squared way that the weights go later, so the regime ends in flat minima
     and goes little. Task t (from 0) is learned at max(lr * lr_decay^(t + 1), lr_floor), where `lr` is the recipe's: the
     decay applies to the first task already, as in the authors' code. Dropout, batch size and momentum are the recipe's
-    (theirs: 0.1, 10 and 0.8 on Split-CIFAR100 with lr 0.15); momentum starts anew at every epoch. Nothing is stored.
+    (theirs: 0.1, 10 and 0.8 on Split-CIFAR100 with lr 0.15); momentum starts again at every epoch. Nothing is stored.
 
     Where we differ: (1) the rate of a task is constant only with the recipe's `schedule="constant"`, as theirs is, and
     otherwise annealed from there; (2) units are never dropped when answering, their multi-layer perceptron did drop them.
@@ -53,7 +53,7 @@ class StableSgd(SingleNet):
 
 
 class RestartingSgd(Sgd):
-    """SGD whose momentum starts anew at every epoch."""
+    """SGD whose momentum starts again at every epoch."""
 
     def begin_epoch(self) -> None:
         """Sets every momentum to zero."""

@@ -77,7 +77,7 @@ class Vcl(SingleNet):
     `stored_samples` are the coresets; `num_parameters` counts a mean and a variance for every weight. The prior of the next
     task is the posterior, so nothing else is kept; copies that learned a coreset are made from it when needed.
 
-    Where we differ: (1) weights are drawn at the outputs of layers, anew for every row (local reparametrisation), where
+    Where we differ: (1) weights are drawn at the outputs of layers, separately for every row (local reparametrisation), where
     the authors' first code draws weights once per sample and their second shares its noise among rows; for answers, rows
     share it; (2) a coreset is at most half of the task, holds every class, and leaves every class an example to train on
     (a class of one example is in both); (3) new heads start at the usual random weights; (4) the recipe's dropout acts

@@ -245,7 +245,7 @@ class Net(nn.Module):
         return super().train(mode)
 
     def freeze(self) -> "Net":
-        """Fixes the net for good: evaluation mode, no gradients."""
+        """Fixes the net permanently: evaluation mode, no gradients."""
         self.eval()
         self.frozen = True
         self.requires_grad_(False)

@@ -47,7 +47,7 @@ def balanced_order(tasks: Sequence[Task], seed: int) -> Tensor:
 
 
 def steps_per_epoch(rows: int, batch_size: int) -> int:
-    """How many batches an epoch over so many rows has."""
+    """How many batches an epoch over this many rows has."""
     return len(batch_sizes(rows, batch_size))
 
 

@@ -92,7 +92,7 @@ class Checkpoints:
     carried: Carried = field(default_factory=Carried)
 
     def due(self, epoch: int, epochs: int) -> bool:
-        """Whether a training is saved after so many of its epochs."""
+        """Whether a training is saved after this epoch."""
         return epoch % self.every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:
@@ -232,7 +232,7 @@ class _Training:
         try:
             tensors, info = load_tensors(path)
         except StoreError as error:
-            raise StoreError(f"{error}, or delete this checkpoint: its training then starts anew") from error
+            raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
         load_state(self.net, _below("net.", tensors), str(path))
         for name, tensor in self.optimizer.tensors().items():
             tensor.copy_(tensors[f"optimizer.{name}"])

@@ -116,7 +116,7 @@ def export(
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Refuses to write where there is no folder, or over a file that nobody said may go."""
+    """Refuses to write where there is no folder, or over a file without leave."""
     if not path.parent.is_dir():
         raise SettingsError(f"there is no folder {path.parent} to write {path.name} to; make it first, or give another")
     if path.is_dir():

@@ -9,8 +9,8 @@ data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks s
 checkpoints/KEY/               a training under way
 incoming/                      files that are being written, and `names`: files that may have to be deleted
 
-New files are written first, under the sha256 of their content, then lines of the journals, then the head, then what nobody
-names any more is deleted. Killed in between, a program leaves the old zoo or the new one, and files that the next one
+New files are written first, under the sha256 of their content, then lines of the journals, then the head, then what is no
+longer referenced is deleted. Killed in between, a program leaves the old zoo or the new one, and files that the next one
 deletes: it finds them by `names`, without a look at all the others.
 """
 

@@ -1,4 +1,4 @@
-"""Taking tasks out of a zoo: back to before the last episode, or one task for good with all that was trained on it."""
+"""Taking tasks out of a zoo: back to before the last episode, or one task permanently with all that was trained on it."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -39,8 +39,8 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
         if any(left in member.share for member in earlier.members):
             how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
         else:
-            how = f"pruned for good; forget {last.name!r} instead"
-        raise DataError(f"before that episode nobody answers for task {left!r}: its members were {how}")
+            how = f"pruned permanently; forget {last.name!r} instead"
+        raise DataError(f"before that episode no member answers for task {left!r}: its members were {how}")
     earlier = earlier.measured(measure(folder, earlier, sorted(touched)))
     return last.name, earlier.after("undone", now(), last.name, f"episode {last.episode}")
 
@@ -100,7 +100,7 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
         if name != task and all(name in member.silent for member in able):
             way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
-                f"without the members that {task!r} has shaped, nobody answers for task {name!r}; "
+                f"without the members that {task!r} has shaped, no member answers for task {name!r}; "
                 + ("let those speak that were pruned (`zoo prune FOLDER --restore`)" if able else way)
             )
 

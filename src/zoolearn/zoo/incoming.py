@@ -1,4 +1,4 @@
-"""Files of a zoo on their way in or out, so that a program that is killed leaves none that nobody finds.
+"""Files of a zoo on their way in or out, so that a program that is killed leaves no orphans.
 
 They are written in `incoming/`; their names are noted there before they get them, and before an index no longer names
 them. What is noted and not named is deleted, by who wrote it or by the next program, without a look at all other files.

@@ -74,7 +74,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
-    `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet for good.
+    `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet permanently.
     """
 
     number: Number
@@ -229,12 +229,12 @@ class Index:
         return [member for member in self._speakers[task] if member.episode <= at]
 
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
-        """`voters`, refused where nobody is left: members of past episodes go when a zoo is pruned for good or distilled."""
+        """`voters`, refused where no member is left: members of past episodes go when a zoo is pruned permanently or distilled."""
         voters = self.voters(task, at)
         if not any(member.share[task] for member in voters):
             first = min(member.episode for member in self.voters(task))
             raise UnknownTask(
-                f"nobody who answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
+                f"no member that answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
         return voters
 

@@ -27,7 +27,7 @@ def check_index(index: Index, where: str, known: int = 0) -> None:
         "a task is not that of its episode": len(index.tasks)
         == sum(episode.task is not None for episode in index.episodes)
         and max((task.episode for task in index.tasks.values()), default=0) <= len(index.episodes),
-        "a task has nobody to answer for it": index.tasks.keys()
+        "a task has no member to answer for it": index.tasks.keys()
         <= {name for m in index.members for name, share in m.share.items() if share and name not in m.silent},
         "a task was never measured": index.measures.keys() == index.tasks.keys(),
     }

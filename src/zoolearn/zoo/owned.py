@@ -1,4 +1,4 @@
-"""Model Zoo as people own it: every episode is trained as long as its rows need, unless somebody says how long."""
+"""Model Zoo as people own it: every episode is trained as long as its rows need, unless told how long."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from zoolearn.training.batches import steps_per_epoch
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
-STEPS = {"images": 4_000, "features": 16_000}  # that an episode takes if nobody says: minutes, and seconds, on a CPU
+STEPS = {"images": 4_000, "features": 16_000}  # of an episode, unless given: minutes, and seconds, on a CPU
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 TIMED_ROWS = 128  # that the length of a step is measured by
 CHECKPOINTS = 20  # of a training, at most

@@ -171,7 +171,7 @@ def by_budget(index: Index, votes: Mapping[str, TaskVotes], budget: float) -> Ch
 def _loss_without(
     votes: Mapping[str, TaskVotes], chosen: Chosen, current: Mapping[str, float], number: int
 ) -> float | None:
-    """The accuracy that all tasks together lose without a member; None if one would have nobody left."""
+    """The accuracy that all tasks together lose without a member; None if one would have no member left."""
     loss = 0.0
     for name, members in chosen.items():
         if number in members:

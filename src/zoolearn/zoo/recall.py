@@ -141,7 +141,7 @@ def learner_of(
 ) -> OwnedZoo:
     """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
 
-    `epochs` are those of the next episode, if somebody says.
+    `epochs` are those of the next episode, if given.
     """
     learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)

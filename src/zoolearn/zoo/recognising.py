@@ -1,4 +1,4 @@
-"""Answers for inputs whose task nobody has told."""
+"""Answers for inputs whose task is not given."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.index import Index
 
-SURE = 0.5  # chance of a task from which on it is named, if nobody says
+SURE = 0.5  # chance of a task from which on it is named, by default
 LEAST_QUALITY = 0.3
 ROWS_JUDGED = 200  # of each task
 

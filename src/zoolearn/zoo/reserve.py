@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zoolearn.errors import StoreError
 
-LEAST = 1 << 18  # bytes, beside those of the index, which is written anew where a task is forgotten
+LEAST = 1 << 18  # bytes, beside those of the index, which is written again where a task is forgotten
 
 
 class Reserve:

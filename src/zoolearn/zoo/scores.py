@@ -9,14 +9,14 @@ from torch import Tensor
 
 from zoolearn.files import Json
 
-Z = 1.959964  # of a normal distribution: 95 % lie within so many deviations
+Z = 1.959964  # of a normal distribution: 95 % lie within this many deviations
 BINS = 10
 FEW = 1e-12  # the least probability that a log-loss counts with
 
 
 @dataclass(frozen=True)
 class Share:
-    """So many right answers out of so many, and the 95 % interval of what that tells about further rows (Wilson's).
+    """`right` answers out of `rows`, and the 95 % interval of what that tells about further rows (Wilson's).
 
     >>> one_of_two = Share(1, 2)
     >>> round(one_of_two.low, 2), one_of_two.value, round(one_of_two.high, 2)

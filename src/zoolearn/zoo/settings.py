@@ -26,7 +26,7 @@ from zoolearn.zoo.reader import Reader
 LARGEST_SIDE = 4096
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
-OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where nobody says
+OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)

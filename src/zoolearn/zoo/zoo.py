@@ -206,7 +206,7 @@ class Zoo:
         return [classes[place] for place in places]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
-        """The task and the class of inputs whose task nobody has told, by stored rows of every task.
+        """The task and the class of inputs whose task is not given, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
         Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
@@ -315,7 +315,7 @@ class Zoo:
         return name
 
     def forget(self, task: str, *, drop: bool = False) -> Cost:
-        """Removes a task for good: its rows, its heads, and every weight that was trained on it."""
+        """Removes a task permanently: its rows, its heads, and every weight that was trained on it."""
         cost: Cost = run_to_end(self.forgetting(task, drop=drop))
         return cost
 
@@ -357,7 +357,7 @@ class Zoo:
             self._commit(pruning.all_speaking(self.folder, index).after("unpruned", now()))
 
     def commit_pruning(self) -> int:
-        """Deletes what was pruned, for good; gives the number of members that are gone."""
+        """Deletes what was pruned, permanently; gives the number of members that are gone."""
         with self.folder.making_room() as index:
             smaller = pruning.committed(index)
             gone = len(index.members) - len(smaller.members)

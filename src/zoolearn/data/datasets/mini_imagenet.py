@@ -62,7 +62,7 @@ def _folder_fingerprint(folder: Path) -> str:
         with os.scandir(folder / "images") as images:
             return fingerprint([*(folder / f"{split}.csv" for split in SPLITS), *images])
     except OSError as error:
-        raise DataError(f"mini-imagenet: {folder / 'images'} cannot be listed ({error}); mend or replace it") from error
+        raise DataError(f"mini-imagenet: {folder / 'images'} cannot be listed ({error}); fix or replace it") from error
 
 
 def problems(root: Path) -> list[str]:

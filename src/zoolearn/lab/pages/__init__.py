@@ -20,7 +20,7 @@ from zoolearn.lab.sections import Section, accuracies, conclusion, overview, run
 from zoolearn.lab.tables import Table
 from zoolearn.runs.results import Results
 
-SLIDER_FROM = 5  # so many frames with numbers for names are chosen with a slider
+SLIDER_FROM = 5  # this many frames with numbers for names are chosen with a slider
 MOST_ROWS = 20  # of a table that stands open
 
 

@@ -164,7 +164,7 @@ def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
         members.append((name, *(_percent(alone[part]) for part in ALONE)))
     found = ("told the task", "not told", "task found", "answered", "right if answered")
     return [
-        "## When nobody says the task, and one net for all",
+        "## When the task is not given, and one net for all",
         "",
         "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
         "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",

@@ -38,7 +38,7 @@ def exponent(
 
 
 def resolution(risk: float, samples: int) -> float:
-    """The standard error of a difference of two risks near `risk`, each measured on so many test samples.
+    """The standard error of a difference of two risks near `risk`, each measured on `samples` test samples.
 
     >>> round(resolution(0.5, 500), 4)
     0.0316

@@ -103,7 +103,7 @@ class Tuning:
         """Reads what there is, and tells the search of it as if it had just happened."""
         for file in sorted(self.folder.glob("trial-*.json")):
             trial = decode(load_json(file), Trial, str(file), "a trial of a search")
-            if trial.state == "failed":  # for a reason of its machine, which may be mended by now
+            if trial.state == "failed":  # for a reason of its machine, which may be fixed by now
                 trial.state = "under way"
             self.trials.append(trial)
             handle, _ = search.ask(trial.settings)

@@ -90,7 +90,7 @@ def sampled_logits(net: Net, x: Tensor, task: str, noise: Noise) -> Tensor:
     """Logits under several draws of the weights, (draws, rows, classes), by local reparametrisation.
 
     Each layer's outputs are drawn from their own Gaussian given its inputs (Kingma et al., 2015). Noise of shape (draws,
-    rows, units) draws the weights anew for every row; (draws, 1, units) gives all rows the same noise, which leaves the
+    rows, units) draws the weights separately for every row; (draws, 1, units) gives all rows the same noise, which leaves the
     distribution of each row as it is.
     """
     hidden = net.normalize(x)

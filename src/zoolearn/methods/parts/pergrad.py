@@ -34,7 +34,7 @@ def logit(logits: Tensor, label: Tensor) -> Tensor:
 def sample_gradients(
     net: Net, task: str, flat: Flat, score: Score, x: Tensor, labels: Tensor, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[Tensor]:
-    """The gradient of each sample's score, one row a sample, in chunks of so many rows as fit in `chunk_bytes`."""
+    """The gradient of each sample's score, one row a sample, in chunks of as many rows as fit in `chunk_bytes`."""
     names = {id(parameter): name for name, parameter in net.named_parameters()}
     moved = {names[id(parameter)]: parameter.detach() for parameter in flat.parameters}
 

@@ -115,7 +115,7 @@ def rows_named(places: Sequence[int], rows: Sequence[int]) -> str:
 
 
 def listed(lines: Iterable[str], most: int = MOST_LINES) -> str:
-    """Lines of a message, not more than so many.
+    """Lines of a message, at most `most`.
 
     >>> listed(["a", "b", "c"], most=2)
     '\\n  a\\n  and 2 more'

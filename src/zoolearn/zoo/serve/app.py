@@ -213,7 +213,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
 
 def _check_learning(app: FastAPI) -> None:
     """Says what is missing to those who take this server for one that learns."""
-    why = "this server does not learn; whoever runs it can allow it (`zoo serve --learn`)"
+    why = "this server does not learn; its operator can allow it (`zoo serve --learn`)"
 
     @app.post("/tasks/{name}", include_in_schema=False)
     async def learn() -> None:

@@ -31,7 +31,7 @@ class Waiting(Generic[Answers]):
 
 @dataclass(eq=False)
 class Backlog:
-    """The rows that wait or are being asked about, whoever is to answer; no more than so many are taken."""
+    """The rows that wait or are being asked about, whoever is to answer; up to a limit."""
 
     most_rows: int
     most_bytes: int

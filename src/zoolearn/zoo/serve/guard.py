@@ -97,7 +97,7 @@ class Guard:
                 access.info(_line(scope, status, sent, seconds))
 
     def _crowd(self, scope: Scope, client: str) -> tuple[int, str] | None:
-        """No more of one client, nor of all, than the server can hold; whoever asks about its health is answered."""
+        """No more of one client, nor of all, than the server can hold; questions about its health are always answered."""
         if scope["path"] in (HEALTH, READY):
             return None
         if self.under_way[client] > self.limits.connections_per_client:

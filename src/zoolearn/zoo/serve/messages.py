@@ -28,7 +28,7 @@ class Health(Message):
 
 
 class Page(Message):
-    """Which part of a list is wanted: so many from the first one, or without it the newest."""
+    """Which part of a list is wanted: `count` from the first one, or without it the newest."""
 
     first: int | None = Field(None, ge=0, le=1 << 53)
     count: int = Field(100, ge=1, le=1000)

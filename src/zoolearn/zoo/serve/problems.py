@@ -12,5 +12,5 @@ class Problem(Exception):
 
 
 def busy(detail: str, seconds: int = 1) -> Problem:
-    """Come again in so many seconds."""
+    """Come again in this many seconds."""
     return Problem(503, detail, {"Retry-After": str(seconds)})

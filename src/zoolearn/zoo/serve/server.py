@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A terminal that is closed, or whoever sends SIGHUP, stops the server as SIGTERM does."""
+        """A terminal that is closed, or SIGHUP, stops the server as SIGTERM does."""
         with super().capture_signals():
             if not hasattr(signal, "SIGHUP") or current_thread() is not main_thread():
                 yield

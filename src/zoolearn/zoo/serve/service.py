@@ -88,7 +88,7 @@ class Service:
 
     @asynccontextmanager
     async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
-        """The rows of a question whose answers have so many numbers each; their memory counts until they are answered."""
+        """The rows of a question whose answers have this many numbers each; their memory counts until they are answered."""
         limits = self.limits
         is_json = request.headers.get("content-type", "").lower().startswith("application/json")
         most = limits.json_bytes if is_json else limits.body_bytes
@@ -155,7 +155,7 @@ def _told() -> Iterator[None]:
         raise Problem(422, str(error)) from error
     except (ZooError, OSError) as error:
         log.error("%s", error)
-        raise busy("the zoo cannot be read now; whoever runs this server finds in its log why", 60) from error
+        raise busy("the zoo cannot be read now; its log says why", 60) from error
 
 
 async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
@@ -169,7 +169,7 @@ async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
 
 
 def _check_long_answer(rows: int, each: int, most: int) -> None:
-    """Refuses rows whose answers, of so many numbers each, would be too long."""
+    """Refuses rows whose answers, of this many numbers each, would be too long."""
     if rows > 1 and rows * each > most:
         raise Problem(
             413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"
