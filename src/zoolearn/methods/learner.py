@@ -21,7 +21,7 @@ from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.fit import Adjust, Checkpoints, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe, check_types
 from zoolearn.training.sgd import Sgd
@@ -60,6 +60,7 @@ class Learner(Stateful, ABC):
     dtype: torch.dtype | None = saved(default=None, repr=True)
     latest: Episode | None = derived(default=None)  # what the last episode did
     checkpoints: Checkpoints | None = derived(default=None)
+    listener: Listener | None = derived(default=None)
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
@@ -167,6 +168,7 @@ class Learner(Stateful, ABC):
             balanced=balanced,
             heads=heads,
             checkpoints=self.checkpoints,
+            listener=self.listener,
         )
 
     @property

@@ -5,6 +5,7 @@ sittings/0001.json          when the run was begun or continued, after how many 
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
 members/0001.safetensors    the tensors of a saved field, in files that are never rewritten (test_votes/, net/ and so on likewise)
 checkpoints/                a training under way
+steps.jsonl                 losses and accuracies within trainings, if they were asked for; tensorboard/ likewise
 results.json                all of it gathered, for people and programs to read
 """
 
@@ -26,7 +27,13 @@ from zoolearn.runs.results import Costs, Results, Untold
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
-PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
+PASSING = (
+    ".lock",
+    ".heartbeat",
+    "sittings",
+    "steps.jsonl",
+    "tensorboard",
+)  # of a run under way, or of one that has saved nothing
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,9 @@ class RunFolder:
                 f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
             )
         remove_leftovers(self.path)
-        shutil.rmtree(self.path / "sittings", ignore_errors=True)
+        for name in ("sittings", "tensorboard"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / "steps.jsonl").unlink(missing_ok=True)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
         return []
 
@@ -158,7 +167,7 @@ class RunFolder:
         try:
             return Results.load(self.path)
         except StoreError as error:
-            raise StoreError(f"{error}; or remove it: whoever continues the run writes it anew") from error
+            raise StoreError(f"{error}; or remove it: whoever continues the run writes it again") from error
 
     def episodes(self) -> list[Record]:
         """The records of all episodes so far."""

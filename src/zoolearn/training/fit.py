@@ -42,6 +42,7 @@ class Progress:
 
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
+Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
 MakeOptimizer = Callable[
     [Sequence[nn.Parameter], Recipe], Sgd
 ]  # a class derived from Sgd, or a function that makes one
@@ -121,13 +122,15 @@ def iter_fit(
     balanced: bool = False,
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
+    listener: Listener | None = None,
 ) -> Generator[Progress, None, float]:
     """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
     With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
     cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
     recipe, what takes the steps. `heads` names the tasks whose heads may move, by default those that are trained on. With
-    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short. A
+    `listener` is called after every step, and must leave all as it is.
     """
     device = recipe.torch_device
     net.to(device)
@@ -151,10 +154,11 @@ def iter_fit(
             net.train()  # one that was asked something since the last report is in evaluation mode
             before = passed.rows.copy()
             with random_state.in_force():
-                latest = [
-                    training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
-                    for number, batch in enumerate(chunk)
-                ]
+                latest = list[Tensor]()
+                for number, batch in enumerate(chunk):
+                    latest.append(training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps)))
+                    if listener is not None:
+                        listener(net, tasks, batch, latest[-1], steps)
             training.rows += passed.rows - before
             losses = torch.cat([losses, torch.stack(latest)])
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
