@@ -14,7 +14,7 @@ from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import OPTIMIZERS, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -44,6 +44,7 @@ class Ensemble(Learner):
     grows: ClassVar[bool] = True
     standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
     test_votes: dict[str, "Votes"] = saved(default_factory=dict)

@@ -24,7 +24,6 @@ from zoolearn.seeds import derive
 from zoolearn.training.fit import Adjust, Checkpoints, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
 from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe, check_types
-from zoolearn.training.sgd import Sgd
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,7 @@ class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
     standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
+    optimizers: ClassVar[Sequence[str]] = ("sgd",)  # by which it can be trained; what it does to gradients may need SGD
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
@@ -69,6 +69,11 @@ class Learner(Stateful, ABC):
         if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
             given = f"label_smoothing is {recipe.label_smoothing}"
             raise SettingsError(f"{given}, but the loss of {cls.__name__} does not smooth labels; leave it at 0")
+        if isinstance(recipe, Recipe) and recipe.optimizer not in cls.optimizers:
+            able = " or ".join(cls.optimizers)
+            raise SettingsError(
+                f"optimizer is {recipe.optimizer}, but {cls.__name__} is trained by {able}; leave it at that"
+            )
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
@@ -152,7 +157,7 @@ class Learner(Stateful, ABC):
         recipe: Recipe | None = None,
         loss: Loss | None = None,
         adjust: Adjust | None = None,
-        optimizer: MakeOptimizer = Sgd,
+        optimizer: MakeOptimizer | None = None,
         balanced: bool = False,
         heads: Sequence[str] | None = None,
     ) -> Generator[Progress, None, float]:

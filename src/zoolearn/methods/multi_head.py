@@ -9,7 +9,7 @@ from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -21,6 +21,7 @@ class MultiHead(Learner):
     """
 
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
 

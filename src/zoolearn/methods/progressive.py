@@ -16,7 +16,7 @@ from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,7 @@ class Progressive(Learner):
 
     grows: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     lateral: Lateral = field(default=linear, metadata={"help": "how a layer hears older columns", "choices": LATERALS})
 

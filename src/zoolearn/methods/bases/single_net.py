@@ -1,6 +1,6 @@
 """What the methods with one growing net share, and the plainest of them."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -12,7 +12,7 @@ from zoolearn.errors import DataError
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,6 +71,7 @@ class FineTune(SingleNet):
     """
 
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""
