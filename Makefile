@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup demo figures test portable check lint types mutants bench clean
+.PHONY: setup demo figures test quick portable check lint types mutants bench clean
 
 setup: $(VENV)/.ready
 
@@ -22,6 +22,9 @@ figures: setup     ## all that is made of results/: the picture of the README, t
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
+
+quick: setup       ## the tests without what is slow by nature, about a minute
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
 
 portable: setup    ## parts of the tests as machines of other kinds run them: instructions, paths, signals, encodings, load
 	$(BIN)/python tests/portable.py

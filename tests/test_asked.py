@@ -16,6 +16,8 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.inputs import Columns, source_of
 from zoos import HAZY, TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 X = TASKS[0].test.x
 
 

@@ -50,8 +50,10 @@ def test_settings_that_were_deleted_are_shown_as_recorded_without_a_price():
 
 def test_the_preset_is_called_by_its_name():
     recipe = {**ModelZoo(recipe=Recipe(epochs=1)).settings()["recipe"], "flip_tta": True}
-    best = run(0.8, grow={"name": "warm-start", **asdict(WarmStart())}, recipe=recipe)
-    assert "| preset beyond " in beyond([run(0.7), best])
+    ideas = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
+    for name, own in (("warm-start", {}), ("beyond", ideas)):
+        best = run(0.8, grow={"name": "warm-start", **asdict(WarmStart(**own))}, recipe=recipe)
+        assert f"| preset {name} " in beyond([run(0.7), best])
 
 
 def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named():

@@ -13,6 +13,8 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.results import Results
 
+pytestmark = pytest.mark.slow  # commands are started
+
 QUICK = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
 
 

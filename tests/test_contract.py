@@ -14,6 +14,8 @@ from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.run import run
 from zoolearn.testing import CHECKS, TOYS, Subject, check_refusals, check_test_data
 
+pytestmark = pytest.mark.slow  # every method is trained many times
+
 OF_THE_BASE_CLASS = (check_refusals, check_test_data)
 FEW = pytest.mark.parametrize("name", ["model-zoo", "multi-head", "progressive", "er"])  # each evaluates in its own way
 

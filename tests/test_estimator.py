@@ -13,6 +13,8 @@ import zoolearn
 from zoolearn.errors import UnknownTask
 from zoolearn.zoo.estimator import ModelZooClassifier
 
+pytestmark = pytest.mark.slow  # scikit-learn's own checks are run
+
 
 @pytest.mark.filterwarnings("ignore")
 def test_it_passes_the_checks_of_scikit_learn() -> None:

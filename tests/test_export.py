@@ -13,6 +13,8 @@ from zoolearn.errors import StoreError
 from zoolearn.training.recipe import Recipe
 from zoos import small_zoo
 
+pytestmark = pytest.mark.slow  # nets are exported
+
 RECIPE = Recipe(epochs=2, device="cpu")
 FIRST, SECOND = (pictures(name, 3, shape=(3, 12, 12)) for name in ("first", "second"))
 

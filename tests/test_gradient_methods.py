@@ -12,7 +12,7 @@ from zoolearn.methods.gem import Gem
 from zoolearn.methods.mc_sgd import McSgd
 from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.tag import Tag
-from zoolearn.runs.state import restore, save
+from zoolearn.runs.state import Changes, restore, save
 from zoolearn.training import batches
 from zoolearn.training.fit import Checkpoints
 
@@ -43,13 +43,13 @@ def test_a_training_cut_anywhere_is_taken_up_bit_for_bit(make, reports, tmp_path
     monkeypatch.setattr(batches, "CHUNK_BYTES", 1)  # word after every batch
     whole = show(make(), TASKS)
     cut = show(make(), TASKS[:2])
-    cut.checkpoints = Checkpoints(tmp_path, 1)
+    cut.checkpoints = Checkpoints(tmp_path, 1, carried=Changes(cut))
     work = cut.iter_learn(TASKS[2])
     for _, _ in zip(range(reports), work, strict=False):
         pass
     resumed = make()
     restore(resumed, [save(cut)], TASKS[:2])
-    resumed.checkpoints = cut.checkpoints
+    resumed.checkpoints = Checkpoints(tmp_path, 1, carried=Changes(resumed))
     if resumed.episode == 2:  # else the training was over before it could be cut
         resumed.learn(TASKS[2])
     assert same(kept(resumed), kept(whole))

@@ -13,6 +13,8 @@ import zoolearn
 from zoolearn import cli
 from zoolearn.errors import SettingsError
 
+pytestmark = pytest.mark.slow  # every command of the guides is run
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 

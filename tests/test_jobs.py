@@ -16,6 +16,8 @@ from zoolearn.cores import default_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs, on_ray
 
+pytestmark = pytest.mark.slow  # processes are started
+
 
 def test_a_cluster_whose_head_is_gone_is_said_to_be_so_with_the_way_on(monkeypatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

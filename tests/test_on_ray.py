@@ -28,7 +28,7 @@ from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # a cluster is started; Ray's own warnings
 
 BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "10", "--first-tasks", "2", "--device", "cpu")
 LONG = Recipe(epochs=12, batch_size=8, lr=0.01, device="cpu")

@@ -11,6 +11,8 @@ import pytest
 from zoolearn.cli import output
 from zoolearn.cli.output import UNFOLDED
 
+pytestmark = pytest.mark.slow  # commands are started
+
 LONG = "a folder with a rather long name, as temporary folders have on some machines " * 2
 
 

@@ -26,6 +26,8 @@ from zoolearn.lab.sections import sections
 from zoolearn.lab.studies.study import Study
 from zoolearn.runs.results import Results
 
+pytestmark = pytest.mark.slow  # pages are drawn and opened in a browser
+
 
 def some_runs() -> list[Results]:
     return [finished_run("model-zoo", seed) for seed in (0, 1)] + [finished_run("isolated", base=0.5)]

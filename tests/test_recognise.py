@@ -17,6 +17,8 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.training.recipe import Recipe
 from zoos import TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
 NOISE = torch.randint(0, 256, (12, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 

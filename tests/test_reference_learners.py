@@ -67,7 +67,7 @@ def test_the_rows_before_multi_head_trains_are_empty():
     results = run(learner_of(MultiHead), TOYS)
     assert results.accuracy[:2] == [[None], [None, None]]
     assert None not in results.accuracy[2]
-    assert [episode.tasks for episode in results.episodes] == [[], [], ["stripes", "dots", "rings"]]
+    assert [episode.tasks for episode in results.episodes] == [(), (), ("stripes", "dots", "rings")]
     assert [episode.loss is None for episode in results.episodes] == [True, True, False]
     assert results.stored_samples == 84
 
@@ -129,7 +129,7 @@ def test_all_isolated_nets_of_a_task_are_members_and_are_saved(tmp_path):
 
 def test_isolated_has_no_settings_of_the_zoo():
     assert set(learner_of(Isolated).settings()) == {"backbone", "recipe", "seed"}
-    with pytest.raises(TypeError):
+    with pytest.raises(SettingsError, match="unknown setting of Isolated 'tasks_per_episode'"):
         Isolated(tasks_per_episode=2)
 
 

@@ -57,7 +57,7 @@ def test_it_is_whole_when_an_episode_fails(tmp_path: Path, never_cheap: None, mo
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learner, "evaluate", interrupted)
+    monkeypatch.setattr(type(learner), "evaluate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         next(stream)
     assert rows(tmp_path) == 2

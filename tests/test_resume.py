@@ -15,6 +15,8 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
 from zoolearn.runs.store import load
 
+pytestmark = pytest.mark.slow  # runs are killed and continued
+
 NEVER = -1
 
 

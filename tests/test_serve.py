@@ -32,6 +32,8 @@ from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import listening
 from zoos import HAZY, TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # servers are started
+
 X = TASKS[0].test.x
 
 

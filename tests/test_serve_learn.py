@@ -29,6 +29,8 @@ from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.training import remove_left_behind
 from zoos import TASKS, alike, answers, small_zoo
 
+pytestmark = pytest.mark.slow  # servers are started
+
 SMALL = replace(Limits(), archive_entries=50, picture_bytes=100_000, unpacked_bytes=400_000)
 
 

@@ -16,6 +16,8 @@ from servers import Client, serving
 from zoolearn.zoo.serve.guard import access, log_access
 from zoos import TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # servers are started
+
 X = TASKS[0].test.x
 GAUGES = ("zoo_strange_share", "zoo_drift_alarm")
 

@@ -17,6 +17,8 @@ from zoolearn import cli
 from zoolearn.zoo.inputs import Columns, source_of
 from zoos import HAZY, TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # a browser is driven
+
 
 @pytest.fixture
 def folder(tmp_path) -> Path:

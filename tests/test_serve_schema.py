@@ -9,6 +9,8 @@ from hypothesis.errors import Unsatisfiable
 from servers import Client, serving
 from zoos import TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # servers are started
+
 schemathesis = pytest.importorskip("schemathesis")
 from schemathesis.specs.openapi.checks import positive_data_acceptance  # noqa: E402
 

@@ -19,6 +19,8 @@ from zoolearn.runs.environment import DECISIVE, differences, environment
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, run
 
+pytestmark = pytest.mark.slow  # processes are started
+
 
 def learner():
     return toys.learner_of(METHODS["fine-tune"])

@@ -22,6 +22,8 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.run import describe, episodes, run
 from zoolearn.runs.store import RunFolder, load
 
+pytestmark = pytest.mark.slow  # every method is trained
+
 TOYS = benchmark(3)
 FEW = benchmark(2, per_class=4, test_per_class=2)
 KINDS = ["model-zoo", "fine-tune"]  # one that grows, one whose net is replaced

@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import nn
 
+from toys import row_set
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
-from zoolearn.lab.studies import ablations, competition, together, transfer
+from zoolearn.lab.studies import ablations, competition, together, transfer, tricks
 from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
 from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
@@ -31,6 +32,8 @@ from zoolearn.runs.jobs import Local
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec
+
+pytestmark = pytest.mark.slow  # studies are run
 
 SETUP = Setup(
     study="competition",
@@ -135,6 +138,40 @@ class TestTogether:
         chart = figure.frames[""]
         assert chart.values == [[50.0, 60.0], [None, 90.0]]
         assert chart.shades == [[-5.0, 5.0], [None, 0.0]]
+
+
+class TestTricks:
+    def test_each_idea_is_tried_alone_and_left_out_of_the_whole(self):
+        own = tricks.variants()
+        assert len(own) == 2 + 2 * len(tricks.TRICKS)
+        for name, settings in tricks.TRICKS.items():
+            for variant, base in ((f"only {name}", tricks.BARE), (f"without {name}", tricks.WHOLE)):
+                differing = {setting for setting in own[base] if own[base][setting] != own[variant][setting]}
+                assert differing == set(settings)
+
+    def test_no_test_row_is_read(self):
+        whole = benchmark("split-digits")
+        shown = tricks.specs(SETUP)[0].tasks(whole=whole)
+        for task, before in zip(shown, whole[:2], strict=True):
+            assert not row_set(task.test.x) & row_set(before.test.x)
+            assert not row_set(task.test.x) & row_set(task.train.x)
+            assert row_set(task.test.x) | row_set(task.train.x) <= row_set(before.train.x)
+        assert shown.options["validation"] == 20
+
+    def test_gains_are_differences_of_runs_of_one_seed(self):
+        outcome = told(SETUP, tricks.specs(SETUP), lambda spec, task: _toy_accuracy(spec))
+        (figure,) = tricks.figures(SETUP, outcome)
+        alone, left_out = figure.frames[""].panels
+        place = list(tricks.TRICKS).index("one softmax")
+        assert alone.series[0].y[place] == pytest.approx(10.0)
+        assert alone.series[0].spread[place] == pytest.approx(0.0)
+        assert left_out.series[0].y[place] == pytest.approx(10.0)
+        assert alone.series[0].y[0] == pytest.approx(0.0)
+
+
+def _toy_accuracy(spec: RunSpec) -> float:
+    """Ten points for one softmax; seeds differ by five."""
+    return 0.5 + 0.1 * spec.settings["open_softmax"] + 0.05 * spec.seed
 
 
 class TestAblations:

@@ -8,6 +8,8 @@ from toys import outcome
 from zoolearn.cli import main
 from zoolearn.runs.results import Results
 
+pytestmark = pytest.mark.slow  # processes are started
+
 BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "5", "--first-tasks", "2", "--device", "cpu")
 
 

@@ -22,6 +22,8 @@ from zoolearn.training import batches
 from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Checkpoints
 
+pytestmark = pytest.mark.slow  # methods are trained many times
+
 TASKS = benchmark(3).tasks
 RECIPE = replace(TINY, epochs=3, weight_decay=0.01, lr=0.02)
 

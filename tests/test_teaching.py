@@ -14,6 +14,8 @@ from zoolearn.training.fit import Progress
 from zoolearn.zoo import owned
 from zoolearn.zoo.owned import Plan
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 def rescaled(task: Task, factor: float, shift: float) -> Task:
     """The same task in other units."""

@@ -30,6 +30,8 @@ from zoolearn.testing import (
 )
 from zoolearn.training.fit import cross_entropy
 
+pytestmark = pytest.mark.slow  # methods are trained many times
+
 
 def fine_tuned(self: SingleNet, task: Task, **slots: Any) -> Generator[Any, None, Episode]:
     net = self.grown(task)

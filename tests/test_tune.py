@@ -20,7 +20,7 @@ from zoolearn.runs.spec import RunSpec
 
 pytest.importorskip("optuna")
 pytest.importorskip("nevergrad")
-pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")]
 
 BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu", "--on", "here")
 SEARCHES = pytest.mark.parametrize("search", ["optuna", "nevergrad"])

@@ -1,16 +1,20 @@
 """Warm starts: a member begins where the last one ended, refits its heads, and votes on every stored task by its likelihood."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
+from statistics import fmean
 
 import pytest
 import torch
+from torch import nn
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import feature_rows, fit_head
+from zoolearn.beyond.open_softmax import open_cross_entropy
+from zoolearn.beyond.voting import alone, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
@@ -18,17 +22,23 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
+from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
 from zoolearn.training.at_once import fit
+from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
+from zoolearn.zoo.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
+
+pytestmark = pytest.mark.slow  # zoos are grown
 
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
-BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_out": 0.0}
+BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
+BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0}
 
 
 def warm(**fields):
@@ -138,6 +148,19 @@ def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on():
         assert newest.votes[task.name].weight == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
 
 
+def test_a_cautious_vote_counts_less_where_few_rows_speak_for_it():
+    few, many = (benchmark(2, per_class=count, contrast=20) for count in (12, 120))
+    ratios = []
+    for tasks in (few, many):
+        plain, cautious = (
+            zoo_of(tasks, replay=0.5, grow=warm(vote_sharpness=2.0, caution=caution)).members[-1]
+            for caution in (0.0, 2.0)
+        )
+        name = tasks[0].name
+        ratios.append(cautious.votes[name].weight / plain.votes[name].weight)
+    assert ratios[0] < ratios[1] < 1.0
+
+
 def test_only_held_out_rows_are_asked_how_likely_a_head_is_to_be_right():
     rng = torch.Generator().manual_seed(0)
     x, y = torch.randn(80, 4, generator=rng), torch.arange(80) % 2
@@ -231,6 +254,7 @@ def test_features_come_from_the_body_in_evaluation_mode():
         ({"vote_sharpness": -1.0}, "vote_sharpness is -1"),
         ({"vote_sharpness": math.inf}, "vote_sharpness is inf"),
         ({"vote_sharpness": "sharp"}, "vote_sharpness is 'sharp'; it must be a number"),
+        ({"caution": -1.0}, "caution is -1"),
         ({"held_out": 2.0}, "held_out is 2"),
         ({"held_out": 1.0}, "held_out is 1; leave some rows"),
         ({"refit_heads": 1}, "refit_heads is 1; it must be True or False"),
@@ -244,7 +268,7 @@ def test_an_impossible_setting_is_refused(settings, message):
 def test_a_way_to_grow_is_given_as_a_value_and_only_to_a_zoo():
     with pytest.raises(SettingsError, match=r"grow is .*WarmStart.*; it must be a function"):
         ModelZoo(grow=WarmStart)
-    with pytest.raises(TypeError):
+    with pytest.raises(SettingsError, match="unknown setting of Isolated 'grow'"):
         Isolated(grow=WarmStart())
 
 
@@ -258,9 +282,8 @@ def test_the_sharpest_votes_still_let_somebody_answer(refit):
 
 def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
-    record = {"name": "warm-start", "refit_heads": True, "all_tasks": False, "vote_sharpness": 16.0, "held_out": 0.2}
     settings = zoo_of((), grow=grow).settings()
-    assert settings["grow"] == record
+    assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
     assert learner_from(ModelZoo, settings).grow == grow
     assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
@@ -286,6 +309,130 @@ def test_a_loaded_zoo_without_its_data_can_answer_but_not_grow_out_of_its_member
     run(zoo_of((), tasks_per_episode=1, grow=WarmStart()), TOYS[:2], tmp_path)
     with pytest.raises(DataError, match="the data of task 'stripes' is not at hand"):
         load(tmp_path).learn(TOYS[2])
+
+
+# how members begin, what they train, and who answers
+
+
+def small(shape, dropout=0.0):
+    """Two convolutions of six channels."""
+    layers = [nn.Conv2d(shape[0], 8, 3, bias=False), nn.ReLU(), nn.Conv2d(8, 6, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2)]
+    return nn.Sequential(*layers, nn.Flatten())
+
+
+def test_the_first_member_begins_with_filters_that_whiten_its_pictures_whatever_their_labels():
+    task = pictures("stripes", shape=(1, 8, 8), per_class=40)
+    turned = replace(task, train=Examples(task.train.x, 1 - task.train.y))
+    nets = []
+    for each in (task, turned):
+        net = learner_of(ModelZoo, backbone=small).new_net([each], seed=3)
+        whiten(net, each.train.x, seed=3)
+        nets.append(net)
+    assert same(state(nets[0]), state(nets[1]))
+    said = nets[0].backbone[0](nets[0].normalize(task.train.x)).transpose(0, 1).flatten(1)[:4].detach()
+    assert torch.allclose(torch.cov(said), GAIN**2 * torch.eye(4), atol=0.1)
+    assert torch.equal(nets[0].backbone[0].weight[:4], -nets[0].backbone[0].weight[4:])
+
+
+def test_members_after_the_first_begin_with_its_filters_and_not_with_new_ones():
+    recipe = replace(TINY, lr=1e-12, weight_decay=0.0)
+    first, second = zoo_of(TOYS[:2], backbone=small, recipe=recipe, grow=warm(whiten=True)).members
+    assert torch.allclose(first.net.backbone[0].weight, second.net.backbone[0].weight, atol=1e-6)
+    plain = zoo_of(TOYS[:1], backbone=small, recipe=recipe).members[0]
+    assert not torch.allclose(first.net.backbone[0].weight, plain.net.backbone[0].weight, atol=0.1)
+
+
+def test_a_net_without_convolutions_begins_as_ever():
+    plain, whitened = (zoo_of(TOYS[:1], grow=warm(whiten=white)).members[0].net for white in (False, True))
+    assert same(state(plain), state(whitened))
+
+
+def test_an_open_softmax_tells_a_class_from_those_of_other_tasks():
+    zoo = zoo_of(TOYS[:3], grow=warm(open_softmax=True, all_tasks=True), tasks_per_episode=1)
+    net = zoo.members[-1].net
+    assert net.tasks == (TOYS[2].name, TOYS[0].name, TOYS[1].name)
+    batch = Batch(TOYS[0].train.x[:4], TOYS[0].train.y[:4], torch.zeros(4, dtype=torch.int64), (TOYS[0].name,))
+    logits = torch.cat([net(batch.x, name) for name in net.tasks], dim=1)
+    wanted = torch.nn.functional.cross_entropy(logits, batch.y + len(TOYS[2].classes))
+    assert torch.allclose(open_cross_entropy(net, batch), wanted)
+
+
+def test_heads_are_inherited_where_one_softmax_is_trained_over_all_of_them():
+    tasks, grow = TOYS[:2], warm(open_softmax=True, all_tasks=True)
+    still = replace(TINY, lr=1e-12, weight_decay=0.0)
+    first, second = zoo_of(tasks, grow=grow, recipe=still).members
+    assert torch.allclose(first.net.head(tasks[0].name).weight, second.net.head(tasks[0].name).weight, atol=1e-6)
+    first, second = zoo_of(tasks, grow=grow, tasks_per_episode=1, replay=0.5).members
+    before, after = (member.net.head(tasks[0].name).weight for member in (first, second))
+    assert not torch.equal(before, after)
+
+
+def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
+    zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True, refit_heads=True))
+    for task in TASKS:
+        newest = probabilities(zoo.members[-1].net, task.test.x, task.name, TINY)
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), newest)
+        assert zoo.evaluate([task])[task.name] == zoolearn.accuracy(newest, task.test.y)
+
+
+def test_who_is_superseded_counts_for_nothing_when_members_are_judged():
+    zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True))
+    found = alone(list(hear(zoo, TASKS)), flips=False)
+    assert found.zoo == found.newest == pytest.approx(fmean(zoo.evaluate(TASKS).values()))
+
+
+def test_members_that_have_seen_a_part_supersede_nobody():
+    zoo = zoo_of(grow=warm(supersede=True, all_tasks=True), replay=0.5)
+    assert [len(zoo.voters(task.name)) for task in TOYS] == [4, 3, 2, 1]
+
+
+def test_only_members_whose_votes_count_are_asked(monkeypatch):
+    zoo = zoo_of((), grow=warm(supersede=True, all_tasks=True))
+    for task in TOYS:
+        zoo.learn(task)
+    with embedded(monkeypatch) as passes:
+        zoo.evaluate(TOYS)
+    assert {id(net) for net, _, _ in passes} == {id(zoo.members[-1].net)}
+
+
+def test_heads_that_read_layers_are_fitted_to_all_of_them_and_trained_on_the_last_alone():
+    task = pictures("stripes", shape=(3, 8, 8))
+    plain, zoo = (
+        zoo_of([task], backbone=small, grow=warm(refit_heads=refit, read_layers=True)) for refit in (False, True)
+    )
+    trained, fitted = (each.members[0].net for each in (plain, zoo))
+    assert fitted.blocks == (24, 32, 32, 8)
+    assert same(state(trained.backbone), state(fitted.backbone))
+    assert not bool(trained.head("stripes").weight[:, 24:].any())
+    features = feature_rows(fitted, task.train.x, TINY)
+    head = fit_head(features, task.train.y, len(task.classes), blocks=fitted.blocks)
+    assert torch.equal(fitted.head("stripes").weight, head.weight)
+    maps = fitted.backbone[1](fitted.backbone[0](fitted.normalize(task.train.x)))
+    by_hand = [
+        maps[:, :, rows, columns].mean(dim=(2, 3))
+        for rows in (slice(3), slice(3, 6))
+        for columns in (slice(3), slice(3, 6))
+    ]
+    assert torch.allclose(features[:, 24:56], torch.stack(by_hand, dim=2).flatten(1), atol=1e-5)
+    assert torch.allclose(features[:, 88:], maps.flatten(2).std(dim=2, correction=0), atol=1e-5)
+
+
+def test_what_was_fitted_to_layers_inside_is_not_inherited():
+    grow = warm(open_softmax=True, all_tasks=True, read_layers=True, refit_heads=True)
+    first, second = zoo_of(TASKS[:2], backbone=small, grow=grow, replay=0.5).members
+    heads = [member.net.head(TASKS[0].name).weight for member in (first, second)]
+    assert bool(heads[0][:, 24:].any()), "fitted to all of its task"
+    assert not bool(heads[1][:, 24:].any()), "trained on a part of it"
+
+
+def test_blocks_of_features_are_pulled_alike_whatever_their_scale():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(80, 6, generator=rng), torch.arange(80) % 2
+    x[torch.arange(80), y] += 1.0
+    scale = torch.tensor([1.0, 1.0, 1.0, 1.0, 50.0, 50.0])
+    head, scaled = fit_head(x, y, 2, blocks=(4, 2)), fit_head(scale * x, y, 2, blocks=(4, 2))
+    assert torch.allclose(scaled.weight * scale, head.weight, atol=1e-5)
+    assert not torch.allclose(fit_head(scale * x, y, 2).weight * scale, fit_head(x, y, 2).weight, atol=1e-3)
 
 
 # mirror images
@@ -328,7 +475,9 @@ def test_a_net_that_is_saved_still_looks_at_mirror_images(tmp_path):
 
 # zoo folders
 
-FULL = {"grow": WarmStart(vote_sharpness=2.0, held_out=0.2), "flip_tta": True}
+IDEAS = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
+EVERYTHING = WarmStart(vote_sharpness=2.0, held_out=0.2, **IDEAS)
+FULL = {"grow": EVERYTHING, "flip_tta": True}
 SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
 
@@ -359,6 +508,25 @@ def test_the_past_is_exact_and_undo_leads_back_to_it(tmp_path):
     assert set(contents(zoo.path)) - index_files(zoo) == files
     zoo.learn(TASKS[2])
     assert alike(answers(zoo, TASKS), after), "learned again, it is the same member"
+
+
+def test_a_superseded_member_answers_again_as_of_its_episode_and_after_an_undo(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+    name = TASKS[0].name
+    assert [[member.number for member in zoo.index.voters(name, at)] for at in (1, 2, None)] == [[1], [2], [2]]
+    zoo.undo()
+    assert [member.number for member in zoo.index.voters(name)] == [1]
+
+
+def test_past_tasks_are_drawn_again_when_the_members_trained_on_them_are_gone(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], tasks_per_episode=2, **FULL)
+    zoo.prune()
+    assert zoo.commit_pruning() == 2
+    assert {name for name, measure in zoo.index.measures.items() if measure.loss is None}, "one was fitted only"
+    learner = learner_of_zoo(zoo.folder, zoo.index, lambda member: zoo.net(member.number), None)
+    weights = learner.past_weights()
+    assert set(weights) == {task.name for task in TASKS[:3]}
+    assert all(0 < weight < 1 for weight in weights.values())
 
 
 def test_forgetting_retrains_every_member_that_came_later(tmp_path):
@@ -463,10 +631,16 @@ def test_pruning_silences_fitted_heads_too(tmp_path):
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
-def test_an_export_answers_as_the_zoo_with_fitted_heads_and_mirror_images(tmp_path):
-    zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
+def test_a_folder_and_its_export_answer_as_the_learner_by_all_layers_and_mirror_images(tmp_path):
+    zoolearn.new(tmp_path / "zoo", backbone=small, recipe=TINY, **FULL)
+    for task in TASKS[:2]:
+        zoo = zoolearn.open(tmp_path / "zoo", names={"small": small})
+        zoo.learn(task)
+    learner = zoo_of(TASKS[:2], backbone=small, recipe=FLIPS, grow=FULL["grow"])
+    for task in TASKS[:2]:
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
     made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
-    assert made.members == 2
+    assert made.members == 1, "the newest answers alone"
     assert made.difference < 1e-5
 
 
@@ -482,7 +656,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
     learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
     for task in zoolearn.benchmark("split-digits")[:3]:
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
-    grow = {"name": "warm-start", "refit_heads": True, "all_tasks": True, "vote_sharpness": 2.0, "held_out": 0.0}
+    grow = {"name": "warm-start", **asdict(WarmStart(vote_sharpness=2.0, held_out=0.0))}
     assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
     zoo.undo()
     assert [len(member.share) for member in zoo.members] == [1, 2]
@@ -493,7 +667,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
 def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
     main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--vote-sharpness", "3"])
     settings = zoolearn.open(tmp_path / "zoo").settings
-    assert (settings.grow["name"], settings.grow["vote_sharpness"]) == ("warm-start", 3.0)
+    assert settings.grow == {"name": "warm-start", **asdict(WarmStart(vote_sharpness=3.0, **IDEAS))}
     assert settings.recipe["flip_tta"] is True
     main(["new", str(tmp_path / "plain"), "--preset", "paper"])
     plain = zoolearn.open(tmp_path / "plain").settings

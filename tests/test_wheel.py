@@ -14,6 +14,8 @@ import pytest
 from servers import Client
 from toys import pictures
 
+pytestmark = pytest.mark.slow  # an environment is made
+
 pytest.importorskip("hatchling")
 
 ROOT = Path(__file__).parent.parent

@@ -22,6 +22,8 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 TOYS = benchmark(3, per_class=16)
 LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
 

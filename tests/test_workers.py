@@ -19,6 +19,8 @@ from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow  # processes are started
+
 BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", "--device", "cpu")
 
 

@@ -12,6 +12,8 @@ from toys import blobs, contents
 from zoolearn import cli
 from zoos import TASKS, alike, answers, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown by commands
+
 
 @pytest.fixture
 def zoo(tmp_path, monkeypatch):

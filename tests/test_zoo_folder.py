@@ -29,6 +29,8 @@ from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.settings import ZooSettings
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt

@@ -16,6 +16,8 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.pruning import committed
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 def secrets(zoo, name: str) -> list[bytes]:
     """Bytes that must not survive: each stored row, and the tensors of each member that was trained on the task."""

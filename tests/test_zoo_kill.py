@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # programs are killed
+
 INSTANTS = os.environ.get("ZOO_KILLS", "7")
 OPERATIONS = os.environ.get("ZOO_KILL_OPERATIONS", "2")
 

@@ -12,6 +12,8 @@ from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
 from zoolearn.zoo.recall import learner_of
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 @pytest.fixture
 def zoo(tmp_path):

@@ -6,6 +6,7 @@ rows. One step further, leaving a row out moves its logits by a multiple of its 
 tells, for next to nothing, what a head would say that had never seen it. The strength of the pull is chosen by that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,42 +24,68 @@ STEPS = 12
 
 @dataclass(frozen=True)
 class FittedHead:
-    """Weights and biases of a head, and the mean log-likelihood that it would have given to rows it had not seen."""
+    """Weights and biases of a head, and the log-likelihood that it would have given to each row, had it not seen it."""
 
     weight: Tensor
     bias: Tensor
-    likelihood: float
+    unseen: Tensor  # of the rows that were held out, where there are any
+
+    @property
+    def likelihood(self) -> float:
+        """The mean log-likelihood of unseen rows."""
+        return float(self.unseen.mean())
 
 
-def fit_head(features: Tensor, labels: Tensor, classes: int, held_out: Tensor | None = None) -> FittedHead:
+def fit_head(
+    features: Tensor, labels: Tensor, classes: int, held_out: Tensor | None = None, blocks: Sequence[int] = ()
+) -> FittedHead:
     """The head of these features that is most likely to be right about rows like these.
 
     Where the features themselves were trained on some of the rows, `held_out` marks the others: only they are asked how
-    likely the head is to be right.
+    likely the head is to be right. Where they come in `blocks` of so many columns, the pull is as strong on each.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
     >>> head = fit_head(x, torch.tensor([0, 0, 1, 1]), classes=2)
     >>> F.linear(x, head.weight, head.bias).argmax(dim=1).tolist()
     [0, 0, 1, 1]
     """
-    mean = features.double().mean(dim=0)
-    x = features.double() - mean
+    scale = _block_scale(features, blocks)
+    scaled = features.double() * scale
+    mean = scaled.mean(dim=0)
+    x = scaled - mean
     wanted = F.one_hot(labels, classes).double()
-    variances, axes = torch.linalg.eigh(x.T @ x)
-    variances = variances.clamp_min(0.0)
+    variances, axes = _principal_axes(x)
+    mean_variance = float(variances.sum()) / x.shape[1]
     turned = x @ axes
-    best: tuple[float, Tensor, Tensor] | None = None
+    best: FittedHead | None = None
     for strength in STRENGTHS:
-        pull = strength * (float(variances.mean()) or 1.0)
+        pull = strength * (mean_variance or 1.0)
         weight, bias = _newton(turned, wanted, variances, pull)
         unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
-        likelihood = float(unseen.mean() if held_out is None else unseen[held_out].mean())
-        if best is None or likelihood > best[0]:
-            best = (likelihood, weight, bias)
+        head = FittedHead(weight, bias, unseen if held_out is None else unseen[held_out])
+        if best is None or head.likelihood > best.likelihood:
+            best = head
     assert best is not None
-    likelihood, weight, bias = best
-    weight = (axes @ weight).T
-    return FittedHead(weight.float(), (bias - weight @ mean).float(), likelihood)
+    weight = (axes @ best.weight).T
+    return FittedHead((weight * scale).float(), (best.bias - weight @ mean).float(), best.unseen)
+
+
+def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The axes of the rows' covariance, and the sums of squares along them; none where all rows are 0 for want of rows."""
+    if len(x) < x.shape[1]:
+        _, deviations, axes = torch.linalg.svd(x, full_matrices=False)
+        return deviations.square(), axes.T
+    variances, axes = torch.linalg.eigh(x.T @ x)
+    return variances.clamp_min(0.0), axes
+
+
+def _block_scale(features: Tensor, blocks: Sequence[int]) -> Tensor:
+    """A factor for every column by which all blocks have a mean variance of 1."""
+    if len(blocks) < 2:
+        return torch.ones(features.shape[1], dtype=torch.float64)
+    variances = [block.double().var(dim=0, correction=0).mean() for block in torch.split(features, list(blocks), dim=1)]
+    factors = [1.0 / (float(variance.sqrt()) or 1.0) for variance in variances]
+    return torch.repeat_interleave(torch.tensor(factors, dtype=torch.float64), torch.tensor(blocks))
 
 
 def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pull: float) -> tuple[Tensor, Tensor]:

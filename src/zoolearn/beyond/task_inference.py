@@ -52,11 +52,12 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
     """
     totals = [torch.zeros(()) for _ in tasks]
     weights = [0.0 for _ in tasks]
-    for member in zoo.members:
+    first = [zoo.first_voter(task.name) for task in tasks]
+    for number, member in enumerate(zoo.members[min(first) :], min(first)):
         net, device = member.net, zoo.recipe.torch_device
         features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
-            if task.name in member.votes:
+            if task.name in member.votes and number >= first[place]:
                 weight = member.votes[task.name].weight
                 if net.standardize:
                     features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)

@@ -88,14 +88,15 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
     for task in tasks:
         voters = [place for place, member in enumerate(zoo.members) if task.name in member.votes]
         members = [zoo.members[place] for place in voters]
-        weights = torch.tensor([member.votes[task.name].weight for member in members])
+        first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
+        weights = [zoo.members[place].votes[task.name].weight if place >= first else 0.0 for place in voters]
         said = {
             flips: Said(
                 _asked(zoo, members, task.name, task.test.x, flips), factors[voters] if factors is not None else None
             )
             for flips, factors in sharpness.items()
         }
-        yield Heard(task, weights, said[False], said.get(True))
+        yield Heard(task, torch.tensor(weights), said[False], said.get(True))
 
 
 def by_rule(heard: Sequence[Heard]) -> dict[str, float]:

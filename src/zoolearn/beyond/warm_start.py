@@ -5,6 +5,7 @@ Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -13,12 +14,14 @@ from torch import Tensor
 
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import FittedHead, feature_rows, fit_head, set_head
+from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.learner import check_share
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
+from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
@@ -33,7 +36,8 @@ class WarmStart:
 
     A vote counts exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are judged by the same rows,
     the `held_out` ones, which no net is ever trained on, new or not; only heads are fitted to them, and judged by
-    leave-one-out.
+    leave-one-out. Of few rows the mean is uncertain, and of many members the luckiest would win: `caution` standard errors
+    are taken off.
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=1, grow=WarmStart())
@@ -54,26 +58,57 @@ class WarmStart:
         default=0.1, metadata={"help": "share of a task's rows that no net is trained on, to weigh votes by"}
     )
 
+    caution: float = field(
+        default=0.0, metadata={"help": "standard errors by which a likelihood is taken to be lower than it seems"}
+    )
+    whiten: bool = field(
+        default=False, metadata={"help": "begin the first convolution as filters that whiten the first task's pictures"}
+    )
+    open_softmax: bool = field(
+        default=False, metadata={"help": "train one softmax over the classes of all heads, and inherit the heads"}
+    )
+    read_layers: bool = field(
+        default=False, metadata={"help": "let heads that are fitted read the layers inside the net, too"}
+    )
+    supersede: bool = field(
+        default=False, metadata={"help": "let the newest member answer alone for tasks whose data it has in full"}
+    )
+
     def __post_init__(self) -> None:
         check_types(WarmStart, vars(self))
         check_share("held_out", self.held_out)
         if self.held_out == 1:
             raise SettingsError("held_out is 1; leave some rows to train on")
-        if not 0 <= self.vote_sharpness < inf:
-            raise SettingsError(f"vote_sharpness is {self.vote_sharpness}; give 0 (all votes alike) or more")
+        for name, none in (("vote_sharpness", "all votes alike"), ("caution", "as it seems")):
+            if not 0 <= getattr(self, name) < inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}; give 0 ({none}) or more")
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
         """The member of an episode that trains on these tasks."""
         seen = [self._seen(zoo, task) for task in tasks]
-        net = zoo.new_net(seen, seed)
-        if zoo.members:
-            net.backbone.load_state_dict(zoo.members[-1].net.backbone.state_dict())
-        loss = yield from zoo.fit_member(net, seen, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+        names = {task.name for task in tasks}
+        others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
+        net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
+        if self.read_layers:
+            net.read_layers()
+        self._begin(zoo, net, tasks[0])
+        open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
+        balanced = zoo.share(tasks[0]) > zoo.replay
+        loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
-        others = [task for name, task in zoo.kept.items() if name not in votes] if self.all_tasks else []
         votes |= {task.name: self._fitted_vote(zoo, net, task) for task in others}
         return Member(net.freeze(), votes, loss, zoo.episode)
+
+    def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
+        """Sets the weights that a net begins with: those of the last member, or what the first task's inputs suggest."""
+        if zoo.members:
+            last = zoo.members[-1].net
+            net.backbone.load_state_dict(last.backbone.state_dict())
+            for name in set(net.tasks) & set(last.tasks) if self.open_softmax else ():
+                _inherit_head(net, last, name)
+        elif self.whiten:
+            whiten(net, task.train.x, net.seed)
 
     def held_out_mask(self, zoo: ModelZoo, task: Task) -> Tensor | None:
         """Which rows of a task are never trained on; None if none are, as where nothing is kept to judge later members by."""
@@ -88,15 +123,14 @@ class WarmStart:
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task that the net was trained on; a head of one that it saw in full is refitted."""
-        share = zoo.share(task)
-        if self.refit_heads and share == 1.0:
+        if self.refit_heads and zoo.share(task) == 1.0:
             return self._fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
-            return Vote(share, task.classes)
+            return self._vote(zoo, task, torch.zeros(1))
         held = self.held_out_mask(zoo, task)
         rows = task.train if held is None else _rows(task, held)
         answers = probabilities(net, rows.x, task.name, zoo.recipe)
-        return Vote(self._weight(float(label_logs(answers, rows.y).mean())), task.classes)
+        return self._vote(zoo, task, label_logs(answers, rows.y))
 
     def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
@@ -104,14 +138,26 @@ class WarmStart:
             net.add_head(task.name, len(task.classes), task.train.x)
         head = self._fitted(zoo, net, task)
         set_head(net, task.name, head)
-        return Vote(self._weight(head.likelihood) if self.vote_sharpness else zoo.share(task), task.classes)
+        return self._vote(zoo, task, head.unseen)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = feature_rows(net, net.standardized(task.train.x, task.name), zoo.recipe)
-        return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task))
+        return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
 
-    def _weight(self, likelihood: float) -> float:
-        return float(np.exp(max(self.vote_sharpness * likelihood, LEAST)))
+    def _vote(self, zoo: ModelZoo, task: Task, logs: Tensor) -> Vote:
+        """A vote by the log-likelihoods of rows that were not trained on."""
+        share = zoo.share(task)
+        likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
+        weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
+        return Vote(weight, task.classes, supersedes=self.supersede and share == 1.0)
+
+
+@torch.no_grad()
+def _inherit_head(net: Net, last: Net, task: str) -> None:
+    """Begins with what training can move of a head; what was fitted to layers inside is fitted again or stays zero."""
+    head, before = net.head(task), last.head(task)
+    head.weight[:, : net.features] = before.weight[:, : net.features]
+    head.bias.copy_(before.bias)
 
 
 def _rows(task: Task, mask: Tensor) -> Examples:

@@ -147,20 +147,20 @@ def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
     console.print(
         f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
-        "● its own task  ○ replayed  ∘ fitted  ◌ pruned  · not seen"
+        "● its own task  ○ replayed  ∘ fitted  ◌ not asked  · not seen"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(max_width=24, overflow="fold")
     table.add_column(no_wrap=True)
     for name in names:
-        table.add_row(Text(name), Text("".join(_mark(member, zoo.tasks[name]) for member in members)))
+        table.add_row(Text(name), Text("".join(_mark(zoo, member, zoo.tasks[name]) for member in members)))
     return table
 
 
-def _mark(member: MemberEntry, task: TaskEntry) -> str:
+def _mark(zoo: Zoo, member: MemberEntry, task: TaskEntry) -> str:
     if task.name not in member.heads:
         return "·"
-    if not member.votes_on(task.name):
+    if not zoo.index.counts(member, task.name):
         return "◌"
     if task.name not in member.tasks:
         return "∘"

@@ -58,7 +58,7 @@ def picture(runs: Iterable[Results], theme: str) -> str:
     """The whole picture as SVG."""
     known, colours = _chosen(runs), THEMES[theme]
     curves = [
-        _curve("zoo, warm starts", colours.zoo, known["beyond"], dashed=True),
+        _curve("zoo, warm starts", colours.zoo, known["warm-start"], dashed=True),
         _curve("model zoo", colours.zoo, known["model-zoo"]),
         _curve("isolated nets", colours.isolated, known["isolated"]),
         _curve("fine-tuning", colours.falling, known["fine-tune"]),
@@ -76,15 +76,17 @@ def picture(runs: Iterable[Results], theme: str) -> str:
 
 
 def _chosen(runs: Iterable[Results]) -> Mapping[str, list[Results]]:
-    """The runs of one epoch that change nothing else, by method and seed, and those of preset `beyond`."""
-    found: dict[str, list[Results]] = {name: [] for name in ("model-zoo", "isolated", "fine-tune", "beyond")}
+    """The runs of one epoch that change nothing else, by method and seed, and those of preset `warm-start`."""
+    found: dict[str, list[Results]] = {name: [] for name in ("model-zoo", "isolated", "fine-tune", "warm-start")}
     for run in sorted(runs, key=lambda run: str(run.settings.get("seed"))):
         if run.benchmark != BENCHMARK or run.settings["benchmark"]:
             continue
         if run.method in found and run.spec.changes == {"epochs": 1}:
             found[run.method].append(run)
-        elif run.method == "model-zoo" and preset_of(run.spec) == "beyond" and run.settings["recipe"]["epochs"] == 1:
-            found["beyond"].append(run)
+        elif (
+            run.method == "model-zoo" and preset_of(run.spec) == "warm-start" and run.settings["recipe"]["epochs"] == 1
+        ):
+            found["warm-start"].append(run)
     for name, of_name in found.items():
         if len(of_name) < 2:
             raise DataError(f"{len(of_name)} finished run(s) of {name} on {BENCHMARK} with one epoch; give at least 2")

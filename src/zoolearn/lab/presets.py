@@ -90,6 +90,8 @@ TAG_SGD: dict[str, Json] = {**SINGLE_PASS, "lr": 2.5e-4}
 STABLE: dict[str, Json] = {"lr_decay": 0.9}
 STABLE_SGD: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.8, "nesterov": False, "dropout": 0.1}
 SMALL_ZOO: dict[str, Json] = {"epochs": 1}
+WARM: dict[str, Json] = {"grow": "warm-start"}
+ONE_PASS: dict[str, Json] = {"whiten": True, "open_softmax": True, "read_layers": True, "supersede": True}
 TEN: dict[str, Json] = {"tasks": 10}
 LAST_17: dict[str, Json] = {"after_tasks": 3}  # of 20: settings were chosen on the first three
 ADDITIVE: dict[str, Json] = {
@@ -161,7 +163,9 @@ PRESETS: tuple[Preset, ...] = (
         _row(name, "model-zoo", EVERY, "", source, learner, recipe)
         for name, learner, recipe, source in (
             ("paper", {}, {}, f"{ZOO_PAPER}; our defaults"),
-            ("beyond", {"grow": "warm-start"}, {"flip_tta": True}, "docs/beyond.md"),
+            ("warm-start", WARM, {"flip_tta": True}, "docs/beyond.md, where it was preset beyond at first"),
+            ("beyond", {**WARM, **ONE_PASS}, {"flip_tta": True}, "docs/beyond.md"),
+            ("beyond-fast", {**WARM, **ONE_PASS}, {}, "docs/beyond.md; half the passes, without mirror images"),
         )
     ),
     _row("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),

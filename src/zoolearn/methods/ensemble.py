@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, MutableSequence, Seque
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -21,10 +21,14 @@ from zoolearn.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Vote:
-    """How much a member's answer counts for a task, and the names of the classes that it speaks about."""
+    """How much a member's answer counts for a task, and the names of the classes that it speaks about.
+
+    Where it `supersedes`, the votes of earlier members on the task no longer count.
+    """
 
     weight: float
     classes: tuple[str, ...]
+    supersedes: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +53,32 @@ class Ensemble(Learner):
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
     test_votes: dict[str, "Votes"] = saved(default_factory=dict)
 
-    def fit_member(
-        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
-    ) -> Generator[Progress, None, float]:
+    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        return self.fit(net, tasks, seed, balanced=balanced)
+        return self.fit(net, tasks, seed, **slots)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The members that vote on the task."""
-        return [(member.net, member.votes[task].weight) for member in self.members if task in member.votes]
+        """The members whose votes on a task count."""
+        members = self.members[self.first_voter(task) :]
+        return [(member.net, member.votes[task].weight) for member in members if task in member.votes]
+
+    def first_voter(self, task: str) -> int:
+        """The place of the newest member that supersedes those before it."""
+        votes = enumerate(member.votes.get(task) for member in self.members)
+        return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""
         return {task.name: accuracy(self.counted(task).mean, task.test.y) for task in tasks}
 
     def counted(self, task: Task) -> "Votes":
-        """The sum of all votes on a task's test rows; begun again where the last one was counted on other rows."""
+        """The sum of all votes on a task's test rows; begun again where the last one was of other rows or superseded members."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, votes = digest(task.test.x), self.test_votes.get(task.name)
-        if votes is None or votes.rows != rows:
-            votes = Votes(rows)
+        first = self.first_voter(task.name)
+        if votes is None or votes.rows != rows or votes.members <= first:
+            votes = Votes(rows, members=first)
         for number, member in enumerate(self.members[votes.members :], votes.members + 1):
             if task.name in member.votes:
                 said = probabilities(member.net, task.test.x, task.name, self.recipe)
@@ -85,7 +94,7 @@ class Ensemble(Learner):
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """The sum of the votes of the first `members` members on the rows of this digest; it never changes."""
+    """The sum of the votes among the first `members` members on the rows of this digest; it never changes."""
 
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))

@@ -52,7 +52,7 @@ class Stateful:
         settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.metadata.get("state") == "saved"}
         before = {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
-        self.before, episode = before, self.episode
+        earlier, self.before, episode = self.before, before, self.episode
         try:
             yield
             for name, value in settings.items():
@@ -60,5 +60,5 @@ class Stateful:
                     raise SettingsError(f"learning changed the setting {name!r}; keep what changes in a saved() field")
         except BaseException:
             if self.before is before and self.episode == episode:  # and no other episode has come since
-                vars(self).update(before)
+                vars(self).update(before, before=earlier)
             raise

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -149,42 +149,6 @@ class _BasicBlock(nn.Module):
         return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
 
 
-def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """ResNet18-S with one 3x3 convolution per block, as Stable-SGD and TAG run it: 480,580 weights before the heads.
-
-    Activation comes before batch-norm, and units are dropped after each batch-norm of a block. The second convolution
-    that the published blocks hold but never execute is left out; it counts among their weights, not in their answers.
-    """
-    channels, height, width = image_size(shape, "resnet18-s-one-conv")
-    layers: list[nn.Module] = [
-        nn.Conv2d(channels, 20, 3, padding=1, bias=False),
-        nn.BatchNorm2d(20),
-        nn.ReLU(inplace=True),
-    ]
-    inputs = 20
-    for outputs, stride in ((20, 1), (40, 2), (80, 2), (160, 2)):
-        layers += [_OneConvBlock(inputs, outputs, stride, dropout), _OneConvBlock(outputs, outputs, 1, dropout)]
-        inputs = outputs
-    side = min(-(-height // 8), -(-width // 8))
-    layers += [nn.AvgPool2d(4) if side >= 4 else nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(*layers)
-
-
-class _OneConvBlock(nn.Module):
-    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(outputs)
-        self.norm2 = nn.BatchNorm2d(outputs)
-        self.drop = nn.Dropout(dropout)
-        changes = stride != 1 or inputs != outputs
-        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if changes else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        out = self.drop(self.norm1(F.relu(self.conv(x))))
-        return cast(Tensor, self.drop(self.norm2(F.relu(out + self.shortcut(x)))))
-
-
 def image_size(shape: Shape, backbone: str) -> tuple[int, int, int]:
     """Channels, height and width of inputs that must be images."""
     if len(shape) != 3:
@@ -198,7 +162,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "small-conv": "nets.backbones.small_conv",
         "wrn-16-4": "nets.backbones.wrn_16_4",
         "resnet18-s": "nets.backbones.resnet18_s",
-        "resnet18-s-one-conv": "nets.backbones.resnet18_s_one_conv",
+        "resnet18-s-one-conv": "nets.published.resnet18_s_one_conv",
         "alexnet-hat": "nets.published.alexnet_hat",
         "lenet-apd": "nets.published.lenet_apd",
         "mlp": "nets.backbones.mlp",
@@ -208,6 +172,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "tabular": "nets.backbones.tabular",
     }
 )
+READOUTS: Mapping[str, Callable[[nn.Sequential, Shape], Any]] = Named({"layers": "nets.readout.LayerFeatures"})
 
 
 def backbone_name(backbone: Backbone) -> str:

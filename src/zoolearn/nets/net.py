@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
-from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name
+from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
 
@@ -97,6 +97,7 @@ class Net(nn.Module):
         with global_seed(derive(seed, "body"), torch.device("cpu")):
             self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
+        self.blocks: tuple[int, ...] = ()  # columns of features by layer, the last layer's first, if it reads them all
         self.heads = nn.ModuleList()
         self.standardize = standardize
         self.columns = nn.ModuleList()  # of the tasks' features, where they are standardised: one for each head
@@ -151,10 +152,24 @@ class Net(nn.Module):
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
+        self._widen(head)
         self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
         if self.standardize:
             self.columns.append(Columns(self.shape[0], rows).to(self.device))
+
+    def read_layers(self) -> None:
+        """Lets heads read the layers inside a sequence, too, where it answers; training moves what they read of the last."""
+        if isinstance(self.backbone, nn.Sequential):
+            readout = READOUTS["layers"](self.backbone, self.shape)
+            self.backbone, self.blocks = readout, readout.blocks
+            for head in self.heads:
+                self._widen(cast(nn.Linear, head))
+
+    def _widen(self, head: nn.Linear) -> None:
+        if more := sum(self.blocks[1:]):
+            head.weight = nn.Parameter(F.pad(head.weight.detach(), (0, more)))
+            head.in_features += more
 
     def share_head(self, task: str, owner: str) -> None:
         """Lets a task answer through the head of another, as streams with one set of labels do."""
@@ -193,7 +208,8 @@ class Net(nn.Module):
         """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""
         return cast(Tensor, self.columns[self.head_index[task]](x.to(self.device))) if self.standardize else x
 
-    def _standardized_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
+    def standardized_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
+        """Inputs of several tasks as `standardized` brings them; row i belongs to tasks[rows[i]]."""
         if not self.standardize:
             return x
         columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
@@ -202,7 +218,10 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor, task: str) -> Tensor:
         """The logits of one task's classes."""
-        return cast(Tensor, self.head(task)(self.embed(self.standardized(x, task))))
+        head, features = self.head(task), self.embed(self.standardized(x, task))
+        if self.training and self.blocks:
+            return F.linear(features, head.weight[:, : self.features], head.bias)
+        return cast(Tensor, head(features))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
@@ -214,7 +233,8 @@ class Net(nn.Module):
         heads = [self.head(task) for task in tasks]
         weight = torch.cat([head.weight for head in heads])
         bias = torch.cat([head.bias for head in heads])
-        logits = F.linear(self.embed(self._standardized_mixed(x, tasks, rows)), weight, bias)
+        features = self.embed(self.standardized_mixed(x, tasks, rows))
+        logits = F.linear(features, weight[:, : features.shape[1]], bias)
         return logits + closed[rows], first[rows]
 
     def _mixture(self, tasks: tuple[str, ...]) -> tuple[Tensor, Tensor]:
@@ -268,6 +288,7 @@ class Net(nn.Module):
             "standardize": self.standardize,
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
             "head_index": dict(self.head_index),
+            "layers": bool(self.blocks),
         }
 
     @classmethod
@@ -290,4 +311,6 @@ class Net(nn.Module):
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
         net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
         net.head_index = dict(spec["head_index"])
+        if spec["layers"]:
+            net.read_layers()
         return net

@@ -32,14 +32,14 @@ def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | 
     }
 
 
-def describe_member(entry: MemberEntry) -> dict[str, Json]:
+def describe_member(index: Index, entry: MemberEntry) -> dict[str, Json]:
     """A member: what it was trained on and speaks for."""
     return {
         "number": entry.number,
         "episode": entry.episode,
         "trained_on": list(entry.tasks),
         "fitted": list(entry.fitted),
-        "votes_on": {name: share for name, share in entry.share.items() if entry.votes_on(name)},
+        "votes_on": {name: share for name, share in entry.share.items() if index.counts(entry, name)},
         "bytes": entry.bytes,
         "loss": entry.loss,
         "seconds": entry.seconds,
@@ -66,6 +66,9 @@ def snapshot(zoo: Zoo) -> dict[str, Json]:
     tasks = [describe_task(index, entry, zoo.majority(name)) for name, entry in index.tasks.items()]
     return {
         "/tasks": {**describe_zoo(zoo.path.resolve().name, index, tasks), "learns": False},
-        "/members": {"generation": index.generation, "members": [describe_member(entry) for entry in index.members]},
+        "/members": {
+            "generation": index.generation,
+            "members": [describe_member(index, entry) for entry in index.members],
+        },
         "/scores": {name: zoo.scores(name).to_json() for name in index.tasks},
     }

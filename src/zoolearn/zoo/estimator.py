@@ -25,7 +25,7 @@ from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
 FIRST = "default"  # the task of callers who have one only
@@ -250,14 +250,12 @@ class WeightedZoo(ModelZoo):
         """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
-    def fit_member(
-        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
-    ) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss."""
-        if not any(task.name in self.row_weights for task in tasks):
-            return super().fit_member(net, tasks, seed, balanced=balanced)
-        weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
-        return iter_fit(net, tasks, self.recipe, seed=seed, balanced=balanced, loss=partial(_weighted, weights=weights))
+    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
+        """Trains the net of a member; gives its final loss. Its members are the paper's, which have no loss of their own."""
+        if any(task.name in self.row_weights for task in tasks):
+            weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
+            slots["loss"] = partial(_weighted, weights=weights)
+        return super().fit_member(net, tasks, seed, **slots)
 
     def without_rows(self) -> Self:
         """A copy that answers as this one does, without any row or what is known of single rows."""

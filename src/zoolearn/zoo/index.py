@@ -75,6 +75,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
     `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet permanently.
+    For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
     """
 
     number: Number
@@ -89,6 +90,8 @@ class MemberEntry(Struct, frozen=True, gc=False):
     loss: float
     seconds: Annotated[float, Meta(ge=0)]
     fitted: tuple[Name, ...] = ()
+    supersedes: tuple[Name, ...] = ()
+    layers: bool = False
     epochs: Number | None = None  # that were asked for; None: as many as its rows needed
 
     @property
@@ -216,8 +219,23 @@ class Index:
                 speakers.setdefault(name, []).append(member)
         return speakers
 
+    @cached_property
+    def _first_voters(self) -> Mapping[str, int]:
+        """The number of the newest member that supersedes those before it, for each task that has one."""
+        return {name: member.number for member in self.members for name in member.supersedes if member.votes_on(name)}
+
+    def counts(self, member: MemberEntry, task: str) -> bool:
+        """Whether a member's vote on a task counts now."""
+        return member.votes_on(task) and member.number >= self._first_voters.get(task, 0)
+
     def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
+        speakers = self.speakers(task, at)
+        first = max((place for place, member in enumerate(speakers) if task in member.supersedes), default=0)
+        return speakers[first:]
+
+    def speakers(self, task: str, at: int | None = None) -> list[MemberEntry]:
+        """`voters`, and those that they supersede."""
         entry = self.task(task)
         if at is None:
             return [member for member in self._speakers[task] if member.votes_on(task)]

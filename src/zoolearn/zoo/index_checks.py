@@ -72,7 +72,7 @@ def _wrong_member(member: MemberEntry, known: Set[str]) -> str | None:
     heads = {*member.heads}
     if len(heads) != len(member.tasks) + len(member.fitted) or not heads <= known or not member.share.keys() <= heads:
         return "a member knows a task that is not there"
-    if member.silent and not member.share.keys() >= {*member.silent}:
+    if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
         return "a member knows a task that is not there"
     return None if _is_hex(member.file + member.votes) else "a file is not named by a sha256"
 

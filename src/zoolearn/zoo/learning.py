@@ -83,6 +83,8 @@ def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, secon
         loss=member.loss,
         seconds=seconds,
         fitted=tuple(name for name in member.votes if name not in tasks),
+        supersedes=tuple(name for name, vote in member.votes.items() if vote.supersedes),
+        layers=bool(member.net.blocks),
     )
 
 

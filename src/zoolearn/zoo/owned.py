@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
@@ -65,13 +66,11 @@ class OwnedZoo(ModelZoo):
 
     epochs: int | None = derived(default=None)
 
-    def fit_member(
-        self, net: Net, tasks: Sequence[Task], seed: int, *, balanced: bool = False
-    ) -> Generator[Progress, None, float]:
+    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
-        recipe = self.recipe_for(tasks, balanced=balanced)
+        recipe = self.recipe_for(tasks, balanced=slots.get("balanced", False))
         checkpoints = self.checkpoints and replace(self.checkpoints, every=max(1, recipe.epochs // CHECKPOINTS))
-        return iter_fit(net, tasks, recipe, seed=seed, balanced=balanced, checkpoints=checkpoints)
+        return iter_fit(net, tasks, recipe, seed=seed, checkpoints=checkpoints, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
         """How a member is trained on these tasks."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.methods.ensemble import Member, Vote, Votes
+from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
 from zoolearn.methods.learner import accuracy
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
@@ -36,6 +36,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "standardize": settings.kind == "features",
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
+        "layers": member.layers,
     }
     backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
     try:
@@ -105,7 +106,7 @@ class StoredVotes:
     def train(self, task: str, at: int | None = None) -> Votes:
         """The sum of the votes on the labels of a task's kept rows, by which it is weighed."""
         votes = Votes("stored")
-        for member in self.index.voters(task, at):
+        for member in self.index.speakers(task, at):
             if has_train_votes(self.index, member, task):
                 votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
@@ -150,15 +151,23 @@ def learner_of(
     kept = [name for name, task in index.tasks.items() if task.train is not None]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
     stored = StoredVotes(folder, index)
-    learner.train_votes = {
-        name: KnownVotes(loss, partial(stored.train, name))
-        for name in kept
-        if (loss := index.measures[name].loss) is not None
-    }
+    for name in kept if learner.tasks_per_episode > 1 else ():
+        loss = index.measures[name].loss
+        known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
+        learner.train_votes[name] = known or _asked(index, learner, net_of, name)
     if index.tasks:
         learner.shape = index.settings.shape
         learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
     return learner
+
+
+def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
+    """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
+    votes = Votes("kept")
+    for member in index.voters(task):
+        said = on_labels(net_of(member), learner.kept[task].train, task, learner.recipe)
+        votes = votes.add(said, member.share[task])
+    return votes
 
 
 def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:
@@ -169,6 +178,8 @@ def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> L
 def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
     """With the votes that count now."""
     votes = {
-        task: Vote(weight, index.tasks[task].classes) for task, weight in entry.share.items() if entry.votes_on(task)
+        task: Vote(weight, index.tasks[task].classes, task in entry.supersedes)
+        for task, weight in entry.share.items()
+        if entry.votes_on(task)
     }
     return Member(net_of(entry), votes, entry.loss, entry.episode - 1)

@@ -29,11 +29,19 @@ class Setup:
             raise SettingsError("a study without seeds; give at least one")
 
     def spec(
-        self, method: str, seed: int, *, first_tasks: int | None = None, only: Sequence[int] = (), **settings: Json
+        self,
+        method: str,
+        seed: int,
+        *,
+        first_tasks: int | None = None,
+        only: Sequence[int] = (),
+        validation: int | None = None,
+        **settings: Json,
     ) -> RunSpec:
         """A run with the settings of the study and a few of its own; its seed picks the samples too."""
         options: dict[str, Json] = {"samples_per_class": self.samples_per_class, "samples_seed": seed}
         options |= {"only": list(only)} if only else {"first_tasks": first_tasks or self.first_tasks}
+        options["validation"] = validation
         return RunSpec(
             method, self.benchmark, {"backbone": self.backbone, "epochs": self.epochs, **settings}, options, seed
         )

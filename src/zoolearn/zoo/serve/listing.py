@@ -49,7 +49,7 @@ class Listing:
 
 def _members(index: Index, first: int | None, count: int) -> bytes:
     start, shown = _part(index.members, first, count)
-    members = [Member(**describe_member(entry)) for entry in shown]
+    members = [Member(**describe_member(index, entry)) for entry in shown]
     page = Members(generation=index.generation, total=len(index.members), first=start, members=members)
     return page.model_dump_json().encode()
 

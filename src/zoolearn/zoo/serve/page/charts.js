@@ -149,7 +149,7 @@ function chart(task) {
 
 // ---- who knows what
 
-const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "pruned", none: "not seen" };
+const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "not asked", none: "not seen" };
 const MEANINGS = { own: "trained on it when it was new", replayed: "replayed it later", fitted: "has a head that was fitted to it", pruned: "knows it, but is not asked" };
 
 function mark(task, member) {

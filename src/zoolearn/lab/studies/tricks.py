@@ -1,0 +1,98 @@
+"""What each idea of a warm start is worth, alone and left out of the whole, judged by training rows that were set aside.
+
+Settings are chosen by this: no test row is read, so that a benchmark can judge the choice once, afterwards.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.files import Json
+from zoolearn.lab.figures import Figure, Panel, Plot, Series
+from zoolearn.lab.studies.setup import Setup
+from zoolearn.lab.studies.study import mean_and_error
+from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
+
+VALIDATION = 20  # percent of the training rows, that judge
+
+TRICKS: dict[str, dict[str, Json]] = {
+    "heads fitted again": {"refit_heads": True},
+    "heads for all tasks": {"all_tasks": True},
+    "weighed votes": {"vote_sharpness": 16.0, "held_out": 0.1},
+    "whitened pictures": {"whiten": True},
+    "one softmax": {"open_softmax": True},
+    "all layers": {"read_layers": True},
+    "newest alone": {"supersede": True},
+}
+WHOLE, BARE = "all of them", "none of them"
+
+
+def variants() -> dict[str, dict[str, Json]]:
+    """The settings of every warm start that is compared, by what it is called."""
+    whole = {name: value for trick in TRICKS.values() for name, value in trick.items()}
+    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()}  # False and 0
+    found = {BARE: off, WHOLE: {**off, **whole}}
+    for name, trick in TRICKS.items():
+        found[f"only {name}"] = {**off, **trick}
+        found[f"without {name}"] = {**off, **whole, **{own: off[own] for own in trick}}
+    return {name: asdict(WarmStart(**own)) for name, own in found.items()}
+
+
+def specs(setup: Setup) -> list[RunSpec]:
+    """Every variant with every seed."""
+    return [_spec(setup, own, seed) for own in variants().values() for seed in setup.seeds]
+
+
+def _spec(setup: Setup, own: Mapping[str, Json], seed: int) -> RunSpec:
+    settings = {"tasks_per_episode": setup.tasks_per_episode, "grow": "warm-start", **own}
+    return setup.spec("model-zoo", seed, validation=VALIDATION, **settings)
+
+
+def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
+    """The gain of every idea over none of them, and what all of them lose without it."""
+    runs = {name: [outcome[_spec(setup, own, seed).name] for seed in setup.seeds] for name, own in variants().items()}
+    panels = [
+        Panel(f"alone, over {BARE}", [_gains(runs, {name: (f"only {name}", BARE) for name in TRICKS}, 0)], turned=True),
+        Panel(
+            f"what {WHOLE} gain by it",
+            [_gains(runs, {name: (WHOLE, f"without {name}") for name in TRICKS}, 1)],
+            turned=True,
+        ),
+    ]
+    ends = ", ".join(f"{name} {mean_and_error(_accuracies(runs[name]))[0]:.2f} %" for name in (BARE, WHOLE))
+    caption = (
+        f"Points of average accuracy on {VALIDATION} % of the training rows, which no training saw; test rows were not read. "
+        f"Differences are of runs of one seed; the bars are their standard errors. With {setup.conditions}: {ends}."
+    )
+    return [
+        Figure(
+            name=f"{setup.benchmark}-tricks",
+            title="What each idea of a warm start is worth",
+            caption=caption,
+            frames={"": Plot(panels, "points", share_y=False)},
+            commands=[setup.command],
+            section=f"Studies on {setup.benchmark}",
+        )
+    ]
+
+
+def _gains(runs: Mapping[str, Sequence[Results]], pairs: Mapping[str, tuple[str, str]], colour: int) -> Series:
+    cells, notes = [], []
+    for better, worse in pairs.values():
+        ours, theirs = runs[better], runs[worse]
+        differences = zip(_accuracies(ours), _accuracies(theirs), strict=True)
+        cells.append(mean_and_error([mine - other for mine, other in differences]))
+        notes.append(f"{_seconds(ours):.0f} seconds for {_seconds(theirs):.0f}")
+    means, errors = [mean for mean, _ in cells], [error for _, error in cells]
+    known = errors if None not in errors else ()
+    return Series("gain", list(pairs), means, known, "points", colour, notes)
+
+
+def _accuracies(runs: Sequence[Results]) -> list[float]:
+    return [100 * (run.summary()["average_accuracy"] or 0.0) for run in runs]
+
+
+def _seconds(runs: Sequence[Results]) -> float:
+    return fmean(sum(run.seconds.values()) for run in runs)

@@ -1,0 +1,57 @@
+"""What the layers of a backbone hold, not only its last: more for a linear head to read, from the same pass."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from zoolearn.nets.backbones import Shape
+
+Pool = Callable[[Tensor, list[int], list[int]], Tensor]
+
+
+class LayerFeatures(nn.Sequential):
+    """A sequence of layers that in evaluation mode gives the features of the maps inside, too, after its own.
+
+    Maps inside are what the convolutions after the first take in. The last of them gives its mean and its maximum over the
+    four quarters of a picture, each one its deviations over the picture. In training mode it is the sequence as it was;
+    its weights have the same names.
+
+    >>> from zoolearn.nets.backbones import mlp, small_conv
+    >>> LayerFeatures(small_conv((3, 32, 32)), (3, 32, 32)).blocks
+    (320, 320, 320, 160)
+    >>> LayerFeatures(mlp((1, 8, 8)), (1, 8, 8)).blocks
+    (256,)
+    """
+
+    def __init__(self, backbone: nn.Sequential, shape: Shape) -> None:
+        super().__init__(OrderedDict(backbone.named_children()))
+        with torch.no_grad():
+            self.blocks = tuple(block.shape[1] for block in self.eval().read(torch.zeros(1, *shape)))
+        self.train(backbone.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The features, one row an input."""
+        return super().forward(x) if self.training else torch.cat(self.read(x), dim=1)  # type: ignore[no-untyped-call]
+
+    def read(self, x: Tensor) -> list[Tensor]:
+        """The features in blocks, the backbone's own first."""
+        inside: list[Tensor] = []
+        is_first = True
+        for layer in self:
+            if any(isinstance(module, nn.Conv2d) for module in layer.modules()):
+                inside += [] if is_first else [x]
+                is_first = False
+            x = layer(x)
+        if not inside:
+            return [x]
+        deviations = torch.cat([maps.float().flatten(2).std(dim=2, correction=0) for maps in inside], dim=1)
+        return [x, _quarters(inside[-1], F.avg_pool2d), _quarters(inside[-1], F.max_pool2d), deviations]
+
+
+def _quarters(maps: Tensor, pool: Pool) -> Tensor:
+    """Each map pooled to 2 x 2; halves of an odd side share its middle, a side of one is not halved."""
+    sides = maps.shape[2:]
+    return pool(maps, [-(-side // 2) for side in sides], [max(1, side // 2) for side in sides]).flatten(1)
