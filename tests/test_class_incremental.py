@@ -15,6 +15,7 @@ from zoolearn.errors import DataError
 from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.report import NOT_TOLD, report
 from zoolearn.runs import run as running
+from zoolearn.runs.class_incremental import task_logits
 from zoolearn.runs.results import Results, Untold
 from zoolearn.runs.run import progress, run
 from zoolearn.runs.state import save
@@ -53,6 +54,8 @@ def test_every_kind_of_method_is_asked_through_the_heads_of_the_nets_that_answer
     results = run(learner, STREAM)
     for task in STREAM:
         scores = torch.cat([by_hand(learner, task.test.x, other.name) for other in STREAM], dim=1)
+        said = torch.cat(task_logits(learner, task.test.x, [other.name for other in STREAM]), dim=1)
+        assert torch.allclose(said, scores, atol=1e-4)
         offset = sum(len(other.classes) for other in STREAM.tasks[: STREAM.tasks.index(task)])
         right = int((scores.argmax(dim=1) == task.test.y + offset).sum())
         assert results.untold.accuracy[task.name] == right / len(task.test)
