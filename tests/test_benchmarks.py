@@ -305,7 +305,7 @@ def test_an_order_that_cannot_be_is_named(options, message):
 def test_permutations_of_another_seed_are_another_stream_and_say_so(tmp_path):
     write_mnist(tmp_path)
     streams = [benchmark("permuted-mnist", tmp_path, permutation_seed=seed) for seed in (0, 3)]
-    assert [stream.options for stream in streams] == [{}, {"permutation_seed": 3}]
+    assert [stream.options for stream in streams] == [{"permutation_seed": seed} for seed in (0, 3)]
     assert torch.equal(streams[0][0].test.x, streams[1][0].test.x), "the first task is not permuted"
     assert not torch.equal(streams[0][1].test.x, streams[1][1].test.x)
     assert permuted_mnist(tmp_path, permutation_seed=3).options == {"permutation_seed": 3}
@@ -356,8 +356,8 @@ def test_missing_data_is_named(tmp_path):
 
 
 def test_order_number_of_tasks_and_samples_combine():
-    whole = benchmark("split-digits", order_seed=3)
-    part = benchmark("split-digits", order_seed=3, first_tasks=2, samples_per_class=4, samples_seed=1)
+    whole = benchmark("split-digits", task_order=3)
+    part = benchmark("split-digits", task_order=3, first_tasks=2, samples_per_class=4, samples_seed=1)
     assert [task.name for task in part] == [task.name for task in whole][:2]
     assert sorted(task.name for task in whole) == ["0-1", "2-3", "4-5", "6-7", "8-9"]
     assert part[0].train.y.bincount().tolist() == [4, 4]
@@ -366,22 +366,22 @@ def test_order_number_of_tasks_and_samples_combine():
 
 
 def test_the_tasks_after_those_that_settings_were_chosen_on():
-    whole = benchmark("split-digits", order_seed=3)
-    rest = benchmark("split-digits", order_seed=3, after_tasks=2)
+    whole = benchmark("split-digits", task_order=3)
+    rest = benchmark("split-digits", task_order=3, after_tasks=2)
     assert [task.name for task in rest] == [task.name for task in whole][2:]
-    assert rest.options == {"order_seed": 3, "after_tasks": 2}
+    assert rest.options == {"task_order": 3, "after_tasks": 2}
 
 
 def test_a_stream_of_any_length(tmp_path):
     write_mnist(tmp_path)
     longer = benchmark("permuted-mnist", tmp_path, tasks=7, after_tasks=3)
     assert [task.name for task in longer] == ["permuted-3", "permuted-4", "permuted-5", "permuted-6"]
-    assert longer.options == {"tasks": 7, "after_tasks": 3}
+    assert longer.options == {"tasks": 7, "permutation_seed": 0, "after_tasks": 3}
     assert torch.equal(longer[0].test.x, benchmark("permuted-mnist", tmp_path)[3].test.x)
 
 
 def test_seeds_choose_order_and_samples():
-    orders = {tuple(task.name for task in benchmark("split-digits", order_seed=seed)) for seed in range(5)}
+    orders = {tuple(task.name for task in benchmark("split-digits", task_order=seed)) for seed in range(5)}
     assert len(orders) > 1
     draws = [fingerprint(benchmark("split-digits", samples_per_class=4, samples_seed=seed)) for seed in (0, 0, 1)]
     assert draws[0] == draws[1] != draws[2]

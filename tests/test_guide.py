@@ -1,7 +1,9 @@
 """The guides for people's own data and methods: every command and every line of Python in them is run, in its order."""
 
+import ast
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,26 @@ def test_ones_own_method_backbone_and_benchmark_work_as_the_guide_says(tmp_path,
     assert "Lwf" in out
     assert "DerPlusPlus" in out
     assert "gauges" in out
+
+
+def test_ones_own_code_runs_from_a_file_as_the_guide_says(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    written = ast.parse("".join(blocks("python", "your-method.md")))
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
+    written.body = [part for part in written.body if isinstance(part, kinds)]
+    Path("mine.py").write_text(ast.unparse(written), encoding="utf-8")
+    said = []
+    for command in "".join(blocks("sh", "your-method.md")).splitlines():
+        cli.main(shlex.split(command)[1:])
+        said.append(" ".join(capsys.readouterr().out.split()))
+    alone, compared, against, orders, tuned = said
+    assert "Lwf on gauges" in alone
+    assert "seeds 3" in compared
+    assert "the 95 % interval of their mean over seeds that both have" in against
+    assert "DerPlusPlus" in against
+    assert "seeds 3 orders" in orders
+    assert "zoo run mine.py:Lwf split-digits --backbone mlp --strength" in tuned
 
 
 def test_the_methods_of_the_guide_take_less_than_50_lines_each() -> None:

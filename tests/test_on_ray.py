@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
@@ -238,3 +239,32 @@ def test_a_driver_that_was_killed_is_continued_by_the_same_command(cluster: Any,
         there_found = outcome(tmp_path / "there" / folder)
         there_found.pop(".heartbeat", None)  # of one that was killed when all was done but this
         assert there_found == outcome(tmp_path / "here" / folder)
+
+
+OWN = """
+import zoolearn
+
+class RayMethod(zoolearn.FineTune):
+    pass
+
+def ray_stream():
+    return zoolearn.Benchmark("own", zoolearn.benchmark("split-digits", samples_per_class=5, first_tasks=2).tasks)
+"""
+
+
+def test_code_of_ones_own_is_found_on_the_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("ray_code.py").write_text(OWN)
+    words = ["run", "ray_code.py:RayMethod", "ray_code.py:ray_stream", "--epochs", "1", "--backbone", "mlp-100"]
+    for on in ("here", "ray"):
+        main([*words, "--device", "cpu", "--seeds", "2", "--on", on, "--out", on])
+    for seed in (0, 1):
+        title = f"RayMethod-own-seed{seed}"
+        assert outcome(tmp_path / "ray" / title) == outcome(tmp_path / "here" / title)
+    Path("ray_code.py").rename("moved.py")
+    with pytest.raises(SystemExit):
+        main([*words, "--device", "cpu", "--seed", "2", "--seeds", "2", "--on", "ray", "--out", "gone"])
+    assert "ray_code.py:RayMethod: " in capsys.readouterr().err

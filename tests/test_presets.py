@@ -32,7 +32,7 @@ def test_an_unknown_preset_is_corrected():
 
 
 def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
-    settings, options = {"backbone": "mlp-100", "epochs": 1, "lr": 0.5}, {"after_tasks": 2, "order_seed": 1}
+    settings, options = {"backbone": "mlp-100", "epochs": 1, "lr": 0.5}, {"after_tasks": 2, "task_order": 1}
     preset = Preset("toy", RunSpec("isolated", "split-digits", settings, options), "1", "us")
     monkeypatch.setattr("zoolearn.lab.presets.PRESETS", (preset,))
     words = ["run", "isolated", "split-digits", "--first-tasks", "3", "--preset", "toy", "--lr", "0.25"]
@@ -41,7 +41,7 @@ def test_flags_have_their_say_over_a_preset(tmp_path, monkeypatch):
 
     settings = Results.load(tmp_path).settings
     assert (settings["backbone"], settings["recipe"]["epochs"], settings["recipe"]["lr"]) == ("mlp-100", 1, 0.25)
-    assert settings["benchmark"] == {"order_seed": 1, "first_tasks": 3, "after_tasks": 2}
+    assert settings["benchmark"] == {"task_order": 1, "first_tasks": 3, "after_tasks": 2}
 
 
 def test_list_shows_every_preset_with_the_number_that_it_aims_at(capsys, monkeypatch):

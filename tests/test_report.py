@@ -146,7 +146,7 @@ def test_runs_on_other_tasks_are_not_averaged_and_their_number_is_shown():
 
 
 def test_an_order_of_tasks_that_follows_the_seed_does_not_split_a_group():
-    assert column(report([run(seed=0), run(seed=1, tasks=("2-3", "0-1"))]), "seeds") == ["2"]
+    assert column(report([run(seed=0), run(seed=1, tasks=("2-3", "0-1"))]), "seeds") == ["2 orders"]
 
 
 def test_unfinished_runs_have_their_own_marked_row_and_a_note():
@@ -394,9 +394,9 @@ def test_groups_that_nothing_else_tells_apart_are_numbered():
 
 
 def test_shuffled_orders_are_not_averaged_with_the_benchmarks_own():
-    shuffled = [sampled(seed=seed, order_seed=seed) for seed in (1, 2)]
+    shuffled = [sampled(seed=seed, task_order=seed) for seed in (1, 2)]
     table = report([sampled(), *shuffled])
-    assert column(table, "seeds") == ["1", "2"]
+    assert column(table, "seeds") == ["1", "2 orders"]
     assert "order=shuffled" in column(table, "settings")[1]
 
 

@@ -157,7 +157,7 @@ def test_shuffling_changes_the_order_and_nothing_else():
     assert list(shuffled) != list(whole)
     assert {task.name for task in shuffled} == {task.name for task in whole}
     assert list(shuffled) == list(whole.shuffled(1))
-    assert shuffled.options == {"order_seed": 1}
+    assert shuffled.options == {"task_order": 1}
     assert len({tuple(task.name for task in whole.shuffled(seed)) for seed in range(5)}) > 1
 
 

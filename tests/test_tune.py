@@ -173,7 +173,7 @@ def test_the_space_is_the_papers_unless_another_is_given() -> None:
         (["--space", "batch_size=0,16"], "batch_size is 0; it must be at least 1"),
         (["--tune-on", "split-digit"], "did you mean 'split-digits'?"),
         (["--trials", "0"], "trials is 0"),
-        (["--seeds", "2"], "a search has one seed"),
+        (["--seeds", "2"], "Unrecognized options: --seeds"),
     ],
 )
 def test_a_wrong_word_is_named_before_anything_starts(
@@ -232,11 +232,11 @@ def test_a_trial_that_failed_with_its_machine_is_tried_again(tmp_path: Path) -> 
 def test_what_is_judged_are_the_other_tasks_in_the_same_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tune("--trials", "1", "--first-tasks", "2", "--order-seed", "7", "--out", tmp_path)
+    tune("--trials", "1", "--first-tasks", "2", "--task-order", "7", "--out", tmp_path)
     said = " ".join(capsys.readouterr().out.split())
-    assert "--order-seed 7" in said
+    assert "--task-order 7" in said
     assert "--after-tasks 2" in said
     assert find_preset(str(tmp_path / "best.json"), "fine-tune", "split-digits").spec.options == {
-        "order_seed": 7,
+        "task_order": 7,
         "after_tasks": 2,
     }

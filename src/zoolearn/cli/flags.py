@@ -95,16 +95,17 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
-def settings_form(settings: type, only: Collection[str] | None = None) -> type:
+def settings_form(settings: type, only: Collection[str] | None = None, own: Collection[str] = ()) -> type:
     """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name.
 
-    A function that has settings of its own adds them: they count where it is chosen.
+    A function that has settings of its own adds them: they count where it is chosen. `own` are places of functions that may
+    be chosen too.
     """
-    own = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
-    own = [setting for setting in own if only is None or setting.name in only]
+    ours = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
+    ours = [setting for setting in ours if only is None or setting.name in only]
     hints = get_type_hints(settings)
-    shown = [(setting, _annotated(setting, hints[setting.name])) for setting in own]
-    for setting in own:
+    shown = [(setting, _annotated(setting, hints[setting.name], own=own)) for setting in ours]
+    for setting in ours:
         for name, choice in _choices(setting).items():
             for each in fields(choice) if is_dataclass(choice) else ():
                 shown.append(
@@ -122,9 +123,9 @@ def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
     return choices
 
 
-def _annotated(setting: "Field[Any]", hint: Any, where: str = "") -> Any:
+def _annotated(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
     if "choices" in setting.metadata:
-        hint = Literal[tuple(setting.metadata["choices"])]
+        hint = Literal[(*setting.metadata["choices"], *own)]
     return Annotated[hint, tyro.conf.arg(help=where + setting.metadata.get("help", ""))]
 
 

@@ -1,5 +1,6 @@
 """What `zoo run`, `zoo sweep` and `zoo tune` are told: a method's settings, its recipe's, a benchmark's, and where to work."""
 
+import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -10,13 +11,14 @@ import tyro
 
 from zoolearn.cli.flags import command_line, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
-from zoolearn.data.benchmarks import BENCHMARKS
+from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import EVERY, Preset, find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.own import Own, is_place, own_benchmark
+from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
 
@@ -65,7 +67,17 @@ class BenchmarkOptions:
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
-    order_seed: Annotated[int | None, optional("SEED", "shuffle the tasks with this seed", "as listed")] = None
+    task_order: Annotated[
+        str | None,
+        optional("SEED|FILE", "shuffle the tasks, or take them as a file names them, one a line", "as listed"),
+    ] = None
+    class_order: Annotated[
+        str | None, optional("SEED|FILE", "the same for the classes that tasks are made of, in splits", "as listed")
+    ] = None
+    classes_per_task: Annotated[int | None, optional("N", "how many classes a task of a split has", "2 or 5")] = None
+    permutation_seed: Annotated[int | None, optional("SEED", "seed of the orders of pixels: permuted-mnist", "0")] = (
+        None
+    )
     tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
     after_tasks: Annotated[
@@ -82,23 +94,45 @@ OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.nam
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
     """The filled-in form: of one method with its own settings, of several with those that all learners have."""
-    for name in names:
-        if name not in METHODS:
-            raise SettingsError(unknown_name("method", name, METHODS))
-    method = METHODS[names[0]] if len(names) == 1 else Learner
+    kinds = [_kind(name) for name in names]
+    method = kinds[0] if len(names) == 1 else Learner
+    own = places_in(arguments)
     idea = (
         (method.__doc__ or "").partition("\n\n")[0]
         if len(names) == 1
         else "Several methods, with settings that all have."
     )
-    kind = _form(method, options)
-    preset = _preset_in(arguments, names)
-    form = parse(kind, arguments, program, idea, _filled(kind, preset) if preset else None)
-    if preset is not None and not preset.suits(names[0], form.benchmark) and not form.run.preset.endswith(".json"):
+    kind = _form(method, options, own)
+    preset = _preset_in(arguments, [name_of(name) for name in names])
+    form = parse(kind, arguments, program, idea, _filled(kind, preset, own) if preset else None)
+    if (
+        preset is not None
+        and not preset.suits(name_of(names[0]), form.benchmark)
+        and not form.run.preset.endswith(".json")
+    ):
         find_preset(form.run.preset, names[0], form.benchmark)
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form
+
+
+def _kind(method: str) -> type[Learner]:
+    if is_place(method):
+        return Own.at(method).method()
+    if method not in METHODS:
+        raise SettingsError(unknown_name("method", method, METHODS) + "; your own is FILE.py:NAME")
+    return METHODS[method]
+
+
+def name_of(method: str) -> str:
+    """The name that runs have for a method: its own, or that of the class at a place."""
+    return Own.at(method).name if is_place(method) else method
+
+
+def places_in(arguments: Sequence[str]) -> list[str]:
+    """The words and parts of words that are places of code."""
+    parts = [part.strip() for word in arguments for part in re.split("[=,]", word)]
+    return list(dict.fromkeys(part for part in parts if re.search(r"\w:[A-Za-z_]\w*$", part)))
 
 
 def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | None:
@@ -112,9 +146,9 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
     return find_preset(name, methods[0], next((word for word in words if word in BENCHMARKS), EVERY))
 
 
-def _form(method: type, options: type[RunOptions]) -> type:
-    names = "one of: " + ", ".join(BENCHMARKS)
-    learner, recipe = settings_form(method), settings_form(Recipe)
+def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
+    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME"
+    learner, recipe = settings_form(method, own=own), settings_form(Recipe)
     return make_dataclass(
         "Run",
         [
@@ -128,23 +162,72 @@ def _form(method: type, options: type[RunOptions]) -> type:
     )
 
 
-def _filled(kind: type, preset: Preset) -> Any:
-    """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote."""
+def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
+    """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
+
+    A function of one's own has its name there; its place stands on the command line, since no file may name code.
+    """
     form = kind(benchmark=tyro.MISSING)
     for name, value in {**preset.spec.settings, **preset.spec.options}.items():
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
-            setattr(getattr(form, group), name, typed(name, hint, str(value)))
+            place = next((word for word in own if word.endswith(f":{value}")), None)
+            setattr(getattr(form, group), name, typed(name, hint, place or _written(name, value)))
     return form
+
+
+def _written(name: str, value: Any) -> str:
+    return ",".join(value) if name in ORDERS and isinstance(value, list) else str(value)
 
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    settings = {**vars(form.learner), **vars(form.recipe)}
+    settings, own = named_settings(_kind(name), {**vars(form.learner), **vars(form.recipe)})
     first = settings.pop("seed")
-    options = {option: getattr(form.tasks, option) for option in OPTIONS}
-    spec = RunSpec(name, form.benchmark, settings, options, first).check()
+    options = {option: read_order(option, getattr(form.tasks, option)) for option in OPTIONS}
+    benchmark = form.benchmark
+    if is_place(name):
+        own["method"] = Own.at(name)
+    if is_place(benchmark):
+        own["benchmark"] = Own.at(benchmark)
+        making = {option: value for option, value in options.items() if option not in CUTS and value is not None}
+        benchmark = own_benchmark(own["benchmark"], form.tasks.data, making).name
+    spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
+    if any(option in spec.options for option in ORDERS) or spec.making:
+        spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
+
+
+def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
+    """Settings with functions of one's own by their names, and where these are."""
+    functions = [setting.name for setting in fields(method) if "choices" in setting.metadata]
+    own = {name: Own.at(settings[name]) for name in functions if name in settings and is_place(settings[name])}
+    places: dict[str, Own] = {}
+    for each in own.values():
+        if places.setdefault(each.name, each) != each:
+            raise SettingsError(
+                f"{places[each.name].word} and {each.word} have one name; a run goes by names, rename one"
+            )
+        each.function()
+    return {**settings, **{name: each.name for name, each in own.items()}}, own
+
+
+def read_order(option: str, value: Any) -> Any:
+    """An order as a flag gives it: a seed, names with commas between them, or a file with a name a line."""
+    if option not in ("task_order", "class_order") or not isinstance(value, str):
+        return value
+    if value.isdecimal():
+        return int(value)
+    if "," in value and not Path(value).exists():
+        return [name.strip() for name in value.split(",")]
+    try:
+        lines = Path(value).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        flag = f"--{option.replace('_', '-')} {value}"
+        raise SettingsError(
+            f"{flag} is neither a seed nor a file that can be read ({error}); give a whole number, or a file with a name a line"
+        ) from error
+    return [line.strip() for line in lines if line.strip()]
 
 
 def plan_of(form: Any, *words: str) -> Plan:
@@ -176,9 +259,13 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
 
 def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
     """The run with some settings and options changed; what cannot be run is refused."""
-    options = {**spec.options, **{name: value for name, value in chosen.items() if name in OPTIONS}}
-    settings = {**spec.settings, **{name: value for name, value in chosen.items() if name not in OPTIONS}}
-    return replace(spec, settings=settings, options=options).check()
+    options = {name: read_order(name, value) for name, value in chosen.items() if name in OPTIONS}
+    others = {name: value for name, value in chosen.items() if name not in OPTIONS}
+    settings, own = named_settings(spec.kind, others)
+    kept = {name: each for name, each in spec.own.items() if name not in settings}
+    return replace(
+        spec, settings={**spec.settings, **settings}, options={**spec.options, **options}, own={**kept, **own}
+    ).check()
 
 
 def typed(name: str, hint: Any, text: str) -> Any:

@@ -12,7 +12,7 @@ from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
 from zoolearn.cli.side_by_side import run_side_by_side
-from zoolearn.data.benchmarks import BENCHMARKS, whole_benchmark
+from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.data.task import Benchmark
 from zoolearn.lab.one_run import single_run
 from zoolearn.methods.registry import METHODS
@@ -27,13 +27,14 @@ USAGE = """usage: zoo run METHOD[,METHOD...] BENCHMARK [--out DIR] [--epochs N] 
 Shows the tasks of a benchmark to a learner, one an episode, and writes a run folder (results.json and the learner's
 files). The same command again continues a run that was stopped: after the last finished episode, or in its midst with
 `--checkpoint-every N`. `zoo run METHOD --help` lists the settings of a method; they are its fields in Python. Several methods or seeds run side by side, a folder each; with
-`--on ray`, on a cluster.
+`--on ray`, on a cluster. A method, benchmark or backbone of your own is FILE.py:NAME or package.module:NAME.
 
 methods:    {methods}
 benchmarks: {benchmarks}
 
 examples:   zoo run model-zoo split-cifar100 --epochs 1 --out runs/zoo
-            zoo run model-zoo,isolated split-cifar100 --epochs 1 --seeds 3 --out runs/compared"""
+            zoo run model-zoo,isolated split-cifar100 --epochs 1 --seeds 3 --out runs/compared
+            zoo run mymethods.py:Lwf mybench.py:stream --backbone mynets.py:wide"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -44,7 +45,9 @@ def main(arguments: Sequence[str]) -> None:
     names = list(dict.fromkeys(arguments[0].split(",")))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)
     specs = {
-        f"{name}-{form.benchmark}-seed{seed}": spec for name in names for seed, spec in specs_of(name, form).items()
+        f"{spec.method}-{spec.benchmark}-seed{spec.seed}": spec
+        for name in names
+        for spec in specs_of(name, form).values()
     }
     (title, spec), *others = specs.items()
     on_gpu = spec.learner().recipe.torch_device.type == "cuda"
@@ -64,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
 def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console = output.console()
     out.parent.mkdir(parents=True, exist_ok=True)
-    whole = whole_benchmark(spec.benchmark, plan.data, **spec.making)
+    whole = spec.whole(plan.data)
     tasks = spec.tasks(whole=whole)
     done = _episodes_kept(spec, tasks, plan)
     if done == len(tasks):

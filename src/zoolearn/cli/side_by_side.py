@@ -19,7 +19,9 @@ from zoolearn.runs.spec import RunSpec
 def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, place: Place) -> None:
     """Carries out runs, by their titles, each in its own folder below `folder`; what is finished is only read."""
     console = output.console()
-    outcome = {title: results for title, spec in specs.items() if (results := finished(spec, folder / title))}
+    outcome = {
+        title: results for title, spec in specs.items() if (results := finished(spec, folder / title, plan.data))
+    }
     if outcome:
         console.print(f"{len(outcome)} of {len(specs)} runs are finished; nothing to train for them")
     missing = {title: spec for title, spec in specs.items() if title not in outcome}

@@ -14,6 +14,7 @@ from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.errors import SettingsError
+from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
@@ -43,10 +44,15 @@ def main(arguments: Sequence[str]) -> None:
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo sweep {name}", SweepOptions)
-    folder = form.run.out or Path("runs") / f"sweep-{name}-{form.benchmark}"
+    specs: dict[str, RunSpec] = {}
+    for title, spec in _specs(name, form):
+        if specs.setdefault(title, spec) is not spec:
+            raise SettingsError(f"two runs would have the folder {title}; give files of orders other names")
+    first = next(iter(specs.values()))
+    folder = form.run.out or Path("runs") / f"sweep-{first.method}-{first.benchmark}"
     place = form.place.place()
     torch.set_num_threads(place.threads)
-    run_side_by_side(dict(_specs(name, form)), folder, plan_of(form, "sweep", *arguments), place)
+    run_side_by_side(specs, folder, plan_of(form, "sweep", *arguments), place)
 
 
 def _specs(name: str, form: Any) -> Iterator[tuple[str, RunSpec]]:
@@ -63,12 +69,19 @@ def _specs(name: str, form: Any) -> Iterator[tuple[str, RunSpec]]:
     seeds = specs_of(name, form)
     for values in product(*(values for _, values in varied)):
         chosen = dict(zip(settings, values, strict=True))
-        words = [f"{setting}={value}" for setting, value in chosen.items()]
+        words = [f"{setting}={_title(value)}" for setting, value in chosen.items()]
         for seed, spec in seeds.items():
             other = with_settings(spec, chosen)
             if other.options != spec.options:
                 other.tasks(form.tasks.data)
             yield "-".join([*words, f"seed{seed}"]), other
+
+
+def _title(value: Any) -> str:
+    """A value in the name of a folder."""
+    if isinstance(value, str) and is_place(value):
+        return Own.at(value).title
+    return Path(value).name if isinstance(value, str) else str(value)
 
 
 def _values(form: Any, text: str) -> tuple[str, list[Any]]:

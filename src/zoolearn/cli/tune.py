@@ -16,13 +16,14 @@ from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
-from zoolearn.data.benchmarks import BENCHMARKS, whole_benchmark
+from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import Preset, save_preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
 from zoolearn.runs.jobs import Failed, Ray
+from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
@@ -40,6 +41,8 @@ example:    zoo tune model-zoo split-digits --trials 20 --epochs 5 --backbone ml
 @dataclass
 class TuneOptions(RunOptions):
     """The search."""
+
+    seeds: tyro.conf.Suppress[int] = 1  # a search has one
 
     out: Annotated[Path | None, optional("DIR", "folder of the search", "runs/tune-METHOD-BENCHMARK")] = None
     trials: Annotated[int, tyro.conf.arg(help="how many settings are tried")] = 50
@@ -83,14 +86,15 @@ def main(arguments: Sequence[str]) -> None:
             with_settings(spec, {setting: end})  # a learner that cannot be is refused now, not by a trial
     tasks = len(spec.tasks(form.tasks.data))
     setup = {
-        "method": name,
+        "method": spec.method,
         "settings": spec.learner().settings(),
-        "benchmark": form.benchmark,
+        "benchmark": spec.benchmark,
         "options": dict(spec.options),
         "space": described(space),
         "search": form.run.search,
+        **({"source": spec.source} if spec.source else {}),
     }
-    folder = form.run.out or Path("runs") / f"tune-{name}-{judged_on}"
+    folder = form.run.out or Path("runs") / f"tune-{spec.method}-{Path(judged_on).name.replace(':', '.')}"
     plan = plan_of(form, "tune", *arguments)
     if isinstance(place, Ray):
         plan = replace(plan, checkpoint_every=plan.checkpoint_every or 1)
@@ -102,13 +106,11 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _refuse(form: Any) -> None:
-    if form.run.seeds != 1:
-        raise SettingsError("a search has one seed (--seed); try the best settings with several by `zoo run --seeds`")
     if form.run.trials < 1:
         raise SettingsError(f"trials is {form.run.trials}; give 1 or more")
     if not 1 <= form.run.validation <= 99:
         raise SettingsError(f"validation is {form.run.validation} percent of the training data; give 1 to 99")
-    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS:
+    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS and not is_place(form.run.tune_on):
         raise SettingsError(unknown_name("benchmark", form.run.tune_on, BENCHMARKS))
 
 
@@ -133,25 +135,26 @@ def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
     counts = {state: states.count(state) for state in dict.fromkeys(states)}
     print(f"{len(states)} trials: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
     same, first = form.benchmark == judged_on, form.tasks.first_tasks
-    rest = {"tasks": form.tasks.tasks, "order_seed": form.tasks.order_seed} if same else {}
-    if same and first is not None and first < _tasks(form):
+    rest = {name: value for name, value in spec.options.items() if name in (*spec.making, "task_order")} if same else {}
+    if same and first is not None and first < len(spec.whole(form.tasks.data)):
         rest["after_tasks"] = first
     found = replace(with_settings(spec, best.settings), options=rest)
     target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
     file = tuning.folder / "best.json"
-    save_preset(Preset("tuned", found, target, f"zoo tune on {form.benchmark}, {len(states)} trials"), file)
-    final = replace(found, benchmark=judged_on).command + _data(form)
-    print(f"\nbest settings, to be judged by test data:\n  {final}\nor, with the file that they are in:")
-    print(f"  zoo run {found.method} {judged_on} --preset {file}{_data(form)}")
+    save_preset(Preset("tuned", found, target, f"zoo tune on {spec.benchmark}, {len(states)} trials"), file)
+    own = {name: each for name, each in found.own.items() if name != "benchmark"}
+    if is_place(judged_on):
+        own["benchmark"] = Own.at(judged_on)
+    final = replace(found, benchmark=judged_on, own=own)
+    print(
+        f"\nbest settings, to be judged by test data:\n  {final.command}{_data(form)}\nor, with the file that they are in:"
+    )
+    named = [word for name, place in final.own_settings.items() for word in (f"--{name.replace('_', '-')}", place)]
+    print(f"  {shlex.join(['zoo', 'run', *final.subject, '--preset', str(file), *named])}{_data(form)}")
 
 
 def _data(form: Any) -> str:
     return f" --data {shlex.quote(str(form.tasks.data))}" if form.tasks.data else ""
-
-
-def _tasks(form: Any) -> int:
-    """How many tasks the benchmark has that was tuned on, those left out included."""
-    return len(whole_benchmark(form.benchmark, form.tasks.data, form.tasks.tasks))
 
 
 def _ranked(trials: Sequence[Trial]) -> list[Trial]:

@@ -5,6 +5,7 @@ permuted pixels (they have no neighbours) and for the 8x8 digits (a shift by 4 m
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from math import cos, radians, sin
 from pathlib import Path
@@ -17,12 +18,12 @@ from torch.nn.functional import affine_grid, grid_sample
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
 from zoolearn.data.fingerprint import fingerprint
+from zoolearn.data.orders import Order, in_task_order, labels_in_order
 from zoolearn.data.task import Benchmark, Examples, Task
 from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
 
 Data = Path | str | None
-ClassOrder = int | Sequence[str] | None  # a seed that shuffles the classes, or all of their names
 
 
 def rotated_mnist(data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40)) -> Benchmark:
@@ -38,20 +39,21 @@ def permuted_mnist(data: Data = None, tasks: int = 5, permutation_seed: int = 0)
     mnist = datasets.mnist(data)
     unpermuted = Task("permuted-0", mnist.train, mnist.test, mnist.classes)
     made = (unpermuted, *(_permuted(mnist, k, permutation_seed) for k in range(1, tasks)))
-    return Benchmark("permuted-mnist", made, _unless_usual(tasks=(tasks, 5), permutation_seed=(permutation_seed, 0)))
+    options = {**_unless_usual(tasks=(tasks, 5)), "permutation_seed": permutation_seed}
+    return Benchmark("permuted-mnist", made, options)
 
 
-def split_mnist(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
+def split_mnist(data: Data = None, classes_per_task: int = 2, class_order: Order = None) -> Benchmark:
     """Five tasks of two digits each: 0-1, 2-3, 4-5, 6-7, 8-9."""
     return _split("split-mnist", datasets.mnist(data), ("crop",), 2, classes_per_task, class_order)
 
 
-def split_cifar10(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
+def split_cifar10(data: Data = None, classes_per_task: int = 2, class_order: Order = None) -> Benchmark:
     """Five tasks of two consecutive classes each."""
     return _split("split-cifar10", datasets.cifar10(data), ("crop", "flip"), 2, classes_per_task, class_order)
 
 
-def split_cifar100(data: Data = None, classes_per_task: int = 5, class_order: ClassOrder = None) -> Benchmark:
+def split_cifar100(data: Data = None, classes_per_task: int = 5, class_order: Order = None) -> Benchmark:
     """Twenty tasks of five consecutive classes each, in the order of the fine labels."""
     return _split("split-cifar100", datasets.cifar100(data), ("crop", "flip"), 5, classes_per_task, class_order)
 
@@ -62,7 +64,7 @@ def coarse_cifar100(data: Data = None) -> Benchmark:
     return Benchmark("coarse-cifar100", _tasks(cifar, cifar.superclasses, ("crop", "flip")))
 
 
-def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order: ClassOrder = None) -> Benchmark:
+def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order: Order = None) -> Benchmark:
     """Twenty tasks of five classes each, in the order of the train, val and test lists of Ravi and Larochelle (2017).
 
     Of each class the first 80 % of the images train and the rest test, always: no test image is ever trained on.
@@ -89,7 +91,7 @@ def rotated_digits(
     return Benchmark("rotated-digits", tuple(tasks), options)
 
 
-def split_digits(data: Data = None, classes_per_task: int = 2, class_order: ClassOrder = None) -> Benchmark:
+def split_digits(data: Data = None, classes_per_task: int = 2, class_order: Order = None) -> Benchmark:
     """Five tasks of two digits each, from scikit-learn's digits."""
     return _split("split-digits", datasets.digits(), (), 2, classes_per_task, class_order)
 
@@ -113,7 +115,7 @@ def benchmark(
     *,
     samples_per_class: int | None = None,
     samples_seed: int = 0,
-    order_seed: int | None = None,
+    task_order: Order = None,
     first_tasks: int | None = None,
     after_tasks: int | None = None,
     only: Sequence[int] | None = None,
@@ -133,26 +135,31 @@ def benchmark(
         whole_benchmark(name, data, **making),
         samples_per_class=samples_per_class,
         samples_seed=samples_seed,
-        order_seed=order_seed,
+        task_order=task_order,
         first_tasks=first_tasks,
         after_tasks=after_tasks,
         only=only,
     )
 
 
-def recorded_benchmark(header: Mapping[str, Any], data: Data, run: Path) -> Benchmark:
-    """The benchmark that a run's header tells of, made again; refused if the data is not the same."""
-    tasks = benchmark(header["benchmark"], data, **dict(header["settings"].get("benchmark") or {}))
+def recorded_benchmark(
+    header: Mapping[str, Any], data: Data, run: Path, make: Callable[..., Benchmark] | None = None
+) -> Benchmark:
+    """The benchmark that a run's header tells of, made again, by `make` if it is not ours; refused if the data differs."""
+    options = dict(header["settings"].get("benchmark") or {})
+    making = {name: options.pop(name) for name in [*options] if name not in CUTS}
+    whole = make(data, **making) if make else whole_benchmark(header["benchmark"], data, **making)
+    tasks = cut_down(whole, **options)
     if fingerprint(tasks) != header["data"]:
         raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
     return tasks
 
 
-def whole_benchmark(name: str, data: Data = None, tasks: int | None = None, **making: Any) -> Benchmark:
+def whole_benchmark(name: str, data: Data = None, **making: Any) -> Benchmark:
     """A benchmark by name, with all of its tasks and their data; `making` is what its function takes, None as usual."""
     if name not in BENCHMARKS:
         raise SettingsError(unknown_name("benchmark", name, BENCHMARKS))
-    given = {option: value for option, value in {"tasks": tasks, **making}.items() if value is not None}
+    given = {option: value for option, value in making.items() if value is not None}
     for option in given:
         able = [known for known, make in BENCHMARKS.items() if option in signature(make).parameters]
         if name not in able:
@@ -165,7 +172,7 @@ def cut_down(
     *,
     samples_per_class: int | None = None,
     samples_seed: int = 0,
-    order_seed: int | None = None,
+    task_order: Order = None,
     first_tasks: int | None = None,
     after_tasks: int | None = None,
     only: Sequence[int] | None = None,
@@ -176,7 +183,7 @@ def cut_down(
     for setting, value in counts.items():
         if value is not None and value < 1:
             raise SettingsError(f"{setting} is {value}; give at least 1, or leave it out for all")
-    chosen = whole if order_seed is None else whole.shuffled(order_seed)
+    chosen = in_task_order(whole, task_order)
     for setting, value, most in (
         ("first_tasks", first_tasks, len(chosen)),
         ("after_tasks", after_tasks, (first_tasks or len(chosen)) - 1),
@@ -203,7 +210,7 @@ def _places(whole: Benchmark, only: list[int]) -> Benchmark:
             raise SettingsError(
                 f"only names task {place}, but {whole.name} has {len(whole)} tasks; give 0 to {len(whole) - 1}"
             )
-    return Benchmark(whole.name, tuple(whole[place] for place in only), {**whole.options, "only": only})
+    return replace(whole, tasks=tuple(whole[place] for place in only), options={**whole.options, "only": only})
 
 
 CUTS = frozenset(signature(cut_down).parameters) - {"whole"}
@@ -214,7 +221,7 @@ def options_record(
 ) -> dict[str, Any]:
     """What a benchmark that was made with these options says of them.
 
-    >>> options_record(samples_per_class=20, order_seed=None) == benchmark("split-digits", samples_per_class=20).options
+    >>> options_record(samples_per_class=20, task_order=None) == benchmark("split-digits", samples_per_class=20).options
     True
     """
     if samples_per_class is not None:
@@ -272,7 +279,7 @@ def _unless_usual(**options: tuple[Any, Any]) -> dict[str, Any]:
 
 
 def _split(
-    name: str, dataset: DataSet, augment: tuple[str, ...], usual: int, size: int, class_order: ClassOrder
+    name: str, dataset: DataSet, augment: tuple[str, ...], usual: int, size: int, class_order: Order
 ) -> Benchmark:
     """Tasks of `size` classes that follow one another in their order, each named by its first and last place there."""
     count = len(dataset.classes)
@@ -280,29 +287,11 @@ def _split(
         fitting = ", ".join(str(number) for number in range(2, count + 1) if count % number == 0)
         kind = DataError if size == usual else SettingsError
         raise kind(f"{name}: {count} classes cannot be split into tasks of {size}; classes_per_task can be {fitting}")
-    labels = _in_order(name, dataset.classes, class_order)
+    labels = labels_in_order(name, dataset.classes, class_order)
     groups = {f"{first}-{first + size - 1}": labels[first : first + size] for first in range(0, count, size)}
     order = list(class_order) if isinstance(class_order, Sequence) else class_order
     options = _unless_usual(classes_per_task=(size, usual), class_order=(order, None))
     return Benchmark(name, _tasks(dataset, groups, augment), options)
-
-
-def _in_order(name: str, classes: Sequence[str], order: ClassOrder) -> list[int]:
-    """The labels of the classes in an order of one's own; every class must be in it once."""
-    if order is None:
-        return list(range(len(classes)))
-    if isinstance(order, int):
-        return torch.randperm(len(classes), generator=generator(derive(order, "class order"))).tolist()
-    for known, given, what in ((classes, order, "leaves out"), (order, classes, "has the unknown class")):
-        missing = [each for each in known if each not in given]
-        if missing:
-            raise SettingsError(
-                f"class_order of {name} {what} {missing[0]!r}; name each of its {len(classes)} classes once"
-            )
-    twice = next((each for each in order if list(order).count(each) > 1), None)
-    if twice is not None:
-        raise SettingsError(f"class_order of {name} has {twice!r} twice; name each of its {len(classes)} classes once")
-    return [list(classes).index(each) for each in order]
 
 
 def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:

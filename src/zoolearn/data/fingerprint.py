@@ -1,8 +1,10 @@
 """Digests of data: by them a run knows whether it goes on with the same, and a report what may be averaged."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from weakref import WeakKeyDictionary
+
+import torch
 
 from zoolearn.data.task import Benchmark, Examples, Task
 
@@ -15,9 +17,28 @@ def fingerprint(benchmark: Benchmark) -> str:
 
 
 def fingerprint_of_data(benchmark: Benchmark) -> str:
-    """The same for other orders of the tasks, and for other training rows where a seed drew them."""
-    drawn = "samples_seed" in benchmark.options
-    return _joined(sorted(part for task in benchmark for part in (_digests(task)[1:] if drawn else _digests(task))))
+    """The same for other orders of tasks, of classes or of pixels, and for other training rows, where a seed decides them."""
+    options = benchmark.options
+    if "permutation_seed" in options or isinstance(options.get("class_order"), int):
+        parts = [part for task in benchmark for part in _digests_of_classes(task, "permutation_seed" in options)]
+    else:
+        parts = [_digests(task) for task in benchmark]
+    drawn = "samples_seed" in options
+    return _joined(sorted(part for pair in parts for part in (pair[1:] if drawn else pair)))
+
+
+def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]:
+    """Of each class of a task, wherever it stands; of permuted pixels what their order does not change: their sum."""
+    for label, name in enumerate(task.classes):
+        pair = []
+        for examples in (task.train, task.test):
+            x = examples.x[examples.y == label]
+            rows = x.flatten(1).sum(1, dtype=torch.float64) if permuted else x
+            shape = (name, task.augment, tuple(x.shape), str(x.dtype))
+            digest = blake2b(repr(shape).encode(), digest_size=16)
+            digest.update(rows.contiguous().numpy().data.cast("B"))
+            pair.append(digest.hexdigest())
+        yield pair[0], pair[1]
 
 
 def _digests(task: Task) -> tuple[str, str]:

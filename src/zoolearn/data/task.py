@@ -207,6 +207,7 @@ class Benchmark:
     name: str
     tasks: tuple[Task, ...]
     options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
+    source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -246,22 +247,23 @@ class Benchmark:
             cut = {"first_tasks": self.options.get("first_tasks"), "after_tasks": chosen[0]}
         made = {name: value for name, value in self.options.items() if name not in ("first_tasks", "after_tasks")}
         options = {name: value for name, value in {**made, **cut}.items() if value is not None}
-        return Benchmark(self.name, self.tasks[place], options)
+        return replace(self, tasks=self.tasks[place], options=options)
 
     def per_class(self, count: int, seed: int = 0) -> "Benchmark":
         """Every task with `count` random training examples of each class."""
         options = {**self.options, "samples_per_class": count, "samples_seed": seed}
-        return Benchmark(self.name, tuple(task.per_class(count, seed) for task in self.tasks), options)
+        return replace(self, tasks=tuple(task.per_class(count, seed) for task in self.tasks), options=options)
 
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by a percentage of its training data instead of by its test data."""
         tasks = tuple(task.validation_split(percent) for task in self.tasks)
-        return Benchmark(self.name, tasks, {**self.options, "validation": percent})
+        return replace(self, tasks=tasks, options={**self.options, "validation": percent})
 
     def shuffled(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
-        return Benchmark(self.name, tuple(self.tasks[place] for place in order), {**self.options, "order_seed": seed})
+        tasks = tuple(self.tasks[place] for place in order)
+        return replace(self, tasks=tasks, options={**self.options, "task_order": seed})
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.report import Group, grouped, labels, seeds_of, tasks_of
+from zoolearn.lab.report import Group, count_seeds, grouped, labels, order_of, seeds_of, tasks_of
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
 
@@ -22,13 +22,14 @@ class Difference:
     half: float | None  # of one pair alone nothing is known
     pairs: int
     one_order: bool
+    over: str  # "3 seeds", or "3 orders"
 
     @property
     def interval(self) -> str:
         """Both ends of the interval, or why there is none."""
         if self.half is None:
             return "one seed in common, so no interval"
-        return f"95 % interval {self.mean - self.half:+.2f} to {self.mean + self.half:+.2f} over {self.pairs} seeds"
+        return f"95 % interval {self.mean - self.half:+.2f} to {self.mean + self.half:+.2f} over {self.over}"
 
     def __str__(self) -> str:
         ends = "" if self.half is None else f" [{self.mean - self.half:+.2f}, {self.mean + self.half:+.2f}]"
@@ -45,8 +46,10 @@ def paired(group: Group, other: Group) -> Difference | None:
     points = [100 * (_average(mine) - _average(theirs)) for mine, theirs in pairs]
     if not points:
         return None
-    orders = {tuple(run.tasks) for pair in pairs for run in pair}
-    return Difference(fmean(points), half_interval(points), len(points), len(pairs) > 1 and len(orders) == 1)
+    orders = {order_of(run) for pair in pairs for run in pair}
+    over = count_seeds([run for run, _ in pairs])
+    over = over if over.endswith("orders") else f"{over} seeds"
+    return Difference(fmean(points), half_interval(points), len(points), len(pairs) > 1 and len(orders) == 1, over)
 
 
 def half_interval(values: Sequence[float]) -> float | None:
@@ -103,5 +106,5 @@ def _difference_row(
     tasks: str, name: str, group: Group, difference: Difference | None
 ) -> tuple[float, tuple[str, ...]]:
     accuracy = percent([run.summary()["average_accuracy"] for run in group.runs])
-    shown = (MISSING, "0") if difference is None else (str(difference), str(difference.pairs))
+    shown = (MISSING, "0") if difference is None else (str(difference), difference.over.removesuffix(" seeds"))
     return difference.mean if difference else -math.inf, (tasks, name, accuracy, *shown)

@@ -149,7 +149,7 @@ def _data_seed(run: Results) -> str:
     options = run.settings.get("benchmark") or {}
     seeds = [
         f"{short} {options[key]}"
-        for key, short in (("samples_seed", "samples"), ("order_seed", "order"))
+        for key, short in (("samples_seed", "samples"), ("task_order", "order"), ("class_order", "class order"))
         if key in options
     ]
     return "".join(f", {seed}" for seed in seeds if not seed.endswith(f" {run.settings.get('seed')}"))

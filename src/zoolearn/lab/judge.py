@@ -1,20 +1,22 @@
 """A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
 from zoolearn.beyond.voting import alone, by_rule, hear
-from zoolearn.data.benchmarks import recorded_benchmark
-from zoolearn.data.task import Task
+from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
+from zoolearn.data.task import Benchmark, Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
+from zoolearn.runs.own import Own, own_benchmark
 from zoolearn.runs.results import Results
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
@@ -28,15 +30,22 @@ TIMED_ROWS = 64
 
 
 def iter_judge(
-    run: Path | str, data: Path | str | None = None, epochs: int = 1
+    run: Path | str,
+    data: Path | str | None = None,
+    epochs: int = 1,
+    names: Mapping[str, Callable[..., Any]] | None = None,
+    benchmark: Own | None = None,
 ) -> Generator[Step | Progress, None, dict[str, Json]]:
-    """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs."""
+    """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs.
+
+    Code that is not ours is given: functions by the `names` that the run has for them, and what made its `benchmark`.
+    """
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
         before = load_json(folder.path / FILE)
         if before["distilled"]["epochs"] == epochs and "voting" in before:
             return before
-    zoo, tasks = _restored(folder, data)
+    zoo, tasks = _restored(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
     answers = {task.name: zoo.counted(task).mean for task in tasks}
     heard = []
@@ -65,16 +74,26 @@ def iter_judge(
     return record
 
 
-def _restored(folder: RunFolder, data: Path | str | None) -> tuple[ModelZoo, list[Task]]:
+def _restored(
+    folder: RunFolder, data: Path | str | None, names: Mapping[str, Callable[..., Any]] | None, own: Own | None
+) -> tuple[ModelZoo, list[Task]]:
     header = folder.header()
     if header["method"] != "model-zoo":
         raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
-    tasks = list(recorded_benchmark(header, data, folder.path))
-    zoo = learner_from(ModelZoo, header["settings"])
+    tasks = list(recorded_benchmark(header, data, folder.path, _maker(header, own)))
+    zoo = learner_from(ModelZoo, header["settings"], names)
     restore(zoo, folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):
         raise SettingsError(f"{folder.path} stores no rows or is not finished; stored rows of every task are needed")
     return zoo, tasks
+
+
+def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchmark] | None:
+    if own is None and header["benchmark"] not in BENCHMARKS:
+        raise SettingsError(
+            f"benchmark {header['benchmark']!r} is none of ours; name the function that made it (--benchmark FILE.py:NAME)"
+        )
+    return None if own is None else lambda data, **making: own_benchmark(own, data, making)
 
 
 def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:

@@ -12,15 +12,12 @@ from zoolearn.lab.presets import preset_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
-from zoolearn.runs.spec import DATA_SEEDS
+from zoolearn.runs.spec import DATA_SEEDS, ORDERS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
 UNTOLD = ("class_incremental_accuracy", "class_incremental_inferred")  # in tables of runs that recorded it
-NOT_TOLD = (
-    "Class incremental: the task is not told, all classes of all tasks are candidates; measured after the last episode."
-)
+NOT_TOLD = "Class incremental: task not told, all classes of all tasks are candidates; after the last episode only."
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
-SEEDS = ("seed", *DATA_SEEDS)  # of the learner, the data and the task order
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
 LONGEST_NUMBER = 8  # what a search proposes has 17 digits
@@ -41,9 +38,22 @@ class Group:
 
     @property
     def seeds(self) -> str:
-        """How many there are, and how many diverged."""
+        """How many there are, in how many orders if there are several, and how many diverged."""
         lost = f", {len(self.diverged)} of {len(self.runs) + len(self.diverged)} diverged" if self.diverged else ""
-        return f"{len(self.runs)}{lost}"
+        return f"{count_seeds(self.runs)}{lost}"
+
+
+def count_seeds(runs: Sequence[Results]) -> str:
+    """How many runs there are, which differ in seeds; where those are seeds of orders, how many orders."""
+    orders = len({order_of(run) for run in runs})
+    if orders < 2:
+        return str(len(runs))
+    return f"{orders} orders" if orders == len(runs) else f"{len(runs)}, {orders} orders"
+
+
+def order_of(run: Results) -> str:
+    """The order of tasks, classes and pixels that a run met, as one word."""
+    return json.dumps([run.tasks, *(run.spec.options.get(name) for name in ORDERS)])
 
 
 def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
@@ -114,12 +124,12 @@ def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
 def tasks_of(run: Results) -> str:
     """The benchmark, and how it was cut: what runs must share to be compared.
 
-    >>> cut = {"benchmark": {"first_tasks": 4, "order_seed": 1}}
+    >>> cut = {"benchmark": {"first_tasks": 4, "task_order": 1}}
     >>> tasks_of(Results(method="er", benchmark="toys", tasks=["a"], settings=cut))
     'toys, first tasks 4'
     """
-    options = run.spec.options
-    cuts = [f"{name.replace('_', ' ')} {value}" for name, value in options.items() if name not in SEEDS]
+    options = run.spec.shown_options
+    cuts = [f"{name.replace('_', ' ')} {_short(str(value))}" for name, value in options.items() if name != "task_order"]
     return ", ".join([run.benchmark, *cuts])
 
 
@@ -200,7 +210,7 @@ def _identities(results: Sequence[Results]) -> list[str]:
 
     A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
     """
-    families = [json.dumps([run.spec.family, sorted(run.tasks), run.source, run.parameters]) for run in results]
+    families = [json.dumps([run.spec.family, sorted(run.tasks), _code(run), run.parameters]) for run in results]
     known: dict[str, set[str]] = {}
     for run, family in zip(results, families, strict=True):
         known.setdefault(family, set()).update({run.data} - {""})
@@ -208,6 +218,11 @@ def _identities(results: Sequence[Results]) -> list[str]:
         json.dumps([family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data])
         for run, family in zip(results, families, strict=True)
     ]
+
+
+def _code(run: Results) -> dict[str, str]:
+    """The source of what is not ours, but for the function of a benchmark: its data say more."""
+    return {name: digest for name, digest in run.source.items() if not (run.data and name.startswith("benchmark "))}
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -235,8 +250,8 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
 
 def _measures(groups: Sequence[Group]) -> list[str]:
     """The measures of the matrix, and of those without the task told the ones that some run recorded."""
-    known = [name for name in UNTOLD if any(run.summary()[name] is not None for group in groups for run in group.runs)]
-    return [*MEASURES, *known]
+    told = [run.summary() for group in groups for run in group.runs]
+    return [*MEASURES, *(name for name in UNTOLD if any(summary[name] is not None for summary in told))]
 
 
 def _same_length(groups: Sequence[Group]) -> bool:
@@ -282,7 +297,7 @@ def _own_settings(groups: Sequence[Group]) -> list[str]:
 
 def _changed(run: Results) -> dict[str, str]:
     """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
-    shown = {*run.spec.changes, *run.spec.options, "order"} - {*SEEDS}
+    shown = {*run.spec.changes, *run.spec.shown_options} - {"seed"}
     return {name: value for name, value in _told(run).items() if name in shown}
 
 
@@ -290,7 +305,7 @@ def _differing_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its values of the settings in which the groups of its benchmark differ."""
     flat = [_told(group.first) for group in groups]
     shown = [
-        [path for path in mine if path not in SEEDS and _differs(path, group, groups, flat)]
+        [path for path in mine if path != "seed" and _differs(path, group, groups, flat)]
         for group, mine in zip(groups, flat, strict=True)
     ]
     return [
@@ -312,21 +327,19 @@ def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[di
 def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
     """The settings that every group has with one value."""
     flat = [_told(group.first) for group in groups]
-    same = [path for path in flat[0] if path not in SEEDS and {mine.get(path) for mine in flat} == {flat[0][path]}]
+    same = [path for path in flat[0] if path != "seed" and {mine.get(path) for mine in flat} == {flat[0][path]}]
     return {path: _short(flat[0][path]) for path in same}
 
 
 def settings_apart(run: Results, other: Results) -> list[str]:
     """The settings that both runs have, with other values."""
     mine, theirs = _told(run), _told(other)
-    return [path for path in mine if path in theirs and path not in SEEDS and mine[path] != theirs[path]]
+    return [path for path in mine if path in theirs and path != "seed" and mine[path] != theirs[path]]
 
 
 def _told(run: Results) -> dict[str, str]:
     """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
-    said = {**run.spec.settings, **run.spec.options}
-    if said.pop("order_seed", None) is not None:
-        said["order"] = "shuffled"
+    said = {**run.spec.settings, **run.spec.shown_options}
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
 
 

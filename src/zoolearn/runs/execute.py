@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zoolearn.data.benchmarks import whole_benchmark
+from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.task import Benchmark
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
+from zoolearn.runs.own import Own, own_benchmark
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
-from zoolearn.runs.source import source_of
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.runs.store import RunFolder, check_unseen
@@ -50,7 +51,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     """The run itself: reports as `progress` does, and returns the results; those of a finished run are only read."""
     if plan.out is not None:
         check_unseen(plan.out.parent)
-        if (before := finished(spec, plan.out)) is not None:
+        if (before := finished(spec, plan.out, plan.data)) is not None:
             return before
     folder = plan.out if plan.keep or plan.checkpoint_every is not None else None
     command = plan.command or spec.command
@@ -80,27 +81,32 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     return results
 
 
-def finished(spec: RunSpec, folder: Path) -> Results | None:
+def finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Results | None:
     """The results in a folder, if they are of this very run, and complete."""
     if not (folder / Results.FILE).exists():
         return None
     results = Results.load(folder)
-    return results if results.finished and _is(spec, results) else None
+    return results if results.finished and _is(spec, results, data) else None
 
 
-def _is(spec: RunSpec, results: Results) -> bool:
+def _is(spec: RunSpec, results: Results, data: Path | None) -> bool:
     """Whether results are of this run, made with the code that there is now."""
-    return results.spec.identity == spec.identity and results.source == source_of(spec.learner())
+    if results.spec.identity != spec.identity or results.source != spec.source:
+        return False
+    return "benchmark" not in spec.own or results.data == fingerprint_of_data(spec.tasks(data))
 
 
 def job(title: str, spec: RunSpec, plan: Plan) -> Job:
     """A run as a job; all runs on a benchmark that is made alike share its data."""
-    shared = Shared(_whole, (spec.benchmark, plan.data, json.dumps(spec.making, sort_keys=True)))
+    shared = Shared(
+        _whole, (spec.benchmark, spec.own.get("benchmark"), plan.data, json.dumps(spec.making, sort_keys=True))
+    )
     return Job(title, execute, (spec, plan, shared))
 
 
-def _whole(benchmark: str, data: Path | None, making: str) -> Benchmark:
-    return whole_benchmark(benchmark, data, **json.loads(making))
+def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> Benchmark:
+    options = json.loads(making)
+    return own_benchmark(own, data, options) if own else whole_benchmark(benchmark, data, **options)
 
 
 def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
@@ -125,8 +131,8 @@ def execute_all(
     there = {results.spec.identity: results for results in known}
     missing = {}
     for title, spec in specs.items():
-        results = finished(spec, folder / title) or there.get(spec.identity)
-        if results is not None and _is(spec, results):
+        results = finished(spec, folder / title, plan.data) or there.get(spec.identity)
+        if results is not None and _is(spec, results, plan.data):
             yield Done(job(title, spec, plan), results)
         else:
             missing[title] = spec

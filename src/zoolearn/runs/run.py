@@ -305,7 +305,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "tasks": [task.name for task in benchmark],
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
         "data": fingerprint(benchmark),
-        "source": source_of(learner),
+        "source": {**source_of(learner), **benchmark.source},
         "parameters": parameters_of(learner, benchmark),
     }
 

@@ -19,7 +19,7 @@ UNREADABLE = "unreadable"  # in place of a digest: typed into an interpreter, or
 
 def source_of(learner: Learner) -> dict[str, str]:
     """A digest of the source of the learner's class, its bases and the functions it was given, of all that are not ours."""
-    return {name: _digest(thing) for name, thing in _foreign(learner)}
+    return {name: digest(thing) for name, thing in _foreign(learner)}
 
 
 def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
@@ -34,7 +34,8 @@ def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
                 yield f"{setting.name} {getattr(thing, '__name__', type(thing).__name__)}", thing
 
 
-def _digest(thing: Any) -> str:
+def digest(thing: Any) -> str:
+    """A digest of the source of a class or function."""
     try:
         return sha256(inspect.getsource(thing).encode()).hexdigest()[:16]
     except (OSError, TypeError):

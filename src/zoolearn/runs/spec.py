@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS, cut_down, options_record, whole_benchmark
 from zoolearn.data.task import Benchmark
@@ -15,9 +15,16 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.runs.own import Own, own_benchmark
 from zoolearn.runs.settings import defaults, flatten, nest
+from zoolearn.runs.source import digest, source_of
 
-DATA_SEEDS = ("samples_seed", "order_seed")  # options of a benchmark that are seeds
+ORDERS = (
+    "task_order",
+    "class_order",
+    "permutation_seed",
+)  # options of a benchmark that are orders, where they are seeds
+DATA_SEEDS = ("samples_seed", *ORDERS)
 LONGEST_NAME = 200  # bytes that file systems take
 
 
@@ -26,7 +33,8 @@ class RunSpec:
     """A method with its settings, on a benchmark cut by its options, with a seed.
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
-    that are not given have their defaults. `options` are what `benchmark` takes.
+    that are not given have their defaults. `options` are what `benchmark` takes. `own` says where code is found that is not
+    ours, as somebody named it; no record of a run does.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)
     >>> spec.name
@@ -40,6 +48,9 @@ class RunSpec:
     settings: Mapping[str, Json] = field(default_factory=dict)
     options: Mapping[str, Json] = field(default_factory=dict)
     seed: int = 0
+    own: Mapping[str, Own] = field(
+        default_factory=dict, compare=False
+    )  # code of one's own: method, benchmark, settings
 
     def __post_init__(self) -> None:
         usual = {name: usual.default for name, usual in _takes(self.benchmark).items()}
@@ -54,7 +65,7 @@ class RunSpec:
 
     def check(self) -> Self:
         """Refuses what cannot be run, before any work; settings of functions that are not chosen are left out."""
-        if self.benchmark not in BENCHMARKS:
+        if self.benchmark not in BENCHMARKS and "benchmark" not in self.own:
             raise SettingsError(unknown_name("benchmark", self.benchmark, BENCHMARKS))
         self.learner()
         return replace(self, settings=flatten(nest(self.kind, self.settings)))
@@ -62,18 +73,37 @@ class RunSpec:
     @property
     def kind(self) -> type[Learner]:
         """The class of the learner."""
+        if "method" in self.own:
+            return self.own["method"].method()
         if self.method not in METHODS:
             raise SettingsError(unknown_name("method", self.method, METHODS))
         return METHODS[self.method]
 
     def learner(self) -> Learner:
         """A new learner with these settings."""
-        return learner_from(self.kind, {**nest(self.kind, self.settings), "seed": self.seed})
+        names: dict[str, Any] = {}
+        for setting, own in self.own.items():
+            if setting not in ("method", "benchmark"):
+                names[own.name] = own.function()
+        return learner_from(self.kind, {**nest(self.kind, self.settings), "seed": self.seed}, names)
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
-        whole = whole or whole_benchmark(self.benchmark, data, **self.making)
+        whole = whole or self.whole(data)
         return cut_down(whole, **{name: value for name, value in self.options.items() if name in CUTS})
+
+    def whole(self, data: Path | None = None) -> Benchmark:
+        """The benchmark before it is cut down."""
+        if "benchmark" in self.own:
+            return own_benchmark(self.own["benchmark"], data, self.making)
+        return whole_benchmark(self.benchmark, data, **self.making)
+
+    @property
+    def source(self) -> dict[str, str]:
+        """A digest of the source of all code that is not ours."""
+        made_by = self.own.get("benchmark")
+        of_benchmark = {f"benchmark {made_by.name}": digest(made_by.load())} if made_by else {}
+        return {**source_of(self.learner()), **of_benchmark}
 
     @property
     def making(self) -> dict[str, Json]:
@@ -88,23 +118,39 @@ class RunSpec:
     def changes(self) -> dict[str, Json]:
         """The settings that are not the method's defaults."""
         usual = self._defaults()
-        return {name: value for name, value in self.settings.items() if name not in usual or value != usual[name]}
+        return {
+            name: value for name, value in self.settings.items() if name in self.own or value != usual.get(name, ...)
+        }
 
     @property
     def identity(self) -> str:
         """Equal for descriptions of the same run."""
         whole = {**self._defaults(), **self.settings, "seed": self.seed}
+        if "method" in self.own:  # as its record, of which the class is not known, tells it
+            whole = {**defaults(Learner, {}), **flatten(self.learner().settings()), "seed": self.seed}
         return json.dumps([self.method, self.benchmark, whole, self.options], sort_keys=True)
 
     @property
     def family(self) -> str:
-        """Equal for runs that differ in their seeds alone: those of the learner, of its samples and of the task order."""
-        options = {name: value for name, value in self.options.items() if name not in DATA_SEEDS}
-        shuffled = {"order": "shuffled"} if "order_seed" in self.options else {}
-        return replace(self, seed=0, options={**options, **shuffled}).identity
+        """Equal for runs that differ in their seeds alone: those of the learner, of its samples and of the orders."""
+        return replace(self, seed=0, options=self.shown_options).identity
+
+    @property
+    def shown_options(self) -> dict[str, Json]:
+        """The options without their seeds; an order that a seed decided is called shuffled."""
+        shown: dict[str, Json] = {}
+        for name, value in self.options.items():
+            if name in ORDERS and not isinstance(value, int):
+                shown[name] = value
+            elif name in ("task_order", "class_order"):
+                shown[name] = "shuffled"
+            elif name not in DATA_SEEDS:
+                shown[name] = value
+        return shown
 
     def _defaults(self) -> dict[str, Json]:
-        return defaults(METHODS[self.method], self.settings) if self.method in METHODS else {}
+        known = "method" in self.own or self.method in METHODS
+        return defaults(self.kind if known else Learner, self.settings)
 
     @property
     def name(self) -> str:
@@ -117,9 +163,22 @@ class RunSpec:
     def command(self) -> str:
         """The command that does it."""
         if "validation" in self.options:
-            return f"zoo tune {self.method} {self.benchmark}"
-        flags = _flags({**self.changes, **self.options, **({"seed": self.seed} if self.seed else {})})
-        return shlex.join(["zoo", "run", self.method, self.benchmark, *flags])
+            return shlex.join(["zoo", "tune", *self.subject])
+        flags = _flags(
+            {**self.changes, **self.own_settings, **self.options, **({"seed": self.seed} if self.seed else {})}
+        )
+        return shlex.join(["zoo", "run", *self.subject, *flags])
+
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The words that name the method and the benchmark."""
+        method, benchmark = (self.own[name].word if name in self.own else None for name in ("method", "benchmark"))
+        return method or self.method, benchmark or self.benchmark
+
+    @property
+    def own_settings(self) -> dict[str, Json]:
+        """The settings that are functions of one's own, by the words that name them."""
+        return {name: own.word for name, own in self.own.items() if name not in ("method", "benchmark")}
 
 
 def _takes(benchmark: str) -> Mapping[str, Parameter]:
@@ -149,8 +208,14 @@ def _flags(settings: Mapping[str, Json]) -> list[str]:
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
-            words += [f"--{flag}", *(map(str, value) if isinstance(value, list) else [_number(value)])]
+            words += [f"--{flag}", *_words(name, value)]
     return words
+
+
+def _words(name: str, value: Json) -> list[str]:
+    if isinstance(value, list):
+        return [",".join(value)] if name in ORDERS else [*map(str, value)]
+    return [_number(value)]
 
 
 def _number(value: Json) -> str:

@@ -62,7 +62,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) 
         "task is learned, which others call learning accuracy.",
         "",
         "The settings of preset `warm-start` were chosen by test rows of `coarse-cifar100`; those that preset `beyond` adds by",
-        "training rows of it that were set aside, before any test row was read. What each setting means:",
+        "training rows of it that were set aside ([how](evidence.md)). What each setting means:",
         "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Rows without a price are of settings that were",
         "tried and deleted, [the log](log.md) tells what they were and what they gained, or parts of longer runs.",
         "",

@@ -1,0 +1,163 @@
+"""One's own code by its place: `mymethods.py:Lwf` of a file, `package.module:Name` of a module that can be imported.
+
+It is loaded only where somebody names it, on the command line or in Python. What a run's files say is never loaded: they
+hold names and digests of the source, no places. A worker process finds the code again by the folder and the module.
+"""
+
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from inspect import Parameter, isabstract, signature
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from zoolearn.data.task import Benchmark
+from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.files import Json
+from zoolearn.methods.learner import Learner
+from zoolearn.runs.source import OURS, UNREADABLE, digest
+
+
+def is_place(word: str) -> bool:
+    """Whether a word is a place of code rather than a name of ours.
+
+    >>> is_place("mymethods.py:Lwf"), is_place("package.module:Name"), is_place("model-zoo")
+    (True, True, False)
+    """
+    return ":" in word or word.endswith(".py")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A class or function of one's own: the word that names it, and how any process finds it."""
+
+    word: str
+    folder: Path  # that its module is imported from
+    module: str
+    name: str
+
+    @classmethod
+    def at(cls, word: str) -> "Own":
+        """What a word names, from the folder that we are in."""
+        where, _, name = word.rpartition(":")
+        if not where or not name.isidentifier():
+            raise SettingsError(f"{word!r} names no code; write FILE.py:NAME or package.module:NAME")
+        if where.endswith(".py"):
+            file = Path(where).expanduser().absolute()
+            return cls(word, file.parent, file.stem, name)
+        return cls(word, Path.cwd(), where, name)
+
+    @property
+    def title(self) -> str:
+        """Its name for a folder."""
+        return f"{self.module}.{self.name}"
+
+    def load(self) -> Any:
+        """The thing itself; refused if it is not there, has another name than its own, or a source that cannot be read."""
+        module = self._module()
+        if not hasattr(module, self.name):
+            known = [name for name in vars(module) if not name.startswith("_")]
+            raise SettingsError(unknown_name(f"name in {self.word.rpartition(':')[0]}", self.name, known))
+        thing = getattr(module, self.name)
+        if str(getattr(thing, "__module__", "")).startswith(OURS):
+            raise SettingsError(f"{self.word} is part of zoolearn; give it by its name in `zoo list`")
+        if getattr(thing, "__name__", None) != self.name:
+            raise SettingsError(
+                f"{self.word} has no name of its own, or another one, and runs go by it; write it with `def {self.name}` "
+                f"or `class {self.name}`"
+            )
+        if digest(thing) == UNREADABLE:
+            raise SettingsError(
+                f"the source of {self.word} cannot be read, so that a change of it would go unnoticed; write it in a file"
+            )
+        return thing
+
+    def method(self) -> type[Learner]:
+        """The thing, if it is a class of learners."""
+        thing = self.load()
+        if not (isinstance(thing, type) and issubclass(thing, Learner)):
+            raise SettingsError(
+                f"{self.word} is no learner; derive a class from zoolearn.Learner or zoolearn.SingleNet"
+            )
+        if isabstract(thing):
+            raise SettingsError(
+                f"{self.word} is no whole learner: it lacks {', '.join(sorted(thing.__abstractmethods__))}"
+            )
+        return thing
+
+    def function(self) -> Callable[..., Any]:
+        """The thing, if it can be called."""
+        thing: Callable[..., Any] = self.load()
+        if not callable(thing):
+            raise SettingsError(f"{self.word} is no function; write it with `def {self.name}`")
+        return thing
+
+    def _module(self) -> ModuleType:
+        file = self.folder / f"{self.module}.py" if self.word.rpartition(":")[0].endswith(".py") else None
+        if file is not None and not file.is_file():
+            raise SettingsError(
+                f"{self.word}: {platform.node()} sees no file {file}; give one that is there, on a cluster one that all "
+                "machines see"
+            )
+        if (
+            str(self.folder) not in sys.path
+        ):  # first, as the folder of a script; workers start with the path of this process
+            sys.path.insert(0, str(self.folder))
+        try:
+            with _no_bytecode():
+                module = import_module(self.module)
+        except (Exception, SystemExit) as error:
+            kind = type(error).__name__
+            raise SettingsError(
+                f"{self.word} cannot be loaded ({kind}: {error}); import it in Python to see why"
+            ) from error
+        if file is not None and Path(module.__file__ or "").resolve() != file.resolve():
+            place = module.__file__ or "Python itself"
+            raise SettingsError(
+                f"{self.word}: a module named {self.module!r} is there already, {place}; rename the file"
+            )
+        return module
+
+
+def own_benchmark(own: Own, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
+    """The benchmark that a function of one's own makes; the data root and options are given to it if it takes them."""
+    return _benchmark(own, data, json.dumps(making or {}, sort_keys=True))
+
+
+@lru_cache(maxsize=2)
+def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
+    make, given = own.function(), json.loads(making)
+    takes = signature(make).parameters
+    for option in given:
+        if option not in takes:
+            raise SettingsError(f"{own.word} takes no {option}; add it to the function, or leave the flag out")
+    for name, parameter in takes.items():
+        if parameter.default is Parameter.empty and name not in given and name != "data" and _single(parameter):
+            raise SettingsError(f"{own.word} needs {name}, which no flag gives; write a default for it")
+    made = make(**({"data": data} if "data" in takes else {}), **given)
+    if not isinstance(made, Benchmark):
+        raise SettingsError(
+            f"{own.word} gives a {type(made).__name__}, no Benchmark; return zoolearn.Benchmark(name, tasks)"
+        )
+    source = {f"benchmark {own.name}": digest(make)}
+    return replace(made, options={**made.options, **given}, source=source)
+
+
+def _single(parameter: Parameter) -> bool:
+    return parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Nothing is left beside people's files; and code that is changed twice a second is never taken for what it was."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
