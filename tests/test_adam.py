@@ -1,5 +1,7 @@
 """Adam as the optimizer of the training loop: torch's steps, and exact resumption."""
 
+from copy import deepcopy
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -7,11 +9,14 @@ import torch
 from torch import nn
 
 from by_hand import smooth, vague
-from toys import Spy, net_for, pictures, same, state
+from toys import TINY, Spy, benchmark, learner_of, net_for, pictures, same, state
+from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.flat import shortened
+from zoolearn.methods.registry import METHODS
+from zoolearn.runs.run import run
 from zoolearn.training.adam import Adam
 from zoolearn.training.at_once import fit
-from zoolearn.training.fit import Checkpoints, cross_entropy, iter_fit
+from zoolearn.training.fit import OPTIMIZERS, Checkpoints, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)
@@ -91,3 +96,35 @@ def test_long_gradients_are_shortened_and_short_ones_left():
     shortened([first, second], 0.5)(None, None)
     assert float(first.grad) == pytest.approx(0.3, rel=1e-4)
     assert float(second.grad) == pytest.approx(0.4, rel=1e-4)
+
+
+def test_the_recipe_names_adamw_whose_steps_are_torchs():
+    ours = nn.Linear(5, 3)
+    theirs = deepcopy(ours)
+    adamw = OPTIMIZERS["adamw"]([*ours.parameters()], Recipe(lr=0.01, momentum=0.8, weight_decay=0.1))
+    reference = torch.optim.AdamW(theirs.parameters(), lr=0.01, betas=(0.8, 0.999), weight_decay=0.1)
+    for _ in range(5):
+        x = torch.randn(7, 5)
+        for layer, optimizer in ((ours, adamw), (theirs, reference)):
+            layer.zero_grad()
+            layer(x).square().sum().backward()
+            optimizer.step()
+    for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(mine, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["model-zoo", "isolated", "fine-tune", "er", "multi-head"])
+def test_methods_that_leave_gradients_alone_are_trained_by_any(name):
+    losses = {}
+    for kind in OPTIMIZERS:
+        recipe = replace(TINY, optimizer=kind, lr=0.003, weight_decay=0.1)
+        losses[kind] = run(learner_of(METHODS[name], recipe), benchmark(2)).episodes[-1].loss
+    assert len({*losses.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("gem", "adam"), ("hat", "adamw"), ("stable-sgd", "adam"), ("vcl", "adamw")]
+)
+def test_methods_that_need_steps_of_their_own_say_so(name, kind):
+    with pytest.raises(SettingsError, match=f"optimizer is {kind}, but .* is trained by sgd"):
+        learner_of(METHODS[name], replace(TINY, optimizer=kind))

@@ -21,9 +21,7 @@ from zoolearn.methods.frcl import (
 from zoolearn.methods.parts import gp
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.seeds import generator
-from zoolearn.training.adam import Adam
 from zoolearn.training.batches import Batch
-from zoolearn.training.sgd import Sgd
 
 
 def narrow(shape, dropout=0.0):
@@ -183,7 +181,7 @@ def test_priors_take_the_place_of_weight_decay():
 
 def test_adam_is_taken_where_it_is_asked_for():
     task = pictures()
-    by_sgd, by_adam = (show(frcl(optimizer=kind), [task]) for kind in (Sgd, Adam))
+    by_sgd, by_adam = (show(frcl(recipe=replace(TINY, optimizer=kind)), [task]) for kind in ("sgd", "adam"))
     assert not torch.equal(state(by_sgd.net)["backbone.1.weight"], state(by_adam.net)["backbone.1.weight"])
 
 

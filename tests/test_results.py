@@ -18,7 +18,7 @@ from zoolearn.files import load_json, save_json
 from zoolearn.methods.learner import Episode
 from zoolearn.runs import metrics
 from zoolearn.runs.environment import _commit, _cpu_model, environment
-from zoolearn.runs.results import Results
+from zoolearn.runs.results import Results, Untold
 
 
 def record(*tasks, weights=None, loss=0.5, train=2.0, evaluate=0.5):
@@ -79,6 +79,15 @@ def any_results(draw):
         passes=draw(st.none() | numbers),
         stored_bytes=draw(st.none() | st.integers(0, 2**60)),
         command=draw(names),
+        untold=draw(
+            st.none()
+            | st.builds(
+                Untold,
+                accuracy=st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1))),
+                inferred=st.none() | st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1))),
+                rows_asked=st.integers(0, 2**60),
+            )
+        ),
     )
 
 
@@ -128,7 +137,11 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "rows_asked": None,
             "stored_bytes": None,
             "passes": None,
+            "class_incremental_accuracy": None,
+            "class_incremental_inferred": None,
+            "class_incremental_rows_asked": None,
         },
+        "untold": None,
         "environment": {"torch": "2.6"},
         "sittings": [],
         "finished": False,

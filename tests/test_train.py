@@ -71,6 +71,7 @@ def test_a_value_of_another_kind_is_named_before_anything_is_done(make, message)
         ("lr", math.inf),
         ("lr", math.nan),
         ("warm_up", 1.5),
+        ("step_share", 0.0),
         ("momentum", 1.0),
         ("momentum", -0.1),
         ("weight_decay", -1e-5),
@@ -122,6 +123,15 @@ def test_the_learning_rate_falls_along_a_cosine_from_the_first_step():
     assert rates == pytest.approx([0.4, 0.2 + 0.2 * math.sqrt(0.5), 0.2, 0.2 - 0.2 * math.sqrt(0.5)])
     assert Recipe(lr=0.4).lr_at(4, 4) == pytest.approx(0)
     assert Recipe(lr=0.4, schedule="constant").lr_at(3, 4) == 0.4
+
+
+def test_a_rate_in_steps_is_a_tenth_after_each_share_of_the_training():
+    rates = [Recipe(lr=1.0, schedule="steps", step_share=0.4).lr_at(step, 10) for step in range(10)]
+    assert rates == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01])
+    tenths = Recipe(lr=1.0, schedule="steps", step_share=0.1)
+    assert [tenths.lr_at(step, 30) for step in range(30)] == pytest.approx([0.1 ** (step // 3) for step in range(30)])
+    halves = Recipe(lr=1.0, schedule="steps", step_share=0.5, warm_up=0.2)
+    assert [halves.lr_at(step, 10) for step in range(10)] == pytest.approx([0.5, *[1] * 4, *[0.1] * 5])
 
 
 def test_the_learning_rate_can_grow_to_its_height_first():

@@ -19,6 +19,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
 from zoolearn.runs.own import Own, is_place, own_benchmark
 from zoolearn.runs.spec import ORDERS, RunSpec
+from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
 
 
@@ -46,6 +47,16 @@ class RunOptions:
     ] = False
     continue_anyway: Annotated[
         bool, tyro.conf.arg(help="continue though a method or function of your own was changed; it is recorded")
+    ] = False
+    log_every: Annotated[
+        int | None,
+        optional("N", "write loss and accuracy of every Nth batch to steps.jsonl in the run folder", "never"),
+    ] = None
+    evaluate_every: Annotated[
+        int | None, optional("N", "write test accuracies of the net in training to it, every N epochs", "never")
+    ] = None
+    tensorboard: Annotated[
+        bool, tyro.conf.arg(help="show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
     ] = False
 
 
@@ -226,6 +237,7 @@ def plan_of(form: Any, *words: str) -> Plan:
         checkpoint_every=form.run.checkpoint_every,
         exact=form.run.exact,
         anyway=form.run.continue_anyway,
+        log=Log(form.run.log_every, form.run.evaluate_every, form.run.tensorboard),
         command=command_line(*words),
     )
 

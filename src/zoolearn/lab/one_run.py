@@ -7,19 +7,42 @@ from zoolearn.runs.results import Results
 
 
 def per_task(results: Results) -> Table:
-    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means."""
+    """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means.
+
+    Where it was measured, also the accuracy at the end without the task told, and with the task inferred first.
+    """
     summary = results.summary()
+    untold = _untold(results)
     learned = [row[-1] for row in results.accuracy]
     final = results.accuracy[-1] if results.accuracy else []
     tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
     means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
     return Table(
-        header=("task", "just learned", "final", "change"),
+        header=("task", "just learned", "final", "change", *untold),
         rows=tuple(
-            (name, percent([first]), percent([last]), _change(first, last)) for name, first, last in [*tasks, means]
+            (
+                name,
+                percent([first]),
+                percent([last]),
+                _change(first, last),
+                *(percent([shares[name]]) for shares in untold.values()),
+            )
+            for name, first, last in [*tasks, means]
         ),
         labels=1,
     )
+
+
+def _untold(results: Results) -> dict[str, dict[str, float | None]]:
+    """The accuracies without the task told, by the heading of their column; of each task, and their mean."""
+    if results.untold is None:
+        return {}
+    measured = {
+        "not told": (results.untold.accuracy, "class_incremental_accuracy"),
+        "task inferred": (results.untold.inferred, "class_incremental_inferred"),
+    }
+    summary = results.summary()
+    return {name: {**told, "mean": summary[key]} for name, (told, key) in measured.items() if told is not None}
 
 
 def _change(first: float | None, last: float | None) -> str:
@@ -34,6 +57,7 @@ def single_run(results: Results, width: int | None = None) -> str:
         "forward transfer (learning accuracy)": percent([summary["forward_transfer"]]),
         "forgetting": percent([summary["forgetting"]]),
         "backward transfer": percent([summary["backward_transfer"]]),
+        **{f"class-incremental ({name})": percent([told["mean"]]) for name, told in _untold(results).items()},
         "stored samples": f"{results.stored_samples:,}",
         "params": human(results.num_parameters),
         "seconds": seconds(sum(results.seconds.values())),

@@ -15,6 +15,8 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, ORDERS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
+UNTOLD = ("class_incremental_accuracy", "class_incremental_inferred")  # in tables of runs that recorded it
+NOT_TOLD = "Class incremental: task not told, all classes of all tasks are candidates; after the last episode only."
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
 SEARCH = "tune.json"  # in the folder of a search
 LONGEST_VALUE = 24
@@ -101,7 +103,7 @@ def report(results: Sequence[Results]) -> Table:
         labels=first,
         notes=_notes(len(results) - len(counted), groups),
         best=frozenset(
-            (row, first + place) for place, measure in enumerate(MEASURES) for row in _best(groups, measure)
+            (row, first + place) for place, measure in enumerate(_measures(groups)) for row in _best(groups, measure)
         ),
     )
 
@@ -232,7 +234,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
     }
-    for measure in MEASURES:
+    for measure in _measures(groups):
         columns[measure.replace("_", " ")] = [
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
@@ -244,6 +246,12 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
     if all(group.first.finished for group in groups) and _same_length(groups):
         del columns["episodes"]
     return columns
+
+
+def _measures(groups: Sequence[Group]) -> list[str]:
+    """The measures of the matrix, and of those without the task told the ones that some run recorded."""
+    told = [run.summary() for group in groups for run in group.runs]
+    return [*MEASURES, *(name for name in UNTOLD if any(summary[name] is not None for summary in told))]
 
 
 def _same_length(groups: Sequence[Group]) -> bool:
@@ -262,7 +270,7 @@ def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[flo
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
-    notes = [LEARNING]
+    notes = [LEARNING, *([NOT_TOLD] if len(_measures(groups)) > len(MEASURES) else [])]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups if group.runs):

@@ -1,8 +1,9 @@
 """DER++: dark experience replay, with labels (Buzzega et al., 2020)."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,6 +40,8 @@ class DerPlusPlus(SingleNet):
     kept twice (the authors offer it in every one); (3) what is kept is the row as it was shown, and it is not augmented
     again when it is replayed.
     """
+
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     memory_size: int = field(default=500, metadata={"help": "samples kept in all"})
     memory_batch: int = field(default=0, metadata={"help": "rows in each replayed batch; 0: as many as are new"})

@@ -14,8 +14,8 @@ from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
-from zoolearn.training.predict import average, joined, probabilities, votes
+from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
 
@@ -48,6 +48,7 @@ class Ensemble(Learner):
     grows: ClassVar[bool] = True
     standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
     test_votes: dict[str, "Votes"] = saved(default_factory=dict)
@@ -56,15 +57,10 @@ class Ensemble(Learner):
         """Trains the net of a member; gives its final loss."""
         return self.fit(net, tasks, seed, **slots)
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """sum_m vote_m p_m(y | x) / sum_m vote_m over the members m that vote on the task (equation 3)."""
-        voters = self.voters(task)
-        pieces = votes([member.net for member in voters], x, task, self.recipe)
-        return joined([average(piece, [member.votes[task].weight for member in voters]) for piece in pieces])
-
-    def voters(self, task: str) -> list[Member]:
+    def voters(self, task: str) -> list[tuple[Net, float]]:
         """The members whose votes on a task count."""
-        return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
+        members = self.members[self.first_voter(task) :]
+        return [(member.net, member.votes[task].weight) for member in members if task in member.votes]
 
     def first_voter(self, task: str) -> int:
         """The place of the newest member that supersedes those before it."""

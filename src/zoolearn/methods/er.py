@@ -1,8 +1,8 @@
 """ER: experience replay from a tiny memory (Chaudhry et al., 2019)."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,6 +35,8 @@ class Er(SingleNet):
 
     Batch-norm statistics are those of the mixed batches.
     """
+
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     memory_size: int = field(default=500, metadata={"help": "samples kept in all"})
     memory_batch: int = field(default=0, metadata={"help": "rows replayed per step; 0: as many as are new"})

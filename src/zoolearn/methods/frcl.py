@@ -1,8 +1,9 @@
 """FRCL: functional regularisation for continual learning with Gaussian processes (Titsias et al., 2020)."""
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +20,8 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name, mlp
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, MakeOptimizer, Progress
-from zoolearn.training.sgd import Sgd
+from zoolearn.training.fit import Loss, Progress
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
 
@@ -145,6 +144,8 @@ class Frcl(SingleNet):
     Every task has its own function, so there is no head that tasks could share.
     """
 
+    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+
     backbone: Backbone = field(default=mlp, metadata={"help": "any without batch-norm", "choices": BACKBONES})
     points: int = field(default=40, metadata={"help": "inputs of each task at which its function is remembered"})
     select: Select = field(
@@ -159,10 +160,6 @@ class Frcl(SingleNet):
     )
     max_grad_norm: float = field(
         default=1.0, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
-    )
-    optimizer: MakeOptimizer = field(
-        default=Sgd,
-        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
     )
 
     inducing: dict[str, Inducing] = saved(default_factory=dict)
@@ -191,7 +188,6 @@ class Frcl(SingleNet):
             recipe=replace(self.recipe, weight_decay=0.0, precision="float32"),
             loss=self.objective(task),
             adjust=shortened(net.trainable([task.name]), self.max_grad_norm),
-            optimizer=self.optimizer,
         )
         remembered = self.remembered(net, task)
         net.heads, net.head_index = nn.ModuleList(), {}

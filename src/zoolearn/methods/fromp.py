@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,11 +21,9 @@ from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradi
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
-from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, MakeOptimizer, Progress, cross_entropy
+from zoolearn.training.fit import Loss, Progress, cross_entropy
 from zoolearn.training.predict import probabilities
-from zoolearn.training.sgd import Sgd
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
 
@@ -74,6 +72,8 @@ class Fromp(SingleNet):
     least one of each class is.
     """
 
+    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+
     memory_size: int = field(
         default=40, metadata={"help": "memorable inputs kept of each task, equally of its classes"}
     )
@@ -91,10 +91,6 @@ class Fromp(SingleNet):
     max_grad_norm: float = field(
         default=0.1, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
     )
-    optimizer: MakeOptimizer = field(
-        default=Sgd,
-        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
-    )
 
     memory: Memory = saved(default_factory=Memory)
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
@@ -110,14 +106,13 @@ class Fromp(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
         net = self.grown(task).to(self.recipe.torch_device)
-        decay = self.recipe.weight_decay if self.optimizer is Sgd else 0.0
+        decay = self.recipe.weight_decay if self.recipe.optimizer == "sgd" else 0.0
         loss = yield from self.fit(
             net,
             [task],
             recipe=replace(self.recipe, weight_decay=decay, precision="float32"),
             loss=self.objective(self.held(net)),
             adjust=shortened(net.trainable(net.tasks), self.max_grad_norm),
-            optimizer=self.optimizer,
             heads=net.tasks,
         )
         memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory

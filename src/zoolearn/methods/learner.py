@@ -1,8 +1,8 @@
 """What every learner promises: it is shown one task at a time and answers for every task it has met.
 
 The fields that its constructor takes are its settings; each other one says whether it is saved or derived (`state.py`).
-A method is a dataclass with `_train` (a generator that trains), `answer`, `stored_samples` and `num_parameters`; everything
-else is here.
+A method is a dataclass with `_train` (a generator that trains), `voters`, `stored_samples` and `num_parameters`; everything
+else is here. One whose answers are not those of nets' heads has an `answer` of its own.
 """
 
 from abc import ABC, abstractmethod
@@ -21,9 +21,9 @@ from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.fit import Adjust, Checkpoints, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe, check_types
-from zoolearn.training.sgd import Sgd
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
     standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
+    optimizers: ClassVar[Sequence[str]] = ("sgd",)  # by which it can be trained; what it does to gradients may need SGD
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
 
     backbone: Backbone = field(
@@ -59,6 +60,7 @@ class Learner(Stateful, ABC):
     dtype: torch.dtype | None = saved(default=None, repr=True)
     latest: Episode | None = derived(default=None)  # what the last episode did
     checkpoints: Checkpoints | None = derived(default=None)
+    listener: Listener | None = derived(default=None)
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
@@ -67,6 +69,11 @@ class Learner(Stateful, ABC):
         if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
             given = f"label_smoothing is {recipe.label_smoothing}"
             raise SettingsError(f"{given}, but the loss of {cls.__name__} does not smooth labels; leave it at 0")
+        if isinstance(recipe, Recipe) and recipe.optimizer not in cls.optimizers:
+            able = " or ".join(cls.optimizers)
+            raise SettingsError(
+                f"optimizer is {recipe.optimizer}, but {cls.__name__} is trained by {able}; leave it at that"
+            )
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
@@ -105,8 +112,13 @@ class Learner(Stateful, ABC):
         """Trains on a new task; the method itself."""
 
     @abstractmethod
+    def voters(self, task: str) -> Sequence[tuple[Net, float]]:
+        """The nets that answer for a known task, and the weight of each one's vote."""
+
     def answer(self, x: Tensor, task: str) -> Tensor:
-        """Class probabilities for a known task; inputs are checked."""
+        """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
+        nets, weights = zip(*self.voters(task), strict=True)
+        return joined([average(piece, weights) for piece in votes(nets, x, task, self.recipe)])
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""
@@ -145,7 +157,7 @@ class Learner(Stateful, ABC):
         recipe: Recipe | None = None,
         loss: Loss | None = None,
         adjust: Adjust | None = None,
-        optimizer: MakeOptimizer = Sgd,
+        optimizer: MakeOptimizer | None = None,
         balanced: bool = False,
         heads: Sequence[str] | None = None,
     ) -> Generator[Progress, None, float]:
@@ -161,6 +173,7 @@ class Learner(Stateful, ABC):
             balanced=balanced,
             heads=heads,
             checkpoints=self.checkpoints,
+            listener=self.listener,
         )
 
     @property

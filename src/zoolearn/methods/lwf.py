@@ -1,8 +1,9 @@
 """LwF: learning without forgetting (Li and Hoiem, 2016)."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -36,6 +37,8 @@ class Lwf(SingleNet):
 
     Batch-norm statistics are shared and follow the latest task.
     """
+
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     strength: float = field(default=1.0, metadata={"help": "weight of what past heads said, the paper's lambda_o"})
     temperature: float = field(default=2.0, metadata={"help": "softens what past heads said, the paper's T"})

@@ -4,15 +4,12 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torch import Tensor
-
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
-from zoolearn.training.predict import probabilities
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,6 +21,7 @@ class MultiHead(Learner):
     """
 
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
 
@@ -65,11 +63,11 @@ class MultiHead(Learner):
         """Test accuracy of all tasks; nothing before the net is trained."""
         return super().evaluate(tasks) if self.net is not None else {}
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """The shared net's answer."""
+    def voters(self, task: str) -> list[tuple[Net, float]]:
+        """The shared net."""
         if self.net is None:
             raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`iter_finish`)")
-        return probabilities(self.net, x, task, self.recipe)
+        return [(self.net, 1.0)]
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
         """Keeps the data of the tasks met."""

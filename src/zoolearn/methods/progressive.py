@@ -16,8 +16,7 @@ from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
-from zoolearn.training.predict import probabilities
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(frozen=True)
@@ -114,6 +113,7 @@ class Progressive(Learner):
 
     grows: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     lateral: Lateral = field(default=linear, metadata={"help": "how a layer hears older columns", "choices": LATERALS})
 
@@ -153,10 +153,10 @@ class Progressive(Learner):
             if net.device != device:
                 net.to(device)
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """The answer of the task's column."""
+    def voters(self, task: str) -> list[tuple[Net, float]]:
+        """The task's column."""
         self._bring(self.recipe.torch_device)
-        return probabilities(self.columns[list(self.classes).index(task)], x, task, self.recipe)
+        return [(self.columns[list(self.classes).index(task)], 1.0)]
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of the newest task; answers to the others cannot change."""

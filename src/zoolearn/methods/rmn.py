@@ -1,8 +1,9 @@
 """RMN: relevance mapping networks (Kaushik et al., 2021)."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -26,10 +27,8 @@ from zoolearn.methods.parts.taskweight import (
 )
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
-from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import MakeOptimizer, Progress, cross_entropy
-from zoolearn.training.sgd import Sgd
+from zoolearn.training.fit import Progress, cross_entropy
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
 
@@ -59,12 +58,13 @@ class Rmn(TaskNet):
     is of is left out, since we are told.
     """
 
+    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+
     steepness: float = field(default=100.0, metadata={"help": "of the map's sigmoid (beta)"})
     least_relevance: float = field(default=0.999999, metadata={"help": "maps keep weights above this (mu)"})
     least_weight: float = field(default=1e-5, metadata={"help": "maps keep weights larger than this (nu)"})
     prune_share: float = field(default=0.6, metadata={"help": "share of the epochs, the last ones, that prune the map"})
     sparsity: float = field(default=0.0, metadata={"help": "weight of the mean relevance in the loss"})
-    optimizer: MakeOptimizer = field(default=Sgd, metadata={"help": "whose steps are taken", "choices": OPTIMIZERS})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,11 +87,9 @@ class Rmn(TaskNet):
         net = self.grown(task).to(self.recipe.torch_device)
         slots = Selection(self, net, task)
         recipe = undecayed(self.recipe)
-        if self.optimizer is not Sgd:
+        if self.recipe.optimizer != "sgd":
             recipe = replace(recipe, precision="float32")
-        loss = yield from self.fit(
-            net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust, optimizer=self.optimizer
-        )
+        loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
         end_task(net)
         self.net = net
         return Episode((task.name,), None, loss)

@@ -26,9 +26,8 @@ def derived(**options: Any) -> Any:
 class Stateful:
     """Settings, saved fields and derived fields; what is none of them is refused, since a continued run would lose it."""
 
-    grows: ClassVar[bool] = (
-        False  # True: an episode adds to saved lists and dicts, and only that is saved; False: all is
-    )
+    # True: an episode adds to saved lists and dicts, and only that is saved; False: all is
+    grows: ClassVar[bool] = False
 
     episode: int = saved(default=0, repr=True)  # tasks met so far, counted: the number of the episode under way
     before: dict[str, Any] = derived(default_factory=dict)  # the saved fields when the latest episode began

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -29,10 +30,8 @@ from zoolearn.methods.state import derived, saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.training.adam import OPTIMIZERS
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, MakeOptimizer, Progress, cross_entropy, run_to_end
-from zoolearn.training.sgd import Sgd
+from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
 
@@ -85,6 +84,8 @@ class Vcl(SingleNet):
     (as in their second code) instead of from the posterior, and the prior alone holds the past.
     """
 
+    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+
     backbone: Backbone = field(default=mlp, metadata={"help": "a sequence of linear layers", "choices": BACKBONES})
     coreset_size: int = field(
         default=0, metadata={"help": "examples of each task put aside; the paper has 0, 40 and 200"}
@@ -104,10 +105,6 @@ class Vcl(SingleNet):
     restart: bool = field(default=False, metadata={"help": "start every task from new weights, not from the posterior"})
     train_samples: int = field(default=10, metadata={"help": "draws of the weights per step"})
     answer_samples: int = field(default=100, metadata={"help": "draws of the weights per answer"})
-    optimizer: MakeOptimizer = field(
-        default=Sgd,
-        metadata={"help": "sgd: as the recipe says; adam: as published, at the recipe's lr", "choices": OPTIMIZERS},
-    )
 
     coresets: Memory = saved(default_factory=Memory)
     refreshed: dict[str, Net] = derived(default_factory=dict)  # made from the above when asked
@@ -179,7 +176,7 @@ class Vcl(SingleNet):
     def fitted(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
         """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32", epochs=epochs or self.recipe.epochs)
-        return self.fit(net, [task], seed, recipe=recipe, loss=loss, optimizer=self.optimizer)
+        return self.fit(net, [task], seed, recipe=recipe, loss=loss)
 
     @torch.no_grad()
     def answer(self, x: Tensor, task: str) -> Tensor:

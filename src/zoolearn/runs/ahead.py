@@ -28,6 +28,7 @@ def training_ahead(
     checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
     apprentice = replace(learner)  # the settings without the knowledge: that is all a training needs
     apprentice.checkpoints = learner.checkpoints = checkpoints
+    apprentice.listener = learner.listener
     jobs = {}
     for episode in range(learner.episode, len(benchmark)):
         seeds = learner.independent_trainings(episode)

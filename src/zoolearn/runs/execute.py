@@ -3,19 +3,20 @@
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.task import Benchmark
-from zoolearn.errors import ZooError
+from zoolearn.errors import SettingsError, ZooError
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.own import Own, own_benchmark
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
 from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.step_log import Log
 from zoolearn.runs.store import RunFolder, check_unseen
 from zoolearn.training.fit import Progress
 
@@ -26,7 +27,8 @@ class Plan:
 
     `episodes` ends the run after so many tasks; a plan for more of them continues it. A run that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
-    line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code.
+    line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code. `log`
+    says what is written down within trainings.
     """
 
     out: Path | None = None
@@ -38,6 +40,11 @@ class Plan:
     keep: bool = True
     command: str = ""
     anyway: bool = False
+    log: Log = field(default_factory=Log)
+
+    def __post_init__(self) -> None:
+        if self.log.is_on and not self.keep:
+            raise SettingsError("steps are logged in the folder of a run that is kept; trials are not: log a `zoo run`")
 
 
 def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
@@ -57,6 +64,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
         plan.exact,
         command,
         plan.anyway,
+        plan.log,
     )
     results = None
     with closing(events):

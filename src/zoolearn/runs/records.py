@@ -14,7 +14,11 @@ from zoolearn.files import Json, load_json, save_text, seal, unseal
 from zoolearn.runs.results import Results
 
 ENDING = ".jsonl"
-STUDIES, JUDGED = f"studies{ENDING}", f"judged{ENDING}"  # every other file of records is of runs
+STUDIES, JUDGED, STEPS = (
+    f"studies{ENDING}",
+    f"judged{ENDING}",
+    f"steps{ENDING}",
+)  # every other file of records is of runs
 
 
 def iter_records(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -58,7 +62,7 @@ def iter_contents(path: Path) -> Iterator[tuple[Path, dict[str, Json]]]:
     for file in find_files(path, Results.FILE):
         yield file.parent, load_json(file)
     for file in find_files(path, f"*{ENDING}"):
-        if file.name not in (STUDIES, JUDGED):
+        if file.name not in (STUDIES, JUDGED, STEPS):
             for name, content in iter_records(file):
                 yield file / name, content
 

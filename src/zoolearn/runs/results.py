@@ -22,6 +22,7 @@ from zoolearn.runs.spec import RunSpec
 PHASES = ("train", "evaluate")
 Count = Annotated[int, Meta(ge=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Costs(msgspec.Struct):
@@ -32,6 +33,14 @@ class Costs(msgspec.Struct):
     ms_per_sample: NotNegative | None
     stored_bytes: Count | None = None
     passes: NotNegative | None = None
+
+
+class Untold(msgspec.Struct, frozen=True):
+    """Test accuracy of each task where the task is not told: of all classes by one softmax, and by inferring the task first."""
+
+    accuracy: dict[str, Share]
+    inferred: dict[str, Share] | None  # of a zoo that stores rows of every task
+    rows_asked: Count  # that went through nets to measure it
 
 
 class File(msgspec.Struct):
@@ -54,6 +63,7 @@ class File(msgspec.Struct):
     source: dict[str, str] = {}
     parameters: Count | None = None
     diverged: str = ""
+    untold: Untold | None = None
 
 
 @dataclass(kw_only=True)
@@ -95,6 +105,9 @@ class Results:
     source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name
     parameters: int | None = None  # of a new net whose backbone is not ours
     diverged: str = ""  # how its latest training did, if it did
+    untold: Untold | None = (
+        None  # of a finished run, where its tasks have classes of their own; older records have none
+    )
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
@@ -160,6 +173,9 @@ class Results:
             "backward_transfer": backward_transfer(self.accuracy),
             "rows_trained": self.rows_trained,
             "rows_asked": self.rows_asked,
+            "class_incremental_accuracy": _mean(self.untold.accuracy if self.untold else None),
+            "class_incremental_inferred": _mean(self.untold.inferred if self.untold else None),
+            "class_incremental_rows_asked": self.untold.rows_asked if self.untold else None,
             **msgspec.structs.asdict(self.costs),
         }
 
@@ -186,6 +202,7 @@ class Results:
             "accuracy": self.accuracy,
             "episodes": [asdict(episode) for episode in self.episodes],
             "summary": self.summary(),
+            "untold": msgspec.to_builtins(self.untold),
             "environment": self.environment,
             "sittings": self.sittings,
             "finished": self.finished,
@@ -226,6 +243,9 @@ class Results:
             raise DataError(
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
+        for told in (self.untold.accuracy, self.untold.inferred) if self.untold else ():
+            if told is not None and {*told} != {*self.tasks}:
+                raise DataError(f"accuracy without the task told is of {[*told]}, but the run's tasks are {self.tasks}")
         for number, episode in enumerate(self.episodes):
             if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
                 given = dict(episode.seconds)
@@ -237,6 +257,10 @@ class Results:
                     raise DataError(
                         f"episode {number} mentions task {name!r}, which is not among the run's {len(self.tasks)}"
                     )
+
+
+def _mean(shares: Mapping[str, float] | None) -> float | None:
+    return math.fsum(shares.values()) / len(shares) if shares else None
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -25,13 +25,13 @@ class ResultsFile:
     def __init__(self, results: Results, folder: Path) -> None:
         self.results, self.folder = results, folder
         self.rows = self.count = len(results.accuracy)  # in the file, and with a record of their own
-        self.costs = results.costs
+        self.costs, self.untold = results.costs, results.untold
         self.cost, self.written = 0.0, perf_counter()
 
     def update(self) -> None:
         """Notes that the latest episode has its record, and writes the file if that is cheap enough."""
         self.count = len(self.results.accuracy)
-        self.costs = self.results.costs
+        self.costs, self.untold = self.results.costs, self.results.untold
         waited = perf_counter() - self.written
         if self.count <= FIRST_EPISODES or self.cost <= LONGEST_SHARE * waited:
             self._write(self.results)
@@ -40,7 +40,8 @@ class ResultsFile:
         """Writes the episodes that have a record but are not in the file yet."""
         if self.rows < self.count:
             rows, records = self.results.accuracy[: self.count], self.results.episodes[: self.count]
-            self._write(replace(self.results, accuracy=rows, episodes=records, **msgspec.structs.asdict(self.costs)))
+            costs = msgspec.structs.asdict(self.costs)
+            self._write(replace(self.results, accuracy=rows, episodes=records, untold=self.untold, **costs))
 
     def _write(self, results: Results) -> None:
         started = perf_counter()

@@ -22,12 +22,15 @@ from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
+from zoolearn.runs.class_incremental import class_incremental
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
+from zoolearn.runs.records import STEPS
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
+from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.fit import Checkpoints, Progress
 
@@ -82,10 +85,12 @@ def progress(
     exact: bool = False,
     command: str = "",
     anyway: bool = False,
+    log: Log | None = None,
 ) -> Generator[Progress | Results, None, None]:
     """`episodes`, with word of how each training goes in between.
 
     `command` is the command line to record. With `anyway`, a run goes on though code that is not ours was changed since.
+    `log` says what is written down within trainings.
     """
     if not isinstance(learner, Learner):
         raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
@@ -95,6 +100,8 @@ def progress(
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
     if checkpoint_every is not None and checkpoint_every < 1:
         raise SettingsError(f"checkpoint_every is {checkpoint_every}; it counts epochs, so 1 or more")
+    if log is not None and log.is_on and out is None:
+        raise SettingsError("a log of steps is kept in the folder of its run; give `out`")
     saved_types(type(learner))
     with ExitStack() as stack:
         folder = None
@@ -103,9 +110,13 @@ def progress(
             folder = RunFolder(Path(out))
         heartbeat = Heartbeat(folder.path if folder is not None else None)
         stack.callback(heartbeat.stop)
+        if log is not None and log.is_on and folder is not None:
+            learner.listener = StepLog(folder.path / STEPS, log, benchmark.tasks)
+        board = stack.enter_context(tensorboard(folder.path if folder and log and log.tensorboard else None))
         for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command, anyway):
             if isinstance(event, Progress):
                 heartbeat.write(event)
+            board()
             yield event
 
 
@@ -162,7 +173,7 @@ def _episodes(
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
                 kept = (episode, changed, results.costs, save(learner))
-                folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
+                folder.commit(number, *kept, grows=learner.grows, under_way=under_way, untold=results.untold)
                 file.update()
             if ahead is not None:
                 ahead.forget(number - 1)
@@ -228,13 +239,14 @@ def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
 
 
 def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
-    """What the learner costs now."""
+    """What the learner costs now, and at the end how it fares without being told the task."""
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
     results.num_parameters = learner.num_parameters
     if results.finished:
         results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
+        results.untold = class_incremental(learner, benchmark)
 
 
 def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
@@ -247,6 +259,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         _add(results, record.episode, record.accuracy)
     for name, cost in msgspec.structs.asdict(records[-1].costs).items():
         setattr(results, name, cost)
+    results.untold = records[-1].untold
     folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
     saved = folder.results()
     if saved is None or len(saved.accuracy) < len(records):

@@ -5,6 +5,7 @@ sittings/0001.json          when the run was begun or continued, after how many 
 episodes/0001.json          what episode 1 did and changed, and the checksums of the files that it wrote
 members/0001.safetensors    the tensors of a saved field, in files that are never rewritten (test_votes/, net/ and so on likewise)
 checkpoints/                a training under way
+steps.jsonl                 losses and accuracies within trainings, if they were asked for; tensorboard/ likewise
 results.json                all of it gathered, for people and programs to read
 """
 
@@ -22,11 +23,17 @@ from zoolearn.files import Json, load_json, load_tensors, save_json, save_tensor
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.decode import decode
-from zoolearn.runs.results import Costs, Results
+from zoolearn.runs.results import Costs, Results, Untold
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
-PASSING = (".lock", ".heartbeat", "sittings")  # of a run under way, or of one that has saved nothing
+PASSING = (
+    ".lock",
+    ".heartbeat",
+    "sittings",
+    "steps.jsonl",
+    "tensorboard",
+)  # of a run under way, or of one that has saved nothing
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Record:
     costs: Costs
     learner: dict[str, Json]
     files: dict[str, str]  # checksums of the learner's knowledge, by name
+    untold: Untold | None = None  # measured in the last episode
 
 
 class RunFolder:
@@ -70,7 +78,9 @@ class RunFolder:
                 f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
             )
         remove_leftovers(self.path)
-        shutil.rmtree(self.path / "sittings", ignore_errors=True)
+        for name in ("sittings", "tensorboard"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / "steps.jsonl").unlink(missing_ok=True)
         save_json(self.path / "run.json", {"format": FORMAT, **header}, indent=1)
         return []
 
@@ -124,10 +134,11 @@ class RunFolder:
         *,
         grows: bool,
         under_way: bool = False,
+        untold: Untold | None = None,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
-        record = Record(episode, accuracy, costs, dict(snapshot.info), files)
+        record = Record(episode, accuracy, costs, dict(snapshot.info), files, untold)
         save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from zoolearn.training.fit import MakeOptimizer
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
@@ -68,4 +67,16 @@ class Adam(Sgd):
         gradient.copy_((first / (1 - self.first_decay**count)).div_(scale))
 
 
-OPTIMIZERS: dict[str, MakeOptimizer] = {"sgd": Sgd, "adam": Adam}
+class AdamW(Adam):
+    """Adam whose weight decay is apart from the gradients (Loshchilov and Hutter, 2019): weights shrink by lr times it first."""
+
+    def __init__(self, parameters: Sequence[nn.Parameter], recipe: Recipe) -> None:
+        super().__init__(parameters, replace(recipe, weight_decay=0.0))
+        self.shrinkage = recipe.weight_decay
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Shrinks the parameters, then takes Adam's step."""
+        for parameter in self.parameters:
+            parameter.mul_(1 - self.lr * self.shrinkage)
+        super().step()

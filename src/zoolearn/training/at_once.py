@@ -7,7 +7,6 @@ from zoolearn.data.task import Task
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
-from zoolearn.training.sgd import Sgd
 
 
 def fit(
@@ -18,7 +17,7 @@ def fit(
     seed: int,
     loss: Loss | None = None,
     adjust: Adjust | None = None,
-    optimizer: MakeOptimizer = Sgd,
+    optimizer: MakeOptimizer | None = None,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from zoolearn.data.task import Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json, load_state, load_tensors, save_tensors
+from zoolearn.names import Named
 from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import derive, seed_generators
 from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
@@ -42,9 +43,11 @@ class Progress:
 
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
-MakeOptimizer = Callable[
-    [Sequence[nn.Parameter], Recipe], Sgd
-]  # a class derived from Sgd, or a function that makes one
+Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
+MakeOptimizer = Callable[[Sequence[nn.Parameter], Recipe], Sgd]  # a class derived from Sgd, or what makes one
+OPTIMIZERS = Named[MakeOptimizer](
+    {"sgd": "training.sgd.Sgd", "adam": "training.adam.Adam", "adamw": "training.adam.AdamW"}
+)
 
 
 def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
@@ -117,24 +120,28 @@ def iter_fit(
     seed: int,
     loss: Loss | None = None,
     adjust: Adjust | None = None,
-    optimizer: MakeOptimizer = Sgd,
+    optimizer: MakeOptimizer | None = None,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
     checkpoints: Checkpoints | None = None,
+    listener: Listener | None = None,
 ) -> Generator[Progress, None, float]:
     """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
     With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
     cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
-    recipe, what takes the steps. `heads` names the tasks whose heads may move, by default those that are trained on. With
-    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short.
+    recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may move, by default those that are trained on. With
+    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short. A
+    `listener` is called after every step, and must leave all as it is.
     """
     device = recipe.torch_device
     net.to(device)
     check_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
     loss = loss or partial(cross_entropy, smoothing=recipe.label_smoothing)
-    training = _Training(net, movable, recipe, seed, loss, adjust, optimizer(movable, recipe))
+    training = _Training(
+        net, movable, recipe, seed, loss, adjust, (optimizer or OPTIMIZERS[recipe.optimizer])(movable, recipe)
+    )
     first_epoch = training.resume(checkpoints) if checkpoints else 0
     order = balanced_order if balanced and len(tasks) > 1 else shuffled_order
     what = tasks[0].name
@@ -151,10 +158,11 @@ def iter_fit(
             net.train()  # one that was asked something since the last report is in evaluation mode
             before = passed.rows.copy()
             with random_state.in_force():
-                latest = [
-                    training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps))
-                    for number, batch in enumerate(chunk)
-                ]
+                latest = list[Tensor]()
+                for number, batch in enumerate(chunk):
+                    latest.append(training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps)))
+                    if listener is not None:
+                        listener(net, tasks, batch, latest[-1], steps)
             training.rows += passed.rows - before
             losses = torch.cat([losses, torch.stack(latest)])
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
@@ -206,10 +214,8 @@ class _Training:
         return value.detach()
 
     def check_broken_weights(self, what: str, epoch: int, steps: int) -> None:
-        """A last step that explodes shows in no loss any more."""
-        norms = torch.stack(
-            torch._foreach_norm([part.detach() for part in self.parameters])
-        )  # one pass; infinite also where squares overflow
+        """A last step that explodes shows in no loss any more; norms, in one pass, are infinite also by overflow."""
+        norms = torch.stack(torch._foreach_norm([part.detach() for part in self.parameters]))
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
 

@@ -29,14 +29,18 @@ class Recipe:
     epochs: int = field(default=200, metadata={"help": "passes over the training data"})
     batch_size: int = field(default=16, metadata={"help": "rows per step"})
     lr: float = field(default=0.01, metadata={"help": "learning rate at the first step"})
-    schedule: Literal["cosine", "constant"] = field(
-        default="cosine", metadata={"help": "cosine: annealed at every step, to 0 at the end"}
+    schedule: Literal["cosine", "constant", "steps"] = field(
+        default="cosine", metadata={"help": "cosine: annealed to 0 at the end; steps: a tenth after each step_share"}
+    )
+    step_share: float = field(
+        default=0.25, metadata={"help": "share of a training after which schedule steps goes down", "later": True}
     )
     warm_up: float = field(
         default=0.0,
         metadata={"help": "share of the steps in which the learning rate grows to its height", "later": True},
     )
-    momentum: float = field(default=0.9, metadata={"help": "SGD momentum; 0 is plain SGD"})
+    optimizer: Literal["sgd", "adam", "adamw"] = field(default="sgd", metadata={"help": "of the loss", "later": True})
+    momentum: float = field(default=0.9, metadata={"help": "SGD momentum, 0 is plain SGD; Adam: first decay"})
     nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
     weight_decay: float = field(default=1e-5, metadata={"help": "pull of all weights towards 0"})
     dropout: float = field(default=0.2, metadata={"help": "share of units dropped, by backbones that drop units"})
@@ -66,6 +70,7 @@ class Recipe:
         _require("batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
         _require("warm_up", self.warm_up, 0 <= self.warm_up <= 1, "from 0 to 1")
+        _require("step_share", self.step_share, 0 < self.step_share <= 1, "above 0, up to 1")
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
@@ -103,6 +108,8 @@ class Recipe:
         height = self.lr * min(1.0, (step + 1) / (self.warm_up * steps)) if self.warm_up else self.lr
         if self.schedule == "constant":
             return height
+        if self.schedule == "steps":
+            return height * 0.1 ** math.floor(step / steps / self.step_share + 1e-9)  # whole numbers may be just missed
         return height * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
@@ -116,7 +123,7 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
 
     >>> check_types(Recipe, {"schedule": "cosin"})
     Traceback (most recent call last):
-    zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine)
+    zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine, steps)
     """
     known = {setting.name: setting for setting in fields(cls) if setting.init}
     for name, value in settings.items():

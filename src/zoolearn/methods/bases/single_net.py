@@ -1,19 +1,18 @@
 """What the methods with one growing net share, and the plainest of them."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Progress
-from zoolearn.training.predict import probabilities
+from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,10 +42,10 @@ class SingleNet(Learner):
             net.add_head(task.name, len(task.classes))
         return net
 
-    def answer(self, x: Tensor, task: str) -> Tensor:
-        """The net's answer through the task's head."""
+    def voters(self, task: str) -> list[tuple[Net, float]]:
+        """The net, through the task's head."""
         assert self.net is not None
-        return probabilities(self.net, x, task, self.recipe)
+        return [(self.net, 1.0)]
 
     def shared(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
@@ -72,6 +71,7 @@ class FineTune(SingleNet):
     """
 
     smooths_labels: ClassVar[bool] = True
+    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""

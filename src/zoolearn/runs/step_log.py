@@ -1,0 +1,182 @@
+"""What happens within a training, as JSON lines: loss and accuracy of batches, and test accuracies between epochs.
+
+Every line is whole when it is there, so that anything can follow the file while it grows. Nothing of a training changes by
+it, and what it asks of nets counts as no cost of the run. A run that was cut and continued does some steps again; they then have
+two lines, the same.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
+from zoolearn.nets.net import Net, passed
+from zoolearn.runs.records import STEPS
+from zoolearn.training.batches import Batch, to_device
+from zoolearn.training.predict import rows_at_once
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is written down within trainings: every so many batches, every so many epochs, and whether for TensorBoard too."""
+
+    every: int | None = None
+    evaluate_every: int | None = None
+    tensorboard: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (
+            ("log_every", self.every, "steps"),
+            ("evaluate_every", self.evaluate_every, "epochs"),
+        ):
+            if value is not None and value < 1:
+                raise SettingsError(f"{name} is {value}; it counts {unit}, so 1 or more")
+        if self.tensorboard and not self.is_on:
+            raise SettingsError(
+                "tensorboard shows what is logged, and nothing is; add --log-every N or --evaluate-every N"
+            )
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is written."""
+        return self.every is not None or self.evaluate_every is not None
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """A listener of trainings that adds a line to a file where one is due; processes may share the file.
+
+    The accuracy of a batch is that of the net right after its step, in evaluation mode. Test accuracies are the net's own
+    (a zoo's member's, not the zoo's), on all tasks of the run that it has a head for.
+    """
+
+    file: Path
+    log: Log
+    tasks: Sequence[Task]
+
+    def __call__(self, net: Net, tasks: Sequence[Task], batch: Batch, loss: Tensor, steps: int) -> None:
+        """A step of a training was taken."""
+        done = batch.step + 1
+        place = {"task": tasks[0].name, "step": done, "epoch": batch.epoch + 1}
+        if self.log.every is not None and done % self.log.every == 0:
+            with _untouched(net):
+                self._write({**place, "loss": float(loss), "accuracy": _right(net, batch) / len(batch.y)})
+        every = self.log.evaluate_every
+        if every is not None and done % steps == 0 and (batch.epoch + 1) % every == 0:
+            trained = {task.name for task in tasks}  # asked last: what a net holds of its task is then as it was
+            given = {task.name: task for task in (*tasks, *self.tasks) if task.name in net.head_index}
+            known = sorted(given.values(), key=lambda task: task.name in trained)
+            with _untouched(net):
+                self._write({**place, "test_accuracy": {task.name: _test_accuracy(net, task) for task in known}})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travels without the tasks: a worker trains nets that have a head for their own task alone."""
+        return StepLog, (self.file, self.log, ())
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        """One call for a line, which the system adds whole at the end."""
+        file = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(file, (json.dumps(line) + "\n").encode())
+        finally:
+            os.close(file)
+
+
+@contextmanager
+def _untouched(net: Net) -> Iterator[None]:
+    """The net can be asked inside `with`; its mode, what is counted and torch's random state are then as before."""
+    rows, training = passed.rows.copy(), net.training
+    net.eval()
+    try:
+        with torch.random.fork_rng([net.device] if net.device.type == "cuda" else []), torch.no_grad():
+            yield
+    finally:
+        net.train(training)
+        passed.rows = rows
+
+
+def _right(net: Net, batch: Batch) -> int:
+    right = 0
+    for number, task in enumerate(batch.tasks):
+        here = batch.task_index == number
+        if bool(here.any()):
+            right += int((net(batch.x[here], task).argmax(dim=1) == batch.y[here]).sum())
+    return right
+
+
+def _test_accuracy(net: Net, task: Task) -> float:
+    pieces = torch.split(task.test.x, rows_at_once(net, net.device))
+    said = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
+    return int((said == task.test.y).sum()) / len(said)
+
+
+@contextmanager
+def tensorboard(folder: Path | None) -> Iterator[Callable[[], None]]:
+    """A function that hands the lines that are new since its last call to TensorBoard, in a run's `tensorboard/`."""
+    if folder is None:
+        yield lambda: None
+        return
+    board = _Board(folder)
+    try:
+        yield board.show
+    finally:
+        board.show()
+        board.close()
+
+
+class _Board:
+    """Follows a file of steps; its own is begun with the first line, in a folder that may not be there before."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise SettingsError(
+                "TensorBoard needs tensorboardX; install it: pip install 'zoolearn[tensorboard]'"
+            ) from error
+        self.open = partial(SummaryWriter, str(folder / "tensorboard"))
+        self.writer: Any = None
+        self.file = folder / STEPS
+        self.read = self.file.stat().st_size if self.file.exists() else 0  # earlier sittings have shown what is there
+
+    def show(self) -> None:
+        """Shows the lines that are new."""
+        for line in self._lines():
+            self.read += len(line)
+            self.writer = self.writer or self.open()
+            for name, value, step in scalars(json.loads(line)):
+                self.writer.add_scalar(name, value, step)
+
+    def _lines(self) -> list[bytes]:
+        if not self.file.exists():
+            return []
+        with self.file.open("rb") as lines:
+            self.read = min(self.read, lines.seek(0, os.SEEK_END))  # a run that begins again begins its file again
+            lines.seek(self.read)
+            return [line for line in lines if line.endswith(b"\n")]
+
+    def close(self) -> None:
+        """Ends the file of TensorBoard."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+def scalars(line: Mapping[str, Any]) -> list[tuple[str, float, int]]:
+    """The numbers of a line under the names of their curves, and the step; TensorBoard writes `_` for spaces in names.
+
+    >>> scalars({"task": "0-1", "step": 8, "epoch": 2, "test_accuracy": {"0-1": 0.5}})
+    [('0-1/test_accuracy/0-1', 0.5, 8)]
+    """
+    task, step = line["task"], line["step"]
+    found = [(f"{task}/{name}", line[name], step) for name in ("loss", "accuracy") if name in line]
+    tested = line.get("test_accuracy", {})
+    return [*found, *((f"{task}/test_accuracy/{name}", value, step) for name, value in tested.items())]
