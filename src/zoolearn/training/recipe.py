@@ -39,7 +39,9 @@ class Recipe:
         default=0.0,
         metadata={"help": "share of the steps in which the learning rate grows to its height", "later": True},
     )
-    optimizer: Literal["sgd", "adam", "adamw"] = field(default="sgd", metadata={"help": "of the loss", "later": True})
+    optimizer: Literal["sgd", "adam", "adamw"] = field(
+        default="sgd", metadata={"help": "what takes the steps: SGD, Adam or AdamW", "later": True}
+    )
     momentum: float = field(default=0.9, metadata={"help": "SGD momentum, 0 is plain SGD; Adam: first decay"})
     nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
     weight_decay: float = field(default=1e-5, metadata={"help": "pull of all weights towards 0"})
