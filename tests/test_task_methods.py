@@ -19,7 +19,6 @@ from zoolearn.methods.rmn import MappedLayer, Rmn
 from zoolearn.nets.net import Net
 from zoolearn.runs.state import restore, save
 from zoolearn.training import batches
-from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Checkpoints
 
 pytestmark = pytest.mark.slow  # methods are trained many times
@@ -40,7 +39,7 @@ SETTINGS = [
     (Progressive, {}),
     (Progressive, {"backbone": tiny_conv, "lateral": adapter}),
     (Rmn, {}),
-    (Rmn, {"backbone": tiny_conv, "optimizer": Adam, "sparsity": 0.1}),
+    (Rmn, {"backbone": tiny_conv, "recipe": replace(RECIPE, optimizer="adam"), "sparsity": 0.1}),
     (Apd, {}),
     (FedWeit, {"backbone": tiny_conv, "retroactive": True}),
     (FedWeit, {"knowledge_base": "last"}),
@@ -50,7 +49,8 @@ SETTINGS = [
 @pytest.fixture(params=SETTINGS, ids=lambda setting: f"{setting[0].__name__}-{'-'.join(setting[1]) or 'plain'}")
 def make(request):
     method, settings = request.param
-    return lambda: learner_of(method, RECIPE, **{"backbone": with_norm, **settings})
+    own = {"backbone": with_norm, **settings}
+    return lambda: learner_of(method, own.get("recipe", RECIPE), **{k: v for k, v in own.items() if k != "recipe"})
 
 
 def restored(make, snapshots):
