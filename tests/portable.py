@@ -20,7 +20,7 @@ NUMBERS = (
     "tests/test_train.py", "tests/test_nets_by_hand.py", "tests/test_model_zoo.py", "tests/test_fromp.py", "tests/test_ogd.py",
     "tests/test_gem.py", "tests/test_ewc.py", "tests/test_sgd.py", "tests/test_files.py",
 )  # fmt: skip
-CONTRACT = ("tests/test_contract.py", "-k", "(cut or loaded) and (ogd or fromp or vcl or hat or zoo)")
+CONTRACT = ("tests/test_contract.py", "-k", "(check_runs or check_loaded) and (ogd or fromp or vcl or hat or zoo)")
 WORDS = (
     "tests/test_cli.py",
     "tests/test_output.py",
@@ -70,7 +70,7 @@ CONDITIONS = (
     ),
     Condition(
         "narrow output, C locale, no HOME, long folder with spaces and umlauts",
-        (WORDS, ("tests/test_workers.py",)),
+        (WORDS,),
         {"COLUMNS": "40", "LC_ALL": "C", "HOME": None, "PYTHONHASHSEED": "2"},
         folder="ein Ordner mit Umlauten wie äöü und einem Namen, der " + "sehr " * 12 + "lang ist",
     ),
