@@ -20,6 +20,8 @@ from zoolearn.runs.results import Results, Untold
 from zoolearn.runs.run import progress, run
 from zoolearn.runs.state import save
 
+pytestmark = pytest.mark.slow  # methods are trained many times
+
 STREAM = benchmark()
 ROWS = sum(len(task.test) for task in STREAM)
 

@@ -15,6 +15,8 @@ from zoolearn.runs.run import progress, run
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow  # methods are trained many times
+
 ROWS = 40  # of a task, to train on
 STREAM = Benchmark(
     "stream", tuple(pictures(name, per_class=ROWS // 2, shape=(3, 8, 8)) for name in ("dots", "rings", "waves"))

@@ -12,6 +12,8 @@ from zoolearn.lab.differences import paired
 from zoolearn.lab.report import find_runs, grouped, report
 from zoolearn.runs.results import Results
 
+pytestmark = pytest.mark.slow  # commands are run
+
 BRIEF = ("--epochs", "1", "--backbone", "mlp-100", "--samples-per-class", "5", "--device", "cpu", "--on", "here")
 
 

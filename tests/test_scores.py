@@ -16,6 +16,8 @@ from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoos import HAZY, TASKS, alike, answers, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 @pytest.fixture
 def hazy(tmp_path, monkeypatch):

@@ -17,6 +17,8 @@ from PIL import Image
 from servers import PATIENCE, Client, form, png, serving
 from zoos import TASKS, small_zoo
 
+pytestmark = pytest.mark.slow  # servers are started
+
 X = TASKS[0].test.x
 PLACE = "/tasks/stripes/predict"
 GOOD = json.dumps({"rows": X[:1].tolist()}).encode()

@@ -17,6 +17,8 @@ from zoolearn.runs.step_log import Log
 from zoolearn.testing import answers
 from zoolearn.training.recipe import Recipe
 
+pytestmark = pytest.mark.slow  # every method is trained
+
 STREAM = benchmark(tasks=2)
 RECIPE = Recipe(epochs=2, batch_size=8, device="cpu")
 

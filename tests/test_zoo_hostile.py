@@ -17,6 +17,8 @@ from zoolearn.files import load_json, save_json
 from zoolearn.training.fit import run_to_end
 from zoos import TASKS, answers, small_zoo
 
+pytestmark = pytest.mark.slow  # zoos are grown
+
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory) -> Path:
