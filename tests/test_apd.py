@@ -13,8 +13,8 @@ from zoolearn.methods.apd import Apd
 from zoolearn.methods.parts import additive
 from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
 from zoolearn.methods.parts.taskweight import TaskNorm, parts
-from zoolearn.nets.backbones import mlp_100, resnet18_s, small_conv
-from zoolearn.nets.published import lenet_apd
+from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.published import lenet_apd, resnet18_s
 from zoolearn.seeds import global_seed
 from zoolearn.training.batches import Batch
 

@@ -13,13 +13,12 @@ from zoolearn.nets.backbones import (
     mlp,
     mlp_100,
     mlp_2000,
-    resnet18_s,
     small_conv,
     tabular,
     wrn_16_4,
 )
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import alexnet_hat, lenet_apd, mlp_frcl, resnet18_s_one_conv
+from zoolearn.nets.published import alexnet_hat, lenet_apd, mlp_frcl, resnet18_s, resnet18_s_one_conv
 from zoolearn.seeds import generator, global_seed
 
 DROPOUT = 0.3

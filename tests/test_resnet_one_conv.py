@@ -5,9 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from toys import settled
-from zoolearn.nets.backbones import BACKBONES, resnet18_s
+from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import resnet18_s_one_conv
+from zoolearn.nets.published import resnet18_s, resnet18_s_one_conv
 from zoolearn.seeds import global_seed
 
 

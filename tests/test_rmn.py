@@ -10,7 +10,8 @@ from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, parts
 from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
-from zoolearn.nets.backbones import mlp_100, resnet18_s, small_conv
+from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.published import resnet18_s
 from zoolearn.training.recipe import Recipe
 
 HARSH = replace(TINY, epochs=3, momentum=0.9, weight_decay=0.05)

@@ -26,8 +26,9 @@ from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.parts.weighing import boosted, released, uniform
 from zoolearn.methods.registry import METHODS
 from zoolearn.methods.state import derived, saved
-from zoolearn.nets.backbones import BACKBONES, mlp, resnet18_s, small_conv, wrn_16_4
+from zoolearn.nets.backbones import BACKBONES, mlp, small_conv, wrn_16_4
 from zoolearn.nets.net import Net
+from zoolearn.nets.published import resnet18_s
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run

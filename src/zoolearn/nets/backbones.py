@@ -110,45 +110,6 @@ class _WideBlock(nn.Module):
         return cast(Tensor, out + (x if self.shortcut is None else self.shortcut(active)))
 
 
-def resnet18_s(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """The reduced ResNet18 of GEM (Lopez-Paz and Ranzato, 2017): widths 20 to 160, 1,093,140 weights before the heads.
-
-    Averages over 4x4 patches, or over the whole map where that is smaller. It drops no units.
-    """
-    channels, height, width = image_size(shape, "resnet18-s")
-    layers: list[nn.Module] = [
-        nn.Conv2d(channels, 20, 3, padding=1, bias=False),
-        nn.BatchNorm2d(20),
-        nn.ReLU(inplace=True),
-    ]
-    inputs = 20
-    for outputs, stride in ((20, 1), (40, 2), (80, 2), (160, 2)):
-        layers += [_BasicBlock(inputs, outputs, stride), _BasicBlock(outputs, outputs, 1)]
-        inputs = outputs
-    side = min(-(-height // 8), -(-width // 8))
-    layers += [nn.AvgPool2d(4) if side >= 4 else nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    return nn.Sequential(*layers)
-
-
-class _BasicBlock(nn.Module):
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(outputs)
-        changes = stride != 1 or inputs != outputs
-        self.shortcut = (
-            nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-            if changes
-            else nn.Identity()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
-
-
 def image_size(shape: Shape, backbone: str) -> tuple[int, int, int]:
     """Channels, height and width of inputs that must be images."""
     if len(shape) != 3:
@@ -161,7 +122,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
     {
         "small-conv": "nets.backbones.small_conv",
         "wrn-16-4": "nets.backbones.wrn_16_4",
-        "resnet18-s": "nets.backbones.resnet18_s",
+        "resnet18-s": "nets.published.resnet18_s",
         "resnet18-s-one-conv": "nets.published.resnet18_s_one_conv",
         "alexnet-hat": "nets.published.alexnet_hat",
         "lenet-apd": "nets.published.lenet_apd",

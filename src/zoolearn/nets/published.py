@@ -1,6 +1,8 @@
 """Backbones that single methods were published with; `BACKBONES` in backbones.py names them with all others."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import torch
@@ -77,13 +79,17 @@ class _NeighbourNorm(nn.Module):
         return x * (root * root.sqrt())
 
 
-def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """ResNet18-S with one 3x3 convolution per block, as Stable-SGD and TAG run it: 480,580 weights before the heads.
+def resnet18_s(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """The reduced ResNet18 of GEM (Lopez-Paz and Ranzato, 2017): widths 20 to 160, 1,093,140 weights before the heads.
 
-    Activation comes before batch-norm, and units are dropped after each batch-norm of a block. The second convolution
-    that the published blocks hold but never execute is left out; it counts among their weights, not in their answers.
+    Averages over 4x4 patches, or over the whole map where that is smaller. It drops no units.
     """
-    channels, height, width = image_size(shape, "resnet18-s-one-conv")
+    return _reduced_resnet18(shape, "resnet18-s", _BasicBlock)
+
+
+def _reduced_resnet18(shape: Shape, name: str, block: Callable[[int, int, int], nn.Module]) -> nn.Module:
+    """Four stages of two blocks, each made of its inputs, outputs and stride, of widths 20 to 160."""
+    channels, height, width = image_size(shape, name)
     layers: list[nn.Module] = [
         nn.Conv2d(channels, 20, 3, padding=1, bias=False),
         nn.BatchNorm2d(20),
@@ -91,11 +97,39 @@ def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
     ]
     inputs = 20
     for outputs, stride in ((20, 1), (40, 2), (80, 2), (160, 2)):
-        layers += [_OneConvBlock(inputs, outputs, stride, dropout), _OneConvBlock(outputs, outputs, 1, dropout)]
+        layers += [block(inputs, outputs, stride), block(outputs, outputs, 1)]
         inputs = outputs
     side = min(-(-height // 8), -(-width // 8))
     layers += [nn.AvgPool2d(4) if side >= 4 else nn.AdaptiveAvgPool2d(1), nn.Flatten()]
     return nn.Sequential(*layers)
+
+
+class _BasicBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        changes = stride != 1 or inputs != outputs
+        self.shortcut = (
+            nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            if changes
+            else nn.Identity()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(self.norm2(self.conv2(out)) + self.shortcut(x))
+
+
+def resnet18_s_one_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """ResNet18-S with one 3x3 convolution per block, as Stable-SGD and TAG run it: 480,580 weights before the heads.
+
+    Activation comes before batch-norm, and units are dropped after each batch-norm of a block. The second convolution
+    that the published blocks hold but never execute is left out; it counts among their weights, not in their answers.
+    """
+    return _reduced_resnet18(shape, "resnet18-s-one-conv", partial(_OneConvBlock, dropout=dropout))
 
 
 class _OneConvBlock(nn.Module):
