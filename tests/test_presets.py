@@ -5,7 +5,9 @@ import pytest
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.lab.presets import EVERY, PRESETS, Preset, find_preset
+from zoolearn.lab.preset import EVERY, Preset
+from zoolearn.lab.presets import find_preset
+from zoolearn.lab.published import PRESETS
 from zoolearn.runs.settings import flatten
 from zoolearn.runs.spec import RunSpec
 

@@ -11,7 +11,8 @@ from toys import pictures
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
-from zoolearn.lab.presets import Preset, find_preset, save_preset
+from zoolearn.lab.preset import Preset, save_preset
+from zoolearn.lab.presets import find_preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, Choice, Range, part_of_space
 from zoolearn.lab.tune.trials import rungs

@@ -13,7 +13,8 @@ from zoolearn.cli.flags import command_line, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.presets import EVERY, Preset, find_preset
+from zoolearn.lab.preset import EVERY, Preset
+from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan

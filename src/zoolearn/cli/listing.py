@@ -10,7 +10,7 @@ from rich.table import Table
 from zoolearn.cli import output
 from zoolearn.cli.flags import parse
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.lab.presets import PRESETS
+from zoolearn.lab.published import PRESETS
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import BACKBONES
 

@@ -18,7 +18,7 @@ from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.presets import Preset, save_preset
+from zoolearn.lab.preset import Preset, save_preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs

@@ -8,7 +8,7 @@ from statistics import fmean
 from zoolearn.files import Json, load_json
 from zoolearn.lab.judge import FILE
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
-from zoolearn.lab.presets import PRESETS
+from zoolearn.lab.published import PRESETS
 from zoolearn.lab.report import Group, grouped
 from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records

@@ -6,7 +6,7 @@ from dataclasses import replace
 from zoolearn.files import Json
 from zoolearn.lab.paper.others import every_method, published, smaller
 from zoolearn.lab.paper.rows import Numbers, PaperTable, Row, accuracy_of, paper_b, three
-from zoolearn.lab.presets import PRESETS
+from zoolearn.lab.published import PRESETS
 from zoolearn.runs.spec import RunSpec
 
 WRN: dict[str, Json] = {"backbone": "wrn-16-4"}
