@@ -1,7 +1,6 @@
 """Training without a word on the way."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from zoolearn.data.task import Task
 from zoolearn.nets.net import Net
@@ -32,5 +31,16 @@ def fit(
     >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
     True
     """
-    slots: dict[str, Any] = {"loss": loss, "adjust": adjust, "optimizer": optimizer, "balanced": balanced}
-    return float(run_to_end(iter_fit(net, tasks, recipe, seed=seed, heads=heads, checkpoints=checkpoints, **slots)))
+    work = iter_fit(
+        net,
+        tasks,
+        recipe,
+        seed=seed,
+        loss=loss,
+        adjust=adjust,
+        optimizer=optimizer,
+        balanced=balanced,
+        heads=heads,
+        checkpoints=checkpoints,
+    )
+    return float(run_to_end(work))

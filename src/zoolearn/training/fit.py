@@ -130,9 +130,9 @@ def iter_fit(
 
     With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
     cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
-    recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may move, by default those that are trained on. With
-    `checkpoints`, the training is saved at the end of every few epochs and taken up there if it was cut short. A
-    `listener` is called after every step, and must leave all as it is.
+    recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may
+    move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
+    and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
     """
     device = recipe.torch_device
     net.to(device)

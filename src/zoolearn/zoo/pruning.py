@@ -23,6 +23,19 @@ from zoolearn.zoo.recall import NetOf, StoredVotes
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
 
 
+def limit_of(**limits: float | None) -> tuple[str, float]:
+    """The one limit that was given to prune by, with its value; by default a loss of half a point.
+
+    >>> limit_of(loss=None, budget=20.0), limit_of(loss=None)
+    (('budget', 20.0), ('loss', 0.005))
+    """
+    chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": 0.005}
+    if len(chosen) > 1:
+        raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
+    ((kind, value),) = chosen.items()
+    return kind, value
+
+
 @dataclass(frozen=True)
 class TaskVotes:
     """What each member that knows a task said about its held-out rows, times the weight of its vote; and the labels."""

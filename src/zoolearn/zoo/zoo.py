@@ -1,7 +1,6 @@
 """The zoo as people hold it: one object for one folder."""
 
 from collections.abc import Callable, Generator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.data.task import Task
-from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
+from zoolearn.errors import StoreError, UnknownTask
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -21,19 +20,20 @@ from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
-from zoolearn.zoo.inputs.find import pair_of, source_of
+from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.owned import Plan, check_epochs
-from zoolearn.zoo.recall import learner_of, member_net, member_votes, stored_examples, stored_task
+from zoolearn.zoo.recall import learner_of, member_net, stored_task
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
 from zoolearn.zoo.splitting import Holdout
 from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
+from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
@@ -172,7 +172,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                *_sources(data, test, Columns(wanted=before.settings.columns)),
+                *both_sources(data, test, Columns(wanted=before.settings.columns)),
                 holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
                 skip_broken=skip_broken,
                 augment=augment,
@@ -339,11 +339,7 @@ class Zoo:
         Give one: `loss`, the accuracy that a task may lose (default 0.005); `budget`, megabytes of members to keep;
         `latency`, milliseconds that an answer for one row may take.
         """
-        limits = {"loss": loss, "budget": budget, "latency": latency}
-        chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": 0.005}
-        if len(chosen) > 1:
-            raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
-        ((kind, value),) = chosen.items()
+        kind, value = pruning.limit_of(loss=loss, budget=budget, latency=latency)
         with self.folder.making_room() as index:
             open_index = pruning.all_speaking(self.folder, index)
             cost = self._milliseconds(open_index) if open_index.tasks else 0.0
@@ -384,29 +380,7 @@ class Zoo:
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
-        files = sorted(self.index.files())
-        problems = []
-        for done, (name, wrong) in enumerate(self.folder.damage(self.index), start=1):
-            if wrong:
-                problems.append(f"{name} {wrong}")
-            yield Step("verifying", done, len(files))
-        if not problems:
-            problems = self._unusable()
-        return problems
-
-    def _unusable(self) -> list[str]:
-        """What cannot be opened although no file was altered."""
-        problems = []
-        checks: list[Callable[[], object]] = [partial(self.net, member.number) for member in self.members]
-        checks += [partial(member_votes, self.folder, self.index, member) for member in self.members]
-        checks += [partial(self.task, name) for name, entry in self.tasks.items() if entry.train is not None]
-        checks += [partial(stored_examples, self.folder, entry.test) for entry in self.tasks.values()]
-        for check in checks:
-            try:
-                check()
-            except (StoreError, DataError) as error:
-                problems.append(str(error))
-        return problems
+        return iter_verify(self.folder, self.index, self._net_in(self.index))
 
     def measure(self, task: str) -> Measure:
         """Accuracy and confidence on the held-out rows of a task, as it is answered now."""
@@ -435,13 +409,3 @@ def new(
     more work when it answers.
     """
     return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))
-
-
-def _sources(data: Data, test: Data | None, columns: Columns) -> tuple[Source, Source | None]:
-    if not isinstance(data, Source) and not isinstance(test, Source):
-        return pair_of(Path(data), None if test is None else Path(test), columns)
-    first, second = (
-        part if isinstance(part, Source) or part is None else source_of(Path(part), columns) for part in (data, test)
-    )
-    assert first is not None
-    return first, second

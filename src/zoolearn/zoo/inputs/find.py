@@ -48,6 +48,17 @@ def source_of(
     raise DataError(f"{path} is of no kind that is known; give {KINDS}")
 
 
+def both_sources(
+    data: Path | str | Source, test: Path | str | Source | None, columns: Columns
+) -> tuple[Source, Source | None]:
+    """What to learn from and what to test on, each a path or rows at hand."""
+    if not isinstance(data, Source) and not isinstance(test, Source):
+        return pair_of(Path(data), None if test is None else Path(test), columns)
+    first = data if isinstance(data, Source) else source_of(Path(data), columns)
+    second = test if isinstance(test, Source) or test is None else source_of(Path(test), columns)
+    return first, second
+
+
 def pair_of(
     data: Path, test: Path | None, columns: Columns | None = None, labels: Path | None = None
 ) -> tuple[Source, Source | None]:

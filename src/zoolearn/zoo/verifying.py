@@ -1,0 +1,37 @@
+"""Whether a zoo is whole: every byte compared with its checksum, then everything opened as it is when it is used."""
+
+from collections.abc import Callable, Generator
+from functools import partial
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.runs.step import Step
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.recall import NetOf, member_votes, stored_examples, stored_task
+
+
+def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
+    """Reads every file, then loads every member; gives what is wrong."""
+    count = len(index.files())
+    problems = []
+    for done, (name, wrong) in enumerate(folder.damage(index), start=1):
+        if wrong:
+            problems.append(f"{name} {wrong}")
+        yield Step("verifying", done, count)
+    return problems or _unusable(folder, index, net_of)
+
+
+def _unusable(folder: ZooFolder, index: Index, net_of: NetOf) -> list[str]:
+    """What cannot be opened although no file was altered."""
+    problems = []
+    entries = index.tasks.values()
+    checks: list[Callable[[], object]] = [partial(net_of, member) for member in index.members]
+    checks += [partial(member_votes, folder, index, member) for member in index.members]
+    checks += [partial(stored_task, folder, entry) for entry in entries if entry.train is not None]
+    checks += [partial(stored_examples, folder, entry.test) for entry in entries]
+    for check in checks:
+        try:
+            check()
+        except (StoreError, DataError) as error:
+            problems.append(str(error))
+    return problems
