@@ -29,8 +29,9 @@ def source_of(
     """The rows of a path of any kind that is known."""
     columns = columns or Columns()
     suffix = path.suffix.lower()
+    kinds = KINDS if labelled else "images, folders of them, arrays or tables"
     if not path.exists():
-        raise MissingData(f"{path} does not exist; give {KINDS if labelled else 'images, folders, arrays or tables'}")
+        raise MissingData(f"{path} does not exist; give {kinds}")
     if path.is_dir():
         if is_saved(path):
             return saved_source(path, columns, split, labelled=labelled)
@@ -45,7 +46,7 @@ def source_of(
         return csv_source(path, columns, labelled=labelled)
     if suffix in (".parquet", ".pq"):
         return parquet_source(path, columns, labelled=labelled)
-    raise DataError(f"{path} is of no kind that is known; give {KINDS}")
+    raise DataError(f"{path} is of no kind that is known; give {kinds}")
 
 
 def both_sources(
