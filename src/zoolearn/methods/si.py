@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class Si(Regularised):
 
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
     damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})

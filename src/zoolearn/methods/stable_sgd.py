@@ -29,6 +29,7 @@ class StableSgd(SingleNet):
     """
 
     smooths_labels: ClassVar[bool] = True
+    tasks_grow: ClassVar[bool] = True
 
     lr_decay: float = field(default=0.85, metadata={"help": "factor of the learning rate from each task to the next"})
     lr_floor: float = field(default=5e-5, metadata={"help": "the learning rate does not fall below this"})

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -42,6 +43,8 @@ class Tag(SingleNet):
 
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     contrast: float = field(
         default=5.0, metadata={"help": "how sharply agreement with a past task's direction counts (the paper's b)"}
