@@ -10,7 +10,8 @@ import torch
 from toys import TINY, embedded, learner_of, row_set, same, state
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import in_arrivals, part_by_class
-from zoolearn.data.task import Benchmark, Task, join_parts
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task, join_parts
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.arrivals import part_by_class
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.methods.learner import Learner, accuracy

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import torch
 
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.seeds import derive, generator
 

@@ -75,7 +75,7 @@ class ModelZoo(KeepsRows):
         self._check_missing_data()
         self.arrive(task)
         if not self.replay and task.name in self.classes:
-            return grow_by_statistics(self, task)
+            return grow_by_statistics(self, self.statistics, task)
         weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
         tasks = [self.whole(task), *(self.kept[name] for name in drawn)]

@@ -9,7 +9,6 @@ its features, which add up exactly as parts come, make a linear discriminant of 
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +16,11 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
-from zoolearn.methods.ensemble import Member
+from zoolearn.methods.ensemble import Ensemble, Member
 from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import feature_rows
 from zoolearn.training.recipe import Recipe
-
-if TYPE_CHECKING:
-    from zoolearn.methods.model_zoo import ModelZoo
 
 RIDGE = 0.3  # of the pull of scatter towards a ball, in units of features per row
 
@@ -85,22 +81,21 @@ def statistics_of(net: Net, task: Task, recipe: Recipe) -> Statistics:
     return Statistics.of(features, task.train.y, len(task.classes))
 
 
-def grow_by_statistics(zoo: "ModelZoo", part: Task) -> Episode:
+def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: Task) -> Episode:
     """An episode without training: the task's first member, its head made of statistics, answers for all classes alone."""
-    if part.name not in zoo.statistics:
+    if part.name not in statistics:
         raise DataError(
             f"no rows and no statistics are kept of task {part.name!r}, so nothing tells its old classes from new ones; "
             "learn it again whole under another name"
         )
     first = next(member for member in zoo.members if part.name in member.votes)
     net = deepcopy(first.net)
-    zoo.statistics[part.name] = zoo.statistics[part.name].joined(statistics_of(net, part, zoo.recipe))
+    statistics[part.name] = statistics[part.name].joined(statistics_of(net, part, zoo.recipe))
     net.widen_head(part.name, len(part.classes))
-    head, made = net.head(part.name), zoo.statistics[part.name].discriminant()
+    weight, bias = statistics[part.name].discriminant()
     with torch.no_grad():
-        head.weight.copy_(made[0])
-        head.bias.copy_(made[1])
-    zoo.members.append(
-        Member(net.freeze(), {part.name: zoo.vote(part, 1.0, supersedes=True)}, first.loss, zoo.episode, trained=False)
-    )
+        net.head(part.name).weight.copy_(weight)
+        net.head(part.name).bias.copy_(bias)
+    votes = {part.name: zoo.vote(part, 1.0, supersedes=True)}
+    zoo.members.append(Member(net.freeze(), votes, first.loss, zoo.episode, trained=False))
     return Episode((part.name,), {}, None)
