@@ -16,7 +16,7 @@ from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.own import Own, own_benchmark
-from zoolearn.runs.settings import defaults, flatten, nest
+from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import digest, source_of
 
 ORDERS = (
@@ -33,7 +33,7 @@ class RunSpec:
     """A method with its settings, on a benchmark cut by its options, with a seed.
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
-    that are not given have their defaults. `options` are what `benchmark` takes. `own` says where code is found that is not
+    that are not given have the method's defaults. `options` are what `benchmark` takes. `own` says where code is found that is not
     ours, as somebody named it; no record of a run does.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)
@@ -61,6 +61,8 @@ class RunSpec:
     def of_record(cls, method: str, benchmark: str, settings: Mapping[str, Json]) -> Self:
         """What the record of a run says that it is."""
         flat = flatten({name: value for name, value in settings.items() if name not in ("benchmark", "seed")})
+        if "recipe" in settings:  # records leave out what came later and was as usual, in whatever method
+            flat = {**recipe_defaults(Learner), **flat}
         return cls(method, benchmark, flat, settings.get("benchmark") or {}, settings.get("seed", 0))
 
     def check(self) -> Self:
@@ -85,7 +87,8 @@ class RunSpec:
         for setting, own in self.own.items():
             if setting not in ("method", "benchmark"):
                 names[own.name] = own.function()
-        return learner_from(self.kind, {**nest(self.kind, self.settings), "seed": self.seed}, names)
+        whole = {**recipe_defaults(self.kind), **self.settings}
+        return learner_from(self.kind, {**nest(self.kind, whole), "seed": self.seed}, names)
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
