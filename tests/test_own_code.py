@@ -1,6 +1,8 @@
 """One's own methods, backbones and benchmarks, named on the command line by where they are."""
 
 import linecache
+import math
+import re
 import sys
 from pathlib import Path
 
@@ -28,6 +30,12 @@ class Mine(FineTune):
 class Alone(Isolated):
     pass
 
+class Fragile(FineTune):
+    def _train(self, task):
+        if self.seed == 1 and self.episode:
+            raise KeyError(task.name)
+        return (yield from super()._train(task))
+
 class Half(Learner):
     pass
 
@@ -51,6 +59,12 @@ def thin(benchmark):
 
 def stream(data=None, class_order=None):
     return zoolearn.Benchmark("own", thin(zoolearn.benchmark("split-digits", class_order=class_order)).tasks)
+
+def bleach(x, kinds, rng):
+    return x * 0
+
+def shrink(x, kinds, rng):
+    return x[:, :, 1:]
 
 def nothing():
     return 3
@@ -109,6 +123,28 @@ def test_a_run_from_files_is_the_run_that_python_makes() -> None:
     assert (results.method, results.benchmark, results.settings["backbone"]) == ("Mine", "own", "wide")
     assert [*results.source] == ["Mine", "backbone wide", "benchmark stream"]
     assert [len(group.runs) for group in grouped([*find_runs(["files", "python"]).values()])] == [1], "they are one run"
+
+
+def test_training_images_are_varied_by_a_function_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("run", "fine-tune", "split-digits", *BRIEF, "--augment", "yes", "--augment-by")
+    zoo(*words, "own_bench.py:bleach", "--out", "bleached")
+    results = Results.load(Path("bleached"))
+    assert results.episodes[0].loss == pytest.approx(math.log(2), abs=0.02), "it has seen nothing of its images"
+    assert results.settings["recipe"]["augment_by"] == "bleach"
+    assert [*results.source] == ["backbone wide", "augment_by bleach"]
+    said = refused(capsys, *words, "own_bench.py:shrink", "--out", "shrunk")
+    assert re.search(r"augment_by shrink gave \(\d+, 1, 7, 8\) .* for images .* it must keep shape and dtype", said)
+
+
+def test_a_seed_that_fails_stands_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        zoo("run", "own_methods.py:Fragile", "split-digits", *BRIEF, "--seeds", "3", "--on", "here", "--out", "runs")
+    said = capsys.readouterr()
+    assert "seeds 2, 1 of 3 failed" in said.out
+    assert "Fragile on split-digits, seed 1, failed: KeyError: '2-3'" in said.out
+    assert re.search(r"Fragile-split-digits-seed1: KeyError: '2-3' \(.*own_methods.py, line \d+\)", said.err)
+    zoo("report", "runs")
+    assert "seeds 2, 1 of 3 failed" in capsys.readouterr().out, "and later too"
 
 
 @pytest.mark.slow  # processes are started
@@ -209,7 +245,9 @@ def test_what_cannot_be_used_is_one_clear_error(
 
 def test_a_zoo_with_code_of_ones_own_is_judged_where_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     zoo("run", "model-zoo", "own_bench.py:stream", *BRIEF, "--out", "zoo")
-    assert "name the function that made it (--benchmark FILE.py:NAME)" in refused(capsys, "judge", "zoo")
+    assert "name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)" in refused(
+        capsys, "judge", "zoo"
+    )
     named = ("--benchmark", "own_bench.py:stream")
     assert "unknown backbone 'wide'" in refused(capsys, "judge", "zoo", *named)
     zoo("judge", "zoo", *named, "--names", "own_nets.py:wide")

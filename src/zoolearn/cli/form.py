@@ -11,15 +11,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 
 from zoolearn.cli.flags import command_line, optional, parse, settings_form
+from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
 from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place, own_benchmark
+from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
@@ -68,6 +70,10 @@ class BenchmarkOptions:
     """The benchmark."""
 
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    features: Annotated[
+        Path | None,
+        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
+    ] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
     task_order: Annotated[
@@ -82,6 +88,12 @@ class BenchmarkOptions:
         None
     )
     tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
+    angles: Annotated[
+        tuple[float, ...], optional("DEGREES...", "of the tasks of rotated streams, one each", "0 10 20 30 40")
+    ] = ()
+    digits_per_class: Annotated[
+        int | None, optional("N", "training images of each class in a task of rotated-digits", "10")
+    ] = None
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
     after_tasks: Annotated[
         int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
@@ -92,7 +104,7 @@ class BenchmarkOptions:
     ] = ()
 
 
-OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name != "data")
+OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
@@ -110,7 +122,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     )
     kind = _form(method, options, own)
     preset = _preset_in(arguments, [name_of(name) for name in names])
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own) if preset else None)
+    on_features = any(word.partition("=")[0] == "--features" for word in arguments)
+    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
@@ -163,8 +176,8 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
 
 
 def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
-    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME"
-    learner, recipe = settings_form(method, own=own), settings_form(Recipe)
+    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME, the folder of a zoo"
+    learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     return make_dataclass(
         "Run",
         [
@@ -178,22 +191,28 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
     )
 
 
-def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
+def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
-    A function of one's own has its name there; its place stands on the command line, since no file may name code.
+    A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
+    features are `mlp` by default: small-conv takes pictures.
     """
     form = kind(benchmark=tyro.MISSING)
-    for name, value in {**preset.spec.settings, **preset.spec.options}.items():
+    if on_features:
+        form.learner.backbone = "mlp"
+    for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
-            setattr(getattr(form, group), name, typed(name, hint, place or _written(name, value)))
+            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _written(name, value))))
     return form
 
 
-def _written(name: str, value: Any) -> str:
-    return ",".join(value) if name in ORDERS and isinstance(value, list) else str(value)
+def _written(name: str, value: Any) -> list[str]:
+    """A value in the words that a flag takes."""
+    if not isinstance(value, list):
+        return [str(value)]
+    return [",".join(map(str, value))] if name in ORDERS else [*map(str, value)]
 
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
@@ -207,19 +226,35 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     benchmark = form.benchmark
     if is_place(name):
         own["method"] = Own.at(name)
-    if is_place(benchmark):
-        own["benchmark"] = Own.at(benchmark)
-        making = {option: value for option, value in options.items() if option not in CUTS and value is not None}
-        benchmark = own_benchmark(own["benchmark"], form.tasks.data, making).name
-    spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
+    if (made_by := benchmark_at(benchmark)) is not None:
+        own["benchmark"] = made_by
+        making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
+        benchmark = made_by.benchmark(form.tasks.data, making).name
+    extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
+    if extractor:
+        options[FEATURES] = extractor_id(open_extractor(extractor))
+    spec = RunSpec(name_of(name), benchmark, settings, options, first, own, extractor).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
 
 
+def benchmark_at(word: str) -> Own | None:
+    """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
+    if word in BENCHMARKS:
+        return None
+    if is_place(word):
+        return Own.at(word)
+    if not is_zoo(Path(word)):
+        return None
+    from zoolearn.zoo.as_benchmark import StoredTasks
+
+    return StoredTasks.at(word)
+
+
 def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
     """Settings with functions of one's own by their names, and where these are."""
-    functions = [setting.name for setting in fields(method) if "choices" in setting.metadata]
+    functions = [setting.name for setting in (*fields(method), *fields(Recipe)) if "choices" in setting.metadata]
     own = {name: Own.at(settings[name]) for name in functions if name in settings and is_place(settings[name])}
     places: dict[str, Own] = {}
     for each in own.values():
@@ -267,7 +302,7 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
         for group in ("tasks", "learner", "recipe")
         for setting in fields(getattr(form, group))
-        if setting.name not in ("data", "seed")
+        if setting.name not in ("data", "features", "seed")
     }
     if name == "seed":
         raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")
@@ -287,14 +322,15 @@ def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
     ).check()
 
 
-def typed(name: str, hint: Any, text: str) -> Any:
+def typed(name: str, hint: Any, *words: str) -> Any:
     """A value of a setting, read as the flag would read it."""
     form = make_dataclass("Value", [("value", hint)])
     try:
         config = (tyro.conf.FlagConversionOff,)
-        return tyro.cli(form, args=[f"--value={text}"], config=config, console_outputs=False).value
+        args = ["--value", *words] if len(words) > 1 else [f"--value={word}" for word in words]
+        return tyro.cli(form, args=args, config=config, console_outputs=False).value
     except SystemExit:
-        raise SettingsError(f"{name} cannot be {text!r}; it takes {_words(hint)}") from None
+        raise SettingsError(f"{name} cannot be {' '.join(words)!r}; it takes {_words(hint)}") from None
 
 
 def _words(hint: Any) -> str:
@@ -303,5 +339,7 @@ def _words(hint: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(_words(part) for part in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"{_words(get_args(hint)[0])} or several"
     words = {int: "a whole number", float: "a number", bool: "True or False", type(None): "None"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
-from zoolearn.data.task import Benchmark
-from zoolearn.errors import Diverged, SettingsError
+from zoolearn.data.stream import Benchmark
+from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json
 from zoolearn.locks import locked
 from zoolearn.methods.learner import Episode, Learner
@@ -28,6 +28,7 @@ from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.settings import flatten
 from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
@@ -162,10 +163,14 @@ def _episodes(
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
             try:
                 episode, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
-            except Diverged as error:
-                results.diverged = str(error)
+            except Exception as error:
+                if isinstance(error, Diverged):
+                    results.diverged = str(error)
+                else:
+                    results.failed = f"{type(error).__name__}: {error}"
                 if folder is not None:
-                    results.save(folder.path)
+                    with suppress(StoreError):  # what it ended by says more
+                        results.save(folder.path)
                 raise
             changed = _changed(results, accuracy)
             _add(results, episode, changed)
@@ -292,7 +297,7 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, code: li
 
 def _check_nameless(settings: Mapping[str, Json]) -> None:
     """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
-    for setting, name in settings.items():
+    for setting, name in flatten(settings).items():
         if name in ("<lambda>", "partial"):
             raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
 
