@@ -1,4 +1,4 @@
-"""One task as one file for other programs: raw inputs in, the zoo's averaged probabilities out.
+"""One task as one file for other programs: raw inputs in, the zoo's probabilities out.
 
 `onnx` is read by onnxruntime and many others; `torch` is a program of `torch.export`, loaded with `torch.export.load`: a
 graph and plain tensors, no code of ours and no pickled objects. Both take any number of rows.
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
@@ -45,8 +46,9 @@ class Exported:
 class Ensemble(nn.Module):
     """The members that answer for one task, as a module of raw inputs."""
 
-    def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, temperature: float) -> None:
         super().__init__()
+        self.temperature = temperature
         self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
@@ -59,7 +61,7 @@ class Ensemble(nn.Module):
         self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
 
     def forward(self, x: Tensor) -> Tensor:
-        """The weighted average of the members' probabilities."""
+        """The weighted average of the members' probabilities, at the task's temperature."""
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
@@ -68,7 +70,7 @@ class Ensemble(nn.Module):
                 self.backbones, self.heads, self.columns, self.weights, strict=True
             )
         ]
-        return torch.stack(votes).sum(dim=0)
+        return calibrated(torch.stack(votes).sum(dim=0), self.temperature)
 
     def features(self, backbone: nn.Module, x: Tensor) -> Tensor:
         """What a member makes of scaled inputs, and of their mirror images if those count."""
@@ -84,6 +86,7 @@ def export(
     to: Literal["onnx", "torch"],
     recipe: Recipe,
     *,
+    temperature: float,
     overwrite: bool,
 ) -> Exported:
     """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
@@ -93,7 +96,7 @@ def export(
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
     check_target(path, overwrite=overwrite)
-    ensemble = Ensemble(nets, task.name).cpu().eval()
+    ensemble = Ensemble(nets, task.name, temperature).cpu().eval()
     rows = rows[:ROWS_CHECKED]
     sample = torch.zeros(
         2, *rows.shape[1:], dtype=rows.dtype
@@ -103,7 +106,7 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = _answers(nets, rows, task.name, recipe)
+            said = calibrated(_answers(nets, rows, task.name, recipe), temperature)
             difference = float((found - said).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(
@@ -126,7 +129,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe: Recipe) -> Tensor:
-    """What the zoo says in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
+    """What members say together in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
     plain = replace(recipe, device="cpu", precision="float32")
     pieces = votes([net for net, _ in nets], rows, task, plain)
     return average([joined(said) for said in zip(*pieces, strict=True)], [share for _, share in nets])

@@ -108,11 +108,13 @@ class Measure(Struct, frozen=True, gc=False):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
     `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
+    `temperature` is fitted to the same rows, and is that of every answer given.
     """
 
     accuracy: Share
     confidence: Share
     loss: float | None = None
+    temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0
 
 
 class EpisodeEntry(Struct, frozen=True, gc=False):
@@ -185,6 +187,11 @@ class Index:
             for name, measure in episode.measures.items():
                 history[name].append((episode.number, measure))
         return history
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """The temperature of a task's answers, now or as of an episode."""
+        past = [measure for number, measure in self.history[task] if at is not None and number <= at]
+        return (past[-1] if past else self.measures[task]).temperature
 
     def measured(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.errors import DataError, unknown_name
 from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
@@ -44,7 +45,7 @@ class Tested:
 
 
 def held_out_answers(folder: ZooFolder, index: Index, task: str, voters: Sequence[MemberEntry] | None = None) -> Tensor:
-    """What members (those that answer now) said about a task's held-out rows; no net is asked."""
+    """What members (those that answer now) said about a task's held-out rows, as they said it; no net is asked."""
     members = index.voters(task) if voters is None else voters
     return StoredVotes(folder, index).test(task, members).mean
 
@@ -58,7 +59,8 @@ def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
-    return Scores.of(held_out_answers(folder, index, task), folder.tensor(entry.test.y), entry.classes)
+    answers = calibrated(held_out_answers(folder, index, task), index.temperature(task))
+    return Scores.of(answers, folder.tensor(entry.test.y), entry.classes)
 
 
 def change_by_last(folder: ZooFolder, index: Index, task: str) -> Change | None:

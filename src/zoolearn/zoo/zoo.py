@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
 from zoolearn.nets.net import Net
@@ -192,9 +193,16 @@ class Zoo:
         self.refresh()
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
-        said = self.votes(x, task, at)
-        return average(list(said.values()), [self._member(member).share[task] for member in said])
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        """
+        return self.together(self.votes(x, task, at), task, at)
+
+    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+        """The answer that `votes` of a task are."""
+        mean = average(list(votes.values()), [self._member(member).share[task] for member in votes])
+        return calibrated(mean, self.index.temperature(task, at))
 
     def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
@@ -376,7 +384,8 @@ class Zoo:
         nets = [(self.net(member.number), member.share[task]) for member in voters]
         entry = self.index.task(task)
         rows = self.folder.tensor(entry.test.x)
-        return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
+        temperature = self.index.temperature(task)
+        return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""

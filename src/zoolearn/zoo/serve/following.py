@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.errors import StoreError, ZooError
-from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.index_files import HEAD
@@ -123,7 +122,7 @@ class Following:
                 if not self.zoo.refresh():  # nobody has changed the zoo under our hands: it is damaged
                     raise
         weights = {member.number: member.share[task] for member in self.zoo.members if member.number in votes}
-        mean = average(list(votes.values()), [weights[number] for number in votes])
+        mean = self.zoo.together(votes, task)
         said = {number: vote.numpy() for number, vote in votes.items()}
         return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
 
