@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-PRIOR_ROWS = 20  # rows beside those given, which answers are taken to be right about as often as they say
+PRIOR_ROWS = 10  # rows beside those given, which answers are taken to be right about as often as they say
 LEAST, MOST = 0.1, 10.0  # temperatures
 TINY = torch.finfo(torch.float32).tiny
 
