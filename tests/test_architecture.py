@@ -18,6 +18,7 @@ ROOMS = (
     "data",
     "nets",
     "training",
+    "features",
     "methods",
     "beyond",
     "runs",
@@ -115,8 +116,8 @@ def lines(names):
     return sum(len(modules()[name].read_text(encoding="utf-8").splitlines()) for name in names)
 
 
-def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2500_lines():
-    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2500
+def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2750_lines():
+    assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2750
     assert lines({"methods.model_zoo"}) <= 130
 
 
@@ -140,6 +141,7 @@ def in_a_fresh_interpreter(program, folder):
 
 OPTIONAL = (
     "sklearn", "PIL", "rich", "tyro", "matplotlib", "polars", "ray", "fastapi", "scipy", "pandas", "requests", "torchvision",
+    "onnx", "onnxruntime", "wordllama",
 )  # fmt: skip
 
 
@@ -180,7 +182,7 @@ def test_importing_the_package_alone_waits_for_no_large_library(tmp_path):
     assert in_a_fresh_interpreter(program, tmp_path).strip() == "[]"
 
 
-CORE = (*GROUND, "data", "nets", "training", "methods", "beyond", "runs")
+CORE = (*GROUND, "data", "nets", "training", "features", "methods", "beyond", "runs")
 
 
 @pytest.mark.parametrize("module", within(CORE))

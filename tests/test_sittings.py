@@ -1,8 +1,6 @@
 """A run tells on what it was worked on, and says so when it is continued under conditions that change its bits."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -31,10 +29,15 @@ def begun(folder: Path, **changes: object) -> Path:
     stopped = episodes(learner(), toys.benchmark(3), folder)
     next(stopped)
     stopped.close()
-    sitting = folder / "sittings" / "0001.json"
+    on_another_machine(folder, **changes)
+    return folder
+
+
+def on_another_machine(run: Path, **changes: object) -> None:
+    """Writes into a run that its first sitting was under other conditions."""
+    sitting = run / "sittings" / "0001.json"
     content = load_json(sitting)
     save_json(sitting, {**content, "environment": {**content["environment"], **changes}})
-    return folder
 
 
 def test_a_run_lists_when_it_was_worked_on_and_after_which_episode(tmp_path):
@@ -75,22 +78,21 @@ def test_exact_refuses_before_anything_is_done(tmp_path):
     assert run(learner(), toys.benchmark(3), begun(tmp_path / "same"), exact=True).finished
 
 
-def test_the_command_line_tells_it_and_refuses_with_exact(tmp_path, capsys):
-    command = [sys.executable, "-m", "zoolearn", "run", "isolated", "split-digits", "--backbone", "mlp-100"]
+def test_the_command_line_tells_it_and_refuses_with_exact(tmp_path, capsys, caplog):
+    command = ["run", "isolated", "split-digits", "--backbone", "mlp-100"]
     command += ["--epochs", "1", "--first-tasks", "2", "--out", str(tmp_path / "run")]
-    variables = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, env=variables, check=True, capture_output=True)
+    main(command)
     for file in ("episodes/0002.json", "results.json"):
         (tmp_path / "run" / file).unlink()
-    exact = subprocess.run(
-        [*command, "--threads", "2", "--exact"], env=variables, capture_output=True, text=True, check=False
-    )
-    assert exact.returncode == 1
-    assert "threads was 1, now 2" in exact.stderr
-    going_on = subprocess.run([*command, "--threads", "2"], env=variables, capture_output=True, text=True, check=True)
-    assert [line for line in going_on.stderr.splitlines() if "threads was 1, now 2" in line]
+    on_another_machine(tmp_path / "run", threads=99)
+    with pytest.raises(SystemExit) as refused:
+        main([*command, "--exact"])
+    assert refused.value.code == 1
+    assert "threads was 99, now" in capsys.readouterr().err
+    main(command)
+    assert [line for line in caplog.messages if "threads was 99, now" in line]
     main(["report", str(tmp_path)])
-    assert "after episode 1 threads was 1, now 2" in capsys.readouterr().out
+    assert "after episode 1 threads was 99, now" in capsys.readouterr().out
 
 
 def test_what_decides_the_bits_is_recorded(monkeypatch):

@@ -130,6 +130,8 @@ def test_a_rate_in_steps_is_a_tenth_after_each_share_of_the_training():
     assert rates == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01])
     tenths = Recipe(lr=1.0, schedule="steps", step_share=0.1)
     assert [tenths.lr_at(step, 30) for step in range(30)] == pytest.approx([0.1 ** (step // 3) for step in range(30)])
+    falling = Recipe(lr=2.0, epochs=3, schedule="exponential", epoch_decay=0.5)
+    assert [falling.lr_at(step, 6) for step in range(6)] == pytest.approx([2, 2, 1, 1, 0.5, 0.5])
     halves = Recipe(lr=1.0, schedule="steps", step_share=0.5, warm_up=0.2)
     assert [halves.lr_at(step, 10) for step in range(10)] == pytest.approx([0.5, *[1] * 4, *[0.1] * 5])
 

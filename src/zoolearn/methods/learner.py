@@ -118,7 +118,11 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return joined([average(piece, weights) for piece in votes(nets, x, task, self.recipe)])
+        return joined([self.together(piece, weights, task) for piece in votes(nets, x, task, self.recipe)])
+
+    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of what the voters say of a task."""
+        return average(said, weights)
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""

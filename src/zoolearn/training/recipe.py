@@ -29,8 +29,12 @@ class Recipe:
     epochs: int = field(default=200, metadata={"help": "passes over the training data"})
     batch_size: int = field(default=16, metadata={"help": "rows per step"})
     lr: float = field(default=0.01, metadata={"help": "learning rate at the first step"})
-    schedule: Literal["cosine", "constant", "steps"] = field(
-        default="cosine", metadata={"help": "cosine: annealed to 0 at the end; steps: a tenth after each step_share"}
+    schedule: Literal["cosine", "constant", "steps", "exponential"] = field(
+        default="cosine",
+        metadata={"help": "cosine: annealed to 0; steps: a tenth after each step_share; exponential: by epoch_decay"},
+    )
+    epoch_decay: float = field(
+        default=0.95, metadata={"help": "factor of the learning rate after each epoch, exponential", "later": True}
     )
     step_share: float = field(
         default=0.25, metadata={"help": "share of a training after which schedule steps goes down", "later": True}
@@ -73,6 +77,7 @@ class Recipe:
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
         _require("warm_up", self.warm_up, 0 <= self.warm_up <= 1, "from 0 to 1")
         _require("step_share", self.step_share, 0 < self.step_share <= 1, "above 0, up to 1")
+        _require("epoch_decay", self.epoch_decay, 0 < self.epoch_decay <= 1, "above 0, up to 1")
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
@@ -110,6 +115,8 @@ class Recipe:
         height = self.lr * min(1.0, (step + 1) / (self.warm_up * steps)) if self.warm_up else self.lr
         if self.schedule == "constant":
             return height
+        if self.schedule == "exponential":
+            return height * self.epoch_decay ** math.floor(step / steps * self.epochs + 1e-9)
         if self.schedule == "steps":
             return height * 0.1 ** math.floor(step / steps / self.step_share + 1e-9)  # whole numbers may be just missed
         return height * 0.5 * (1 + math.cos(math.pi * step / steps))

@@ -1,0 +1,187 @@
+"""A linear head from the statistics of stored features: nothing is trained, and what it says of unseen rows is exact.
+
+It is a discriminant: every class is a bell around its mean, all of one shape, and the shape is the scatter of rows within
+classes, shrunk towards a ball. How far to shrink, and how sure to be, is chosen by what each row is told by a head that
+was made without it. Leaving a row out moves one mean and takes one direction off the scatter, which has a closed form
+(Sherman and Morrison, 1950). The mean of few rows is far from its class by chance: that much is taken off its distances.
+
+Rows are features of unit length in steps of 2^-15. Products of such numbers add up in float64 without rounding, up to
+8 million rows, and all else is computed in an order that the values decide. So a head is a function of the set of its
+rows: in whichever order they came, classes too, and whatever else was there and is forgotten, it has the same bits.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, nan
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.errors import DataError
+
+UNIT = 2**15  # the length of a row in steps
+MOST_ROWS = 2**23  # above, sums of products of steps would be rounded
+JUDGES = 5000  # rows at most that shrinkage and sharpness are chosen by
+SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)
+SHARPNESS = 12.0  # where no class has two rows that differ, so that nothing can be left out to find it
+STRANGE = 0.01  # share of unseen rows that are farther from every class than an input may be
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What a distance is: the same for all directions, and so much more along some axes."""
+
+    everywhere: float
+    axes: Tensor
+    along: Tensor
+
+    def squares(self, x: Tensor) -> Tensor:
+        """The squared distance of every row from the origin."""
+        return self.everywhere * x.square().sum(dim=1) + (x @ self.axes).square() @ self.along
+
+
+@dataclass(frozen=True)
+class StatHead:
+    """Weights and biases of a head, and what it would have said of the rows that judge it, had it not seen them.
+
+    `shrinkage` and `sharpness` are their choice; where no class has two rows, none judges.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    metric: Metric
+    shrinkage: float
+    sharpness: float
+    unseen: Tensor  # the log-likelihood of each of these rows
+    far: float  # the distance from every class that few of them are beyond
+
+    @property
+    def likelihood(self) -> float:
+        """The mean log-likelihood of unseen rows."""
+        return float(self.unseen.mean()) if len(self.unseen) else nan
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """The head's answer to rows of steps."""
+        return features(rows) @ self.weight.T + self.bias
+
+    def strange(self, rows: Tensor) -> Tensor:
+        """Which rows of steps are farther from every class than nearly all unseen rows are."""
+        nearest = self.metric.squares(features(rows)) - 2 / self.sharpness * self.logits(rows).max(dim=1).values
+        return nearest > self.far
+
+
+def features(rows: Tensor) -> Tensor:
+    """The features that rows of steps stand for."""
+    return rows.double() / UNIT
+
+
+def stat_head(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
+    """The head of these rows (of unit length, in steps) that is most likely to be right about rows like these.
+
+    >>> rows = torch.tensor([[32767, 0], [32000, 7052], [0, 32767], [7052, 32000]], dtype=torch.int16)
+    >>> head = stat_head(rows, torch.tensor([0, 0, 1, 1]), classes=2)
+    >>> head.logits(rows).argmax(dim=1).tolist()
+    [0, 0, 1, 1]
+    """
+    _check(rows, labels, classes)
+    order, places = _order_by_value(rows, labels, classes)
+    head = _fit(rows[order], places[labels[order]], classes)
+    return replace(head, weight=head.weight[places], bias=head.bias[places])
+
+
+def _check(rows: Tensor, labels: Tensor, classes: int) -> None:
+    if rows.dtype != torch.int16 or rows.ndim != 2:
+        raise DataError(
+            f"rows are {rows.dtype} {tuple(rows.shape)}; a head from statistics takes int16 (rows, features)"
+        )
+    if len(rows) > MOST_ROWS:
+        raise DataError(f"{len(rows)} rows; above {MOST_ROWS} their sums would not be exact: leave some out")
+    empty = (torch.bincount(labels, minlength=classes) == 0).nonzero()
+    if classes < 2 or len(empty):
+        missing = f"none of class {int(empty[0])}" if len(empty) else f"{classes} class"
+        raise DataError(f"{len(rows)} rows and {missing}; a head needs two classes or more and a row of each")
+
+
+def _order_by_value(rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Rows by class and value, classes by the values of their rows; and the place of every class in that order."""
+    values = [row.tobytes() for row in rows.numpy()]
+    members: list[list[int]] = [[] for _ in range(classes)]
+    for row, label in enumerate(labels.tolist()):
+        members[label].append(row)
+    for own in members:
+        own.sort(key=values.__getitem__)
+    by_value = sorted(range(classes), key=lambda label: [values[row] for row in members[label]])
+    return torch.tensor([row for label in by_value for row in members[label]]), torch.tensor(by_value).argsort()
+
+
+def _fit(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
+    """The head of rows in their order: the shrinkage under which rows left out are likeliest."""
+    steps, counts = rows.double(), torch.bincount(labels).double()
+    sums = F.one_hot(labels, classes).double().T @ steps  # exact, as all sums of steps and of their products
+    means = sums / counts[:, None] / UNIT
+    x = steps / UNIT
+    within = x - means[labels]
+    if not within.any():
+        return _by_means(means)
+    freedom = float(len(rows) - classes)
+    scatter = (steps.T @ steps - sums.T @ (sums / counts[:, None])) / UNIT**2 if len(rows) >= rows.shape[1] else None
+    squares, axes = _axes_of_few(within) if scatter is None else torch.linalg.eigh(scatter)
+    variances = squares.clamp_min(0.0) / freedom
+    judges = (counts[labels] > 1).nonzero()[:, 0]
+    judges = judges[:: ceil(len(judges) / JUDGES)]
+    left_out = _LeftOut(x[judges], labels[judges], means, counts, axes, variances, freedom)
+    return max((left_out.judge(shrinkage) for shrinkage in SHRINKAGES), key=lambda head: head.likelihood)
+
+
+def _axes_of_few(within: Tensor) -> tuple[Tensor, Tensor]:
+    """The sums of squares along the axes of scatter, and the axes, where rows are fewer than features."""
+    squares, turned = torch.linalg.eigh(within @ within.T)
+    kept = squares > squares[-1] * 1e-12
+    return squares[kept], within.T @ (turned[:, kept] / squares[kept].sqrt())
+
+
+def _by_means(means: Tensor) -> StatHead:
+    """The head where rows do not scatter within classes: the nearest mean, at a sharpness that suits most features."""
+    none = torch.empty(0, dtype=means.dtype)
+    metric = Metric(1.0, torch.empty(means.shape[1], 0, dtype=means.dtype), none)
+    bias = torch.full((len(means),), -SHARPNESS / 2, dtype=means.dtype)
+    return StatHead(SHARPNESS * F.normalize(means, dim=1), bias, metric, 1.0, SHARPNESS, none, inf)
+
+
+class _LeftOut:
+    """Judges heads by rows that are left out one by one; what all shrinkages have in common is computed once."""
+
+    def __init__(
+        self, x: Tensor, labels: Tensor, means: Tensor, counts: Tensor, axes: Tensor, variances: Tensor, freedom: float
+    ) -> None:
+        self.labels, self.own = labels, labels[:, None]
+        self.means, self.counts, self.axes, self.variances = means, counts, axes, variances
+        self.freedom, self.mean_variance = freedom, float(variances.sum()) / means.shape[1]
+        self.grown = counts[labels] / (counts[labels] - 1)  # how much farther a mean is from a row that it lost
+        self.x_turned, self.means_turned = x @ axes, means @ axes
+        self.xx, self.xm, self.mm = x.square().sum(dim=1), x @ means.T, means @ means.T
+
+    def judge(self, shrinkage: float) -> StatHead:
+        """The head of one shrinkage, as sure as makes rows left out likeliest."""
+        ball = shrinkage * self.mean_variance
+        metric = Metric(1 / ball, self.axes, 1 / ((1 - shrinkage) * self.variances + ball) - 1 / ball)
+        weighted = self.means_turned * metric.along
+        xx = metric.everywhere * self.xx + self.x_turned.square() @ metric.along
+        xm = metric.everywhere * self.xm + self.x_turned @ weighted.T
+        mm = metric.everywhere * self.mm + weighted @ self.means_turned.T
+        distances = xx[:, None] - 2 * xm + mm.diagonal()
+        cross = xx[:, None] - xm - xm.gather(1, self.own) + mm[self.labels]  # (x - its mean)' P (x - each mean)
+        removed = (1 - shrinkage) / self.freedom * self.grown  # of the scatter, along x - its mean
+        own = distances.gather(1, self.own)[:, 0]
+        rest = 1 - removed * own
+        own = self.grown.square() * own / rest
+        noise = float((own / self.grown).mean())  # the trace of P times scatter, as unseen rows find it
+        left_out = distances + (removed / rest)[:, None] * cross.square() - noise / self.counts
+        left_out.scatter_(1, self.own, (own - noise * (self.grown - 1))[:, None])
+        sharpness = fit_temperature([-left_out / 2], [self.labels])
+        unseen = torch.log_softmax(-sharpness / 2 * left_out, dim=1).gather(1, self.own)[:, 0]
+        weight = sharpness * (metric.everywhere * self.means + weighted @ self.axes.T)
+        bias = -sharpness / 2 * (mm.diagonal() - noise / self.counts)
+        far = float(left_out.min(dim=1).values.quantile(1 - STRANGE))
+        return StatHead(weight, bias, metric, shrinkage, sharpness, unseen, far)

@@ -1,0 +1,208 @@
+"""An extractor: a frozen net or function that turns pictures, or texts, into vectors, and how these are stored."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError, StoreError
+from zoolearn.features.graph import check_graph
+from zoolearn.features.probe import TEXT, probe_picture
+from zoolearn.features.session import open_session
+from zoolearn.features.trial import check_by_trial, what_is_wrong
+
+Function = Callable[[Any], Any]
+STEP = 2.0**-15  # of a stored feature; sums of products of such numbers are exact in float64
+LARGEST = 2**15 - 1
+AT_ONCE = 256  # inputs that a function is given together
+NEAR = 32  # steps that the probe may differ by: other processors round otherwise, by a step or two as measured
+
+
+@dataclass(frozen=True, eq=False)
+class Extractor:
+    """What turns inputs into vectors, and what it is known by.
+
+    `size` is the side of the pictures that it takes, in pixels; None if it takes texts. A file is opened one picture at a
+    time: the bits of a picture's features never depend on its neighbours, and onnxruntime is as fast alone.
+    """
+
+    name: str
+    sha256: str
+    size: int | None
+    num_features: int
+    function: Function
+    at_once: int
+
+    @classmethod
+    def of_file(cls, path: Path | str) -> "Extractor":
+        """A file that somebody names, checked and tried."""
+        path = Path(path)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
+        return cls.of_bytes(content, path.name)
+
+    @classmethod
+    def of_bytes(cls, content: bytes, name: str = "", record: Mapping[str, Any] | None = None) -> "Extractor":
+        """The bytes of an ONNX file: without a `record` they are checked and tried, with one they must be what it tells."""
+        digest = sha256(content).hexdigest()
+        if record is not None:
+            if digest != record["sha256"]:
+                raise StoreError(
+                    f"the extractor {record['name']!r} was altered: its checksum differs; restore the file"
+                )
+            extractor = cls(
+                record["name"], digest, record["size"], record["num_features"], open_session(content), at_once=1
+            )
+            extractor.check(record)
+            return extractor
+        declared = check_graph(content)
+        check_by_trial(content, declared.size, declared.num_features)
+        return cls(name, digest, declared.size, declared.num_features, open_session(content), at_once=1)
+
+    @classmethod
+    def of_function(
+        cls, function: Function, name: str = "", size: int | None = None, record: Mapping[str, Any] | None = None
+    ) -> "Extractor":
+        """A function from a batch to one vector each: of pictures (any, 3, size, size) in uint8, or of texts.
+
+        It is known by its name, its source and what it makes of the probe: whoever opens what it made gives it again.
+
+        >>> def lengths(texts):
+        ...     return [[len(text), text.count(" ") + 1.0] for text in texts]
+        >>> Extractor.of_function(lengths).extract(["a b", "abc"]).tolist()
+        [[3.0, 2.0], [3.0, 1.0]]
+        """
+        called = name or getattr(function, "__name__", type(function).__name__)
+        probe = [TEXT] if size is None else probe_picture(size)
+        found = _vectors(function(probe), len(probe), called)
+        extractor = cls(called, _digest(called, function), size, found.shape[1], function, AT_ONCE)
+        if record is not None:
+            extractor.check(record)
+        elif size is not None and (wrong := what_is_wrong(extractor._batch, size, found.shape[1])):
+            raise DataError(f"the extractor {called!r} {wrong}")
+        return extractor
+
+    def extract(self, inputs: Any) -> NDArray[np.float32]:
+        """The features (count, num_features) of pictures in uint8 (count, 3, size, size), or of texts."""
+        self._check_inputs(inputs)
+        blocks = [self._batch(inputs[start : start + self.at_once]) for start in range(0, len(inputs), self.at_once)]
+        return np.concatenate([np.empty((0, self.num_features), np.float32), *blocks])
+
+    def record(self) -> dict[str, Any]:
+        """What is written down of it once, to be compared at every opening."""
+        return {
+            "name": self.name,
+            "sha256": self.sha256,
+            "size": self.size,
+            "num_features": self.num_features,
+            "inputs": "texts" if self.size is None else "RGB, cut to a centred square, bicubic",
+            "views": 1 if self.size is None else 2,
+            "step": STEP,
+            "versions": _versions(),
+            "probe": embedded(self, self._probe())[0].tolist(),
+        }
+
+    def check(self, record: Mapping[str, Any]) -> None:
+        """Refuses an extractor that is not the recorded one, or that gives other features here than it did there."""
+        for word in ("name", "size", "num_features"):
+            if getattr(self, word) != record[word]:
+                raise StoreError(
+                    f"the extractor {self.name!r} has {word} {getattr(self, word)!r}, {record[word]!r} was recorded; give that one"
+                )
+        here, there = embedded(self, self._probe())[0].astype(np.int64), np.array(record["probe"], np.int64)
+        apart = int(np.abs(here - there).max())
+        if apart > NEAR:
+            raise StoreError(
+                f"the extractor {self.name!r} gives other features than when it was recorded: a probe differs by {apart} of "
+                f"{LARGEST + 1}, more than {NEAR}; it was changed, or other versions of its libraries "
+                f"({_told(record['versions'])}; here {_told(_versions())}) or another processor compute it otherwise"
+            )
+
+    def _probe(self) -> Any:
+        return [TEXT] if self.size is None else probe_picture(self.size)
+
+    def _batch(self, inputs: Any) -> NDArray[np.float32]:
+        found = _vectors(self.function(inputs), len(inputs), self.name)
+        if found.shape[1] != self.num_features:
+            raise DataError(
+                f"the extractor {self.name!r} gives {found.shape[1]} features, and gave {self.num_features} before"
+            )
+        if not np.isfinite(found).all():
+            raise DataError(f"the extractor {self.name!r} gives features that are not finite; leave those inputs out")
+        return found
+
+    def _check_inputs(self, inputs: Any) -> None:
+        if self.size is None:
+            if isinstance(inputs, str) or not all(isinstance(text, str) for text in inputs):
+                raise DataError(f"the extractor {self.name!r} takes texts; give a list of them")
+            return
+        shape, kind = getattr(inputs, "shape", None), getattr(inputs, "dtype", type(inputs).__name__)
+        if shape is None or tuple(shape[1:]) != (3, self.size, self.size) or kind != np.uint8:
+            given = f"{kind} {tuple(shape) if shape is not None else ''}".rstrip()
+            raise DataError(
+                f"the extractor {self.name!r} takes pictures in uint8 (count, 3, {self.size}, {self.size}), not {given}"
+            )
+
+
+def embedded(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:
+    """What is stored of inputs, (count, num_features): features at length 1, in steps of 2**-15.
+
+    Of a picture, the features of both views, it and its mirror image, are added first. A feature of exactly 1, all others
+    being 0, would be 2**15, one more than 16 bits hold; it is stored as 32767.
+    """
+    found = extractor.extract(inputs).astype(np.float64)
+    if extractor.size is not None:
+        found += extractor.extract(inputs[..., ::-1])
+    lengths = np.sqrt((found * found).sum(axis=1, keepdims=True))
+    if len(empty := np.flatnonzero(lengths == 0)):
+        raise DataError(
+            f"input {int(empty[0])} has no features: the extractor {extractor.name!r} gives zeros for {len(empty)} input(s); "
+            "leave them out"
+        )
+    steps: NDArray[np.float64] = np.rint(found / lengths / STEP)
+    return np.clip(steps, -LARGEST, LARGEST).astype(np.int16)
+
+
+def _vectors(found: Any, count: int, name: str) -> NDArray[np.float32]:
+    """What a function gave, as it must be: one vector for each input."""
+    try:
+        vectors = np.asarray(found, np.float32)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"the extractor {name!r} gives a {type(found).__name__} that is no array of numbers") from error
+    if vectors.ndim != 2 or len(vectors) != count or not vectors.shape[1]:
+        raise DataError(
+            f"the extractor {name!r} gives an array of {vectors.shape} for {count} inputs; it must give one vector for each"
+        )
+    return vectors
+
+
+def _digest(name: str, function: Function) -> str:
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):  # made by a program, or an object; the probe tells it from others
+        source = ""
+    return sha256(f"{name}\n{source}".encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    """Of the libraries that features depend on, as far as they are installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for library in ("onnxruntime", "pillow"):
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _told(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -1,0 +1,37 @@
+"""The process that `trial` starts: it reads a file's bytes, runs its net, and prints one line of JSON with what is wrong."""
+
+import json
+import sys
+
+from zoolearn.features.session import open_session
+from zoolearn.features.trial import what_is_wrong
+
+
+def main(arguments: list[str]) -> None:
+    """Tries the net whose bytes come by the standard input."""
+    content = sys.stdin.buffer.read()
+    size, num_features, memory, seconds = map(int, arguments)
+    limit(memory, seconds)
+    try:
+        wrong = what_is_wrong(open_session(content), size, num_features)
+    except Exception as error:  # the runtime's own errors, for any file
+        short = isinstance(error, MemoryError) or "alloc" in str(error)
+        reason = f"it asks for more than {memory / 2**30:.1f} GB of memory" if short else " ".join(str(error).split())
+        wrong = f"cannot be run ({reason[:300]})"
+    print(json.dumps({"wrong": wrong}))
+
+
+def limit(memory: int, seconds: int) -> None:
+    """Sets the limits of this process, where the system has them."""
+    try:
+        import resource
+    except ImportError:
+        return
+    for kind, most in (("RLIMIT_AS", memory), ("RLIMIT_CPU", seconds), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", 0)):
+        known = getattr(resource, kind, None)
+        if known is not None:
+            resource.setrlimit(known, (most, most))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
