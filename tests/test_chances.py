@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import zoolearn
-from toys import contents
+from toys import benchmark, contents
 from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibration
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.scores import Scores
 from zoos import HAZY, small_zoo
 
@@ -70,3 +71,40 @@ def test_a_question_as_of_an_episode_is_answered_at_the_temperature_of_then(tmp_
     assert torch.equal(zoo.predict_proba(x, name), before)
     assert {file for file in contents(zoo.path) if not file.startswith(("zoo.json", "index"))} <= files.keys()
     assert zoolearn.open(zoo.path).measure(name).temperature == zoo.measure(name).temperature
+
+
+LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
+NOISE = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def clear_zoo(tmp_path_factory):
+    """Two tasks that are answered well, with enough held-out rows to say what is far."""
+    return small_zoo(tmp_path_factory.mktemp("clear") / "zoo", CLEAR, recipe=LEARNING)
+
+
+CLEAR = benchmark(3, test_per_class=30).tasks[:2]
+STRANGER = benchmark(3, test_per_class=30)[2]
+
+
+def test_what_a_zoo_is_sure_of_has_a_class_and_the_rest_is_none_of_these(clear_zoo):
+    task = CLEAR[0]
+    always = clear_zoo.predict(task.test.x, task.name)
+    assert None not in always
+    chances = clear_zoo.predict_proba(task.test.x, task.name).max(dim=1).values
+    strange = clear_zoo.familiarity(task.name).strange(task.test.x)
+    line = float(chances.median())
+    wanted = [
+        None if chance < line or odd else name
+        for name, chance, odd in zip(always, chances.tolist(), strange.tolist(), strict=True)
+    ]
+    assert clear_zoo.predict(task.test.x, task.name, sure=line) == wanted
+    assert 0 < wanted.count(None) < len(wanted)
+
+
+def test_most_strangers_are_none_of_these_and_few_rows_of_the_task(clear_zoo):
+    task = CLEAR[0]
+    known, strangers = task.test.x, torch.cat([NOISE, STRANGER.test.x])
+    assert clear_zoo.predict(known, task.name, sure=1e-9).count(None) <= 0.1 * len(known)
+    assert clear_zoo.predict(strangers, task.name, sure=1e-9).count(None) > 0.6 * len(strangers)
+    assert None not in clear_zoo.predict(strangers, task.name)

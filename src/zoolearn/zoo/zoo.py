@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
@@ -26,6 +27,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, stored_task
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -36,6 +38,7 @@ from zoolearn.zoo.splitting import Holdout
 from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
+MOST_FAMILIAR = 16  # tasks whose rows are compared with; a matrix of features by features each, and one of others
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
@@ -65,6 +68,7 @@ class Zoo:
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
         self._fitted: Fitted | None = None
+        self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
         self.folder.tidy(self.index)
 
     @classmethod
@@ -114,7 +118,7 @@ class Zoo:
         if changed:
             kept = {member.file for member in newest.members}
             self._nets = {file: net for file, net in self._nets.items() if file in kept}
-            self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
+            self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
@@ -204,14 +208,36 @@ class Zoo:
         mean = average(list(votes.values()), [self._member(member).share[task] for member in votes])
         return calibrated(mean, self.index.temperature(task, at))
 
-    def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
+    def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
 
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
+        check_sure(sure)
+        inputs = rows_of(x, self.settings)
+        answers = self.predict_proba(inputs, task, at)
+        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
         classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
-        return [classes[place] for place in places]
+        places = answers.argmax(dim=1).tolist()
+        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+
+    def familiarity(self, task: str, at: int | None = None) -> Familiarity:
+        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        voter = self.index.answering(task, at)[-1]
+        key = task, voter.file
+        if key not in self._familiar:
+            try:
+                net = self._net_in(self.index)(voter)
+                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+            except StoreError:
+                if not self.refresh():
+                    raise
+                return self.familiarity(task, at)
+            if len(self._familiar) >= MOST_FAMILIAR:
+                del self._familiar[next(iter(self._familiar))]
+            self._familiar[key] = found
+        return self._familiar[key]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
