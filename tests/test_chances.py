@@ -64,7 +64,7 @@ def test_a_question_as_of_an_episode_is_answered_at_the_temperature_of_then(tmp_
     before, files = zoo.predict_proba(x, name), contents(zoo.path)
     for task in HAZY[1:3]:
         zoo.learn(task)
-    assert zoo.measure(name).temperature != zoo.index.temperature(name, at=1)
+    assert zoo.measure(name).temperature != zoo.temperature(name, at=1)
     assert torch.equal(zoo.predict_proba(x, name, at=1), before)
     zoo.undo()
     zoo.undo()

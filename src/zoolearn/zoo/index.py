@@ -188,11 +188,6 @@ class Index:
                 history[name].append((episode.number, measure))
         return history
 
-    def temperature(self, task: str, at: int | None = None) -> float:
-        """The temperature of a task's answers, now or as of an episode."""
-        past = [measure for number, measure in self.history[task] if at is not None and number <= at]
-        return (past[-1] if past else self.measures[task]).temperature
-
     def measured(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""
         if not self.episodes:

@@ -59,7 +59,7 @@ def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
-    answers = calibrated(held_out_answers(folder, index, task), index.temperature(task))
+    answers = calibrated(held_out_answers(folder, index, task), index.measures[task].temperature)
     return Scores.of(answers, folder.tensor(entry.test.y), entry.classes)
 
 

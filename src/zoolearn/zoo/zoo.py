@@ -26,7 +26,7 @@ from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
-from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.learning import Learned, iter_learn, measure, now
 from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, stored_task
@@ -206,7 +206,13 @@ class Zoo:
     def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
         """The answer that `votes` of a task are."""
         mean = average(list(votes.values()), [self._member(member).share[task] for member in votes])
-        return calibrated(mean, self.index.temperature(task, at))
+        return calibrated(mean, self.temperature(task, at))
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
 
     def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
@@ -410,7 +416,7 @@ class Zoo:
         nets = [(self.net(member.number), member.share[task]) for member in voters]
         entry = self.index.task(task)
         rows = self.folder.tensor(entry.test.x)
-        temperature = self.index.temperature(task)
+        temperature = self.temperature(task)
         return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
