@@ -90,7 +90,7 @@ def _none_of_these(zoo: Zoo, tasks: Sequence[Task], strangers: Tensor) -> Table:
         wrongly = [name for name in zoo.predict(strangers, task.name, sure=SURE) if name is not None]
         rows.append([
             _auroc(-known, -strange), _auroc(near, far), _share(near > familiar.furthest), _share(far > familiar.furthest),
-            len(given) / len(x), fmean(given), len(wrongly) / len(strangers),
+            len(given) / len(x), sum(given) / max(1, len(given)), len(wrongly) / len(strangers),
         ])  # fmt: skip
     title = f"none of these: each task's test rows against {len(strangers):,} of tasks never learned, --sure {SURE}"
     return _with_mean(title, columns, tasks, rows)
