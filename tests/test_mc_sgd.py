@@ -11,7 +11,7 @@ from torch import nn
 
 from by_hand import WHOLE, much_closer, smooth, vague
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, deal, measure_norms

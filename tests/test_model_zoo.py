@@ -10,7 +10,8 @@ import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.linear_head import feature_rows
-from zoolearn.data.task import Benchmark, Examples
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.isolated import Isolated

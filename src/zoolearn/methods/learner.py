@@ -188,6 +188,7 @@ class Learner(Stateful, ABC):
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """An untrained net with a head for each of these tasks, of the learner's backbone or another."""
         tasks = list(tasks)
+        self._check_pixels(tasks[0])
         net = Net(
             backbone or self.backbone,
             tasks[0].shape,
@@ -206,6 +207,14 @@ class Learner(Stateful, ABC):
         """The learner's settings as plain data; functions by their names."""
         return _plain_settings(self)
 
+    def _check_pixels(self, task: Task) -> None:
+        given, usual = ((recipe.pixel_mean, recipe.pixel_std) for recipe in (self.recipe, Recipe()))
+        if task.train.x.is_floating_point() and len(task.shape) == 3 and given not in (usual, (0.0, 1.0)):
+            raise SettingsError(
+                f"pixel_mean is {given[0]} and pixel_std {given[1]}, but task {task.name!r} has float images, which are "
+                "taken as they are; scale them where they are made, and leave these out"
+            )
+
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
             raise DataError(f"task {task.name!r} was learned already; give the new one another name")
@@ -217,7 +226,7 @@ class Learner(Stateful, ABC):
 
     def _inputs(self, x: Array) -> Tensor:
         inputs = x if isinstance(x, Tensor) else torch.as_tensor(x)
-        if self.dtype == torch.float32 and inputs.ndim == 2:
+        if self.dtype == torch.float32 and (inputs.ndim == 2 or inputs.is_floating_point()):
             inputs = inputs.to(torch.float32)
         if inputs.shape[1:] != self.shape or inputs.dtype != self.dtype:
             raise DataError(
