@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 
 from zoolearn.cli.flags import command_line, optional, parse, settings_form
+from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
@@ -18,7 +19,7 @@ from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place, own_benchmark
+from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
@@ -154,7 +155,7 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
 
 
 def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
-    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME"
+    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME, the folder of a zoo"
     learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     return make_dataclass(
         "Run",
@@ -198,14 +199,27 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     benchmark = form.benchmark
     if is_place(name):
         own["method"] = Own.at(name)
-    if is_place(benchmark):
-        own["benchmark"] = Own.at(benchmark)
+    if (made_by := benchmark_at(benchmark)) is not None:
+        own["benchmark"] = made_by
         making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
-        benchmark = own_benchmark(own["benchmark"], form.tasks.data, making).name
+        benchmark = made_by.benchmark(form.tasks.data, making).name
     spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
+
+
+def benchmark_at(word: str) -> Own | None:
+    """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
+    if word in BENCHMARKS:
+        return None
+    if is_place(word):
+        return Own.at(word)
+    if not is_zoo(Path(word)):
+        return None
+    from zoolearn.zoo.as_benchmark import StoredTasks
+
+    return StoredTasks.at(word)
 
 
 def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:

@@ -11,7 +11,7 @@ from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
-from zoolearn.runs.own import Own, own_benchmark
+from zoolearn.runs.own import Own
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
@@ -106,7 +106,7 @@ def job(title: str, spec: RunSpec, plan: Plan) -> Job:
 
 def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> Benchmark:
     options = json.loads(making)
-    return own_benchmark(own, data, options) if own else whole_benchmark(benchmark, data, **options)
+    return own.benchmark(data, options) if own else whole_benchmark(benchmark, data, **options)
 
 
 def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:

@@ -15,9 +15,9 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from
-from zoolearn.runs.own import Own, own_benchmark
+from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest
-from zoolearn.runs.source import digest, source_of
+from zoolearn.runs.source import source_of
 
 ORDERS = (
     "task_order",
@@ -97,15 +97,14 @@ class RunSpec:
     def whole(self, data: Path | None = None) -> Benchmark:
         """The benchmark before it is cut down."""
         if "benchmark" in self.own:
-            return own_benchmark(self.own["benchmark"], data, self.making)
+            return self.own["benchmark"].benchmark(data, self.making)
         return whole_benchmark(self.benchmark, data, **self.making)
 
     @property
     def source(self) -> dict[str, str]:
         """A digest of the source of all code that is not ours."""
         made_by = self.own.get("benchmark")
-        of_benchmark = {f"benchmark {made_by.name}": digest(made_by.load())} if made_by else {}
-        return {**source_of(self.learner()), **of_benchmark}
+        return {**source_of(self.learner()), **(made_by.benchmark_source if made_by else {})}
 
     @property
     def making(self) -> dict[str, Json]:
