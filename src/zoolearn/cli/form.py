@@ -14,6 +14,7 @@ from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
 from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
@@ -67,6 +68,10 @@ class BenchmarkOptions:
     """The benchmark."""
 
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    features: Annotated[
+        Path | None,
+        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
+    ] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
     task_order: Annotated[
@@ -97,7 +102,7 @@ class BenchmarkOptions:
     ] = ()
 
 
-OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name != "data")
+OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
@@ -112,7 +117,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     )
     kind = _form(method, options, own)
     preset = _preset_in(arguments, [name_of(name) for name in names])
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own) if preset else None)
+    on_features = any(word.partition("=")[0] == "--features" for word in arguments)
+    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
@@ -170,13 +176,16 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
     )
 
 
-def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
+def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
-    A function of one's own has its name there; its place stands on the command line, since no file may name code.
+    A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
+    features are `mlp` by default: small-conv takes pictures.
     """
     form = kind(benchmark=tyro.MISSING)
-    for name, value in {**preset.spec.settings, **preset.spec.options}.items():
+    if on_features:
+        form.learner.backbone = "mlp"
+    for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
@@ -203,7 +212,10 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
         own["benchmark"] = made_by
         making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
         benchmark = made_by.benchmark(form.tasks.data, making).name
-    spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
+    extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
+    if extractor:
+        options[FEATURES] = extractor_id(open_extractor(extractor))
+    spec = RunSpec(name_of(name), benchmark, settings, options, first, own, extractor).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
@@ -272,7 +284,7 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
         for group in ("tasks", "learner", "recipe")
         for setting in fields(getattr(form, group))
-        if setting.name not in ("data", "seed")
+        if setting.name not in ("data", "features", "seed")
     }
     if name == "seed":
         raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")

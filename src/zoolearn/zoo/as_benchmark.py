@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.runs.own import Own
