@@ -94,9 +94,9 @@ def main(arguments: Sequence[str]) -> None:
 
 def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
     votes = zoo.votes(x, options.name, options.at)
-    classes = zoo.index.task(options.name).classes
-    shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
-    together = zoo.together(votes, options.name, options.at)
+    index, together = zoo.index, zoo.together(votes, options.name, options.at)
+    classes = index.task(options.name, options.at).classes
+    shares = {number: index.weight(index.member(number), options.name, options.at) for number in votes}
     reasons = why_none(together, options.sure, lambda: zoo.familiarity(options.name, options.at).strange(x))
     for row, (name, probabilities, why) in enumerate(zip(names, together.tolist(), reasons, strict=True)):
         best = max(range(len(classes)), key=probabilities.__getitem__)

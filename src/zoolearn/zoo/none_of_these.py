@@ -13,7 +13,7 @@ from zoolearn.nets.net import Net
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
-from zoolearn.zoo.recall import stored_examples
+from zoolearn.zoo.stored import stored_examples
 
 NONE = "none of these"
 ROWS = 1000  # of a task, and of all others together, that inputs are compared with
@@ -50,13 +50,13 @@ def fit_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe
     Where none of its rows are kept, every second held-out row stands for what is known, and the others judge.
     """
     entry = index.task(task)
-    held_out = stored_examples(folder, entry.test)
-    if entry.train is None:
-        known, judges = _every(held_out, 2), _every(held_out, 2, first=1).x
+    held_out = stored_examples(folder, entry, "test")
+    if entry.keeps_rows:
+        known, judges = _at_most(ROWS, stored_examples(folder, entry, "train")), _at_most(ROWS, held_out).x
     else:
-        known, judges = _at_most(ROWS, stored_examples(folder, entry.train)), _at_most(ROWS, held_out).x
-    others = [other.train for name, other in index.tasks.items() if name != task and other.train is not None][-ROWS:]
-    compared = [_at_most(ROWS // len(others), stored_examples(folder, rows)).x for rows in others]
+        known, judges = _every(held_out, 2), _every(held_out, 2, first=1).x
+    others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows][-ROWS:]
+    compared = [_at_most(ROWS // len(others), stored_examples(folder, other, "train")).x for other in others]
     return Familiarity.fit(net, task, recipe, known, compared, judges if len(judges) else known.x)
 
 
