@@ -1,7 +1,6 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -33,7 +32,7 @@ from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.fit import Checkpoints, Progress, count_rows
 
 if TYPE_CHECKING:
     from zoolearn.runs.ahead import Ahead
@@ -203,26 +202,14 @@ def _one_episode(
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    rows = yield from _count_rows(learner.iter_learn(met[-1]))
+    _, rows = yield from count_rows(learner.iter_learn(met[-1]))
     if number == len(benchmark):
-        rows += yield from _count_rows(learner.iter_finish())
+        rows += (yield from count_rows(learner.iter_finish()))[1]
     trained = perf_counter()
     accuracy = learner.evaluate(met)
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
-
-
-def _count_rows(work: Generator[Progress, None, None]) -> Generator[Progress, None, Counter[str]]:
-    """Does some work step by step and gives the rows that it took, without those of others between its steps."""
-    total = Counter[str]()
-    while True:
-        before = passed.rows.copy()
-        step = next(work, None)
-        total += passed.rows - before
-        if step is None:
-            return total
-        yield step
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:

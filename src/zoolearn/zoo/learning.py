@@ -12,7 +12,7 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.fit import Checkpoints, Progress, count_rows
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
@@ -54,13 +54,14 @@ def iter_learn(
     yield learner.plan(stored_task(folder, task))
     seed = learner.episode_seed()
     started = perf_counter()
-    yield from learner.iter_learn(stored_task(folder, task))
+    _, rows = yield from count_rows(learner.iter_learn(stored_task(folder, task)))
     seconds = perf_counter() - started
     assert learner.latest is not None
     task = changed(task, train=kept_rows(folder, learner.kept.get(task.name), task))
     tasks = {**index.tasks, task.name: task}
     number = max((member.number for member in index.members), default=0) + 1
-    entry = changed(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
+    entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds, rows["trained"])
+    entry = changed(entry, epochs=epochs)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     grown = replace(index, tasks=tasks)
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
@@ -80,7 +81,9 @@ def iter_learn(
     return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
 
 
-def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float) -> MemberEntry:
+def entry_of(
+    member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float, rows_trained: int | None = None
+) -> MemberEntry:
     """A new member that was trained on these tasks, its files not yet written."""
     return MemberEntry(
         number=number,
@@ -97,6 +100,7 @@ def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, secon
         fitted=tuple(name for name in member.votes if name not in tasks),
         supersedes=tuple(name for name, vote in member.votes.items() if vote.supersedes),
         layers=bool(member.net.blocks),
+        rows_trained=rows_trained,
     )
 
 
