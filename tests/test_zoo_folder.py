@@ -15,6 +15,7 @@ import zoolearn
 from disks import watched_disk
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn import cli
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, StoreError, UnknownTask
@@ -46,7 +47,10 @@ def test_a_zoo_that_is_reopened_before_every_task_equals_one_that_was_never_clos
         learner.learn(task)
     assert zoo.tasks.keys() == learner.classes.keys()
     for task in TASKS:
-        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        votes = learner.predict_proba(task.test.x, task.name)
+        assert torch.equal(
+            zoo.predict_proba(task.test.x, task.name), calibrated(votes, zoo.measure(task.name).temperature)
+        )
     assert [dict(member.share) for member in zoo.members] == [
         {name: vote.weight for name, vote in member.votes.items()} for member in learner.members
     ]
@@ -123,8 +127,8 @@ def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tm
     task = TASKS[0]
     zoo = small_zoo(tmp_path / "kept", [task], replay=0.25)
     entry = zoo.tasks[task.name]
-    assert entry.train.count == len(task.train) // 4
-    assert entry.test.count == len(task.test)
+    assert entry.rows_kept == len(task.train) // 4
+    assert entry.rows_held_out == len(task.test)
     twice = small_zoo(tmp_path / "twice", [task, replace(task, name="again")])
     assert len(list((twice.path / "data").iterdir())) == len({part.digest for part in twice.tasks[task.name].stored})
 
@@ -208,7 +212,7 @@ def test_a_checkpoint_is_never_taken_up_by_other_data_or_another_augmentation(tm
 
 def test_mistakes_are_named(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
-    with pytest.raises(DataError, match="learned already"):
+    with pytest.raises(DataError, match="stored in task 'stripes' already"):
         zoo.learn(TASKS[0])
     with pytest.raises(DataError, match=r"takes \(1, 8, 8\)"):
         zoo.learn(pictures("big", shape=(1, 9, 9)))
@@ -453,7 +457,7 @@ def test_learning_from_stored_tasks_far_larger_than_the_memory_it_takes(tmp_path
     zoo = zoolearn.new(tmp_path / "zoo", backbone=pooled, recipe=MANY)
     for place, name in enumerate(("one", "two", "three")):
         zoo.learn(noise(name, 6000 + place))
-    stored = sum(entry.train.x.bytes for entry in zoo.tasks.values())
+    stored = sum(arrival.train.x.bytes for arrival in zoo.index.arrivals)
     call = (
         "import sys; from pathlib import Path; import test_zoo_folder as t; t.learn_and_watch(*map(Path, sys.argv[1:]))"
     )

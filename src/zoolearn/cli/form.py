@@ -4,6 +4,7 @@ import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -14,12 +15,14 @@ from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
 from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
 from zoolearn.runs.own import Own, is_place
+from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
@@ -67,6 +70,10 @@ class BenchmarkOptions:
     """The benchmark."""
 
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    features: Annotated[
+        Path | None,
+        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
+    ] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
     task_order: Annotated[
@@ -97,11 +104,14 @@ class BenchmarkOptions:
     ] = ()
 
 
-OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name != "data")
+OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
-    """The filled-in form: of one method with its own settings, of several with those that all learners have."""
+    """The filled-in form: of one method with its own settings, of several with those that all learners have.
+
+    What several are not given is the default of each, so `given` says what was.
+    """
     kinds = [_kind(name) for name in names]
     method = kinds[0] if len(names) == 1 else Learner
     own = places_in(arguments)
@@ -112,16 +122,27 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     )
     kind = _form(method, options, own)
     preset = _preset_in(arguments, [name_of(name) for name in names])
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own) if preset else None)
+    on_features = any(word.partition("=")[0] == "--features" for word in arguments)
+    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
         and not form.run.preset.endswith(".json")
     ):
         find_preset(form.run.preset, names[0], form.benchmark)
+    form.given = {_setting_in(word) for word in arguments if word.startswith("--")} if len(names) > 1 else None
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form
+
+
+def _setting_in(flag: str) -> str:
+    """The setting that a flag is of.
+
+    >>> _setting_in("--batch-size=8"), _setting_in("--no-nesterov")
+    ('batch_size', 'nesterov')
+    """
+    return flag.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
 
 
 def _kind(method: str) -> type[Learner]:
@@ -165,18 +186,21 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
             ("place", PlaceOptions, field(default_factory=PlaceOptions)),
             ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
             ("learner", learner, field(default_factory=learner)),
-            ("recipe", recipe, field(default_factory=recipe)),
+            ("recipe", recipe, field(default_factory=partial(recipe, **recipe_defaults(method)))),
         ],
     )
 
 
-def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
+def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
-    A function of one's own has its name there; its place stands on the command line, since no file may name code.
+    A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
+    features are `mlp` by default: small-conv takes pictures.
     """
     form = kind(benchmark=tyro.MISSING)
-    for name, value in {**preset.spec.settings, **preset.spec.options}.items():
+    if on_features:
+        form.learner.backbone = "mlp"
+    for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
@@ -193,7 +217,10 @@ def _written(name: str, value: Any) -> list[str]:
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    settings, own = named_settings(_kind(name), {**vars(form.learner), **vars(form.recipe)})
+    told = {**vars(form.learner), **vars(form.recipe)}
+    if form.given is not None:
+        told = {setting: value for setting, value in told.items() if setting in (*form.given, "seed")}
+    settings, own = named_settings(_kind(name), told)
     first = settings.pop("seed")
     options = {option: read_order(option, getattr(form.tasks, option)) for option in OPTIONS}
     benchmark = form.benchmark
@@ -203,7 +230,10 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
         own["benchmark"] = made_by
         making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
         benchmark = made_by.benchmark(form.tasks.data, making).name
-    spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
+    extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
+    if extractor:
+        options[FEATURES] = extractor_id(open_extractor(extractor))
+    spec = RunSpec(name_of(name), benchmark, settings, options, first, own, extractor).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
@@ -272,7 +302,7 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
         for group in ("tasks", "learner", "recipe")
         for setting in fields(getattr(form, group))
-        if setting.name not in ("data", "seed")
+        if setting.name not in ("data", "features", "seed")
     }
     if name == "seed":
         raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")

@@ -70,7 +70,7 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console = output.console()
     out.parent.mkdir(parents=True, exist_ok=True)
     whole = spec.whole(plan.data)
-    tasks = spec.tasks(whole=whole)
+    tasks = spec.tasks(plan.data, whole)
     done = _episodes_kept(spec, tasks, plan)
     if done == len(tasks):
         console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)

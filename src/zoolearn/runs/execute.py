@@ -10,6 +10,7 @@ from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError
+from zoolearn.features.benchmarks import FEATURES
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.own import Own
 from zoolearn.runs.records import iter_runs
@@ -57,7 +58,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     command = plan.command or spec.command
     events = progress(
         spec.learner(),
-        spec.tasks(whole=whole),
+        spec.tasks(plan.data, whole),
         folder,
         plan.checkpoint_every,
         plan.workers,
@@ -142,6 +143,9 @@ def execute_all(
         folder, plan = folder.absolute(), replace(plan, checkpoint_every=plan.checkpoint_every or 1)
     else:
         plan = replace(plan, workers=max(1, place.workers_for() // place.workers_for(len(missing))))
+    for spec in missing.values():
+        if FEATURES in spec.options:
+            spec.tasks(plan.data)  # each picture is passed through the extractor once, not by every worker
     folder.mkdir(parents=True, exist_ok=True)  # a machine that does not see it shares no storage with this one
     jobs = [job(title, spec, replace(plan, out=folder / title)) for title, spec in missing.items()]
     with closing(map_jobs(jobs, place)) as events:
@@ -153,7 +157,7 @@ def check_failures(failures: Sequence[Failed], count: int) -> None:
     if failures:
         named: dict[str, list[str]] = {}
         for failed in failures:
-            named.setdefault(str(failed.error), []).append(failed.job.name)
+            named.setdefault(failed.why, []).append(failed.job.name)
         errors = "; ".join(f"{_some(names)}: {error}" for error, names in named.items())
         raise ZooError(f"{len(failures)} of {count} failed: {errors}") from failures[0].error
 

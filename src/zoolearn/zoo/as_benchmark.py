@@ -9,7 +9,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.runs.own import Own
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.recall import stored_task
+from zoolearn.zoo.stored import stored_task
 
 
 @dataclass(frozen=True)

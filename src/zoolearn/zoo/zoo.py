@@ -7,36 +7,43 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
-from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.predict import combine, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
+from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
-from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
+from zoolearn.zoo.growth import Growth, NewClasses
+from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
-from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
-from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
+from zoolearn.zoo.learning import Learned, iter_learn, measure, now
+from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
-from zoolearn.zoo.recall import learner_of, member_net, stored_task
+from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
 from zoolearn.zoo.splitting import Holdout
+from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
+MOST_FAMILIAR = 16  # tasks whose rows are compared with; a matrix of features by features each, and one of others
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
@@ -66,6 +73,7 @@ class Zoo:
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
         self._fitted: Fitted | None = None
+        self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
         self.folder.tidy(self.index)
 
     @classmethod
@@ -115,32 +123,54 @@ class Zoo:
         if changed:
             kept = {member.file for member in newest.members}
             self._nets = {file: net for file, net in self._nets.items() if file in kept}
-            self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
+            self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def learn(self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None) -> Learned:
-        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need.
+    def learn(
+        self,
+        task: Task,
+        *,
+        epochs: int | None = None,
+        new_classes: NewClasses = (),
+        unless_worse: float | None = None,
+    ) -> Learned:
+        """Learns one new task, or what a known one is to grow by; `new_classes` announces classes that it does not have yet.
 
-        `unless_worse=0.01`: if held-out rows show beyond chance that an earlier task lost more than a point of accuracy,
-        the episode is taken back, and `Learned.worse` names these tasks.
+        Without `epochs`, those of the zoo's settings, or as many as the episode's rows need. `unless_worse=0.01`: if
+        held-out rows show beyond chance that an earlier task lost more than a point of accuracy, the episode is taken back,
+        and `Learned.worse` names these tasks.
         """
-        work = self.iter_learn(task, epochs=epochs, unless_worse=unless_worse)
+        work = self.iter_learn(task, epochs=epochs, new_classes=new_classes, unless_worse=unless_worse)
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
         return learned
 
     def iter_learn(
-        self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None
-    ) -> Generator[Plan | Progress, None, Learned]:
+        self,
+        task: Task,
+        *,
+        epochs: int | None = None,
+        new_classes: NewClasses = (),
+        unless_worse: float | None = None,
+    ) -> Generator[Step | Plan | Progress, None, Learned]:
         """`learn`, step by step: what will be done, then how training goes."""
         check_epochs(epochs)
         check_limit(unless_worse)
         with self.folder.writing() as before:
-            index, entry = taken_in(self.folder, before, task)
-            return (yield from self._iter_learn(before, index, entry, epochs, unless_worse))
+            if task.name in before.tasks:
+                work = iter_take_in(self.folder, before, task.name, *sources_of(task), new_classes=new_classes)
+                index, reading = yield from work
+                arrival = reading.task.arrivals[-1]
+            else:
+                index, arrival = taken_in(self.folder, before, task)
+            return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse))
+
+    def growth(self, name: str, data: Data) -> Growth | None:
+        """What labelled data would add to a task that is known; None if it is a new one."""
+        return growth_of(self.index, name, both_sources(data, None, Columns(wanted=self.settings.columns))[0])
 
     def learn_from(
         self,
@@ -152,12 +182,15 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        new_classes: NewClasses = (),
+        skip_known: bool = False,
         unless_worse: float | None = None,
     ) -> Learned:
-        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it.
+        """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
 
-        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `unless_worse` as in
-        `learn`.
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
+        classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
+        `skip_known` leaves out rows that it has already. `unless_worse` as in `learn`.
         """
         work = self.iter_learn_from(
             name,
@@ -167,6 +200,8 @@ class Zoo:
             skip_broken=skip_broken,
             augment=augment,
             epochs=epochs,
+            new_classes=new_classes,
+            skip_known=skip_known,
             unless_worse=unless_worse,
         )
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
@@ -182,6 +217,8 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        new_classes: NewClasses = (),
+        skip_known: bool = False,
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
@@ -193,20 +230,22 @@ class Zoo:
                 before,
                 name,
                 *both_sources(data, test, Columns(wanted=before.settings.columns)),
-                holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
+                holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
+                new_classes=new_classes,
+                skip_known=skip_known,
             )
             yield reading
-            return (yield from self._iter_learn(before, index, reading.task, epochs, unless_worse))
+            return (yield from self._iter_learn(before, index, reading.task.arrivals[-1], epochs, unless_worse))
 
     def _iter_learn(
-        self, before: Index, index: Index, entry: TaskEntry, epochs: int | None, unless_worse: float | None
+        self, before: Index, index: Index, arrival: Arrival, epochs: int | None, unless_worse: float | None
     ) -> Generator[Plan | Progress, None, Learned]:
         """Commits once: the grown zoo, or the one before with a line in its log."""
-        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names, epochs)
+        grown, learned = yield from iter_learn(self.folder, index, arrival, self._net_in(index), self.names, epochs)
         if worse := tasks_below(learned.changes, unless_worse):
-            grown = taken_back(before, entry.name, now(), learned.changes, worse)
+            grown = taken_back(before, arrival.task, now(), learned.changes, worse)
         self._commit(grown)
         return replace(learned, worse=worse)
 
@@ -215,18 +254,56 @@ class Zoo:
         self.refresh()
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
-        said = self.votes(x, task, at)
-        return average(list(said.values()), [self._member(member).share[task] for member in said])
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
 
-    def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        """
+        return self.together(self.votes(x, task, at), task, at)
+
+    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+        """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
+        members = [self._member(number) for number in votes]
+        weights = [self.index.weight(member, task, at) for member in members]
+        knows = [self.index.knows(member, task) for member in members]
+        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
+        return calibrated(answer, self.temperature(task, at))
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
+
+    def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
 
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
-        classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
-        return [classes[place] for place in places]
+        check_sure(sure)
+        inputs = rows_of(x, self.settings)
+        answers = self.predict_proba(inputs, task, at)
+        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
+        classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
+        places = answers.argmax(dim=1).tolist()
+        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+
+    def familiarity(self, task: str, at: int | None = None) -> Familiarity:
+        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        voter = self.index.answering(task, at)[-1]
+        key = task, voter.file
+        if key not in self._familiar:
+            try:
+                net = self._net_in(self.index)(voter)
+                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+            except StoreError:
+                if not self.refresh():
+                    raise
+                return self.familiarity(task, at)
+            if len(self._familiar) >= MOST_FAMILIAR:
+                del self._familiar[next(iter(self._familiar))]
+            self._familiar[key] = found
+        return self._familiar[key]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
@@ -257,7 +334,7 @@ class Zoo:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
             which = WhichTask(learner_of(self.folder, self.index, self._net_in(self.index), self.names))
-            held = {name: self.folder.tensor(entry.test.x) for name, entry in self.tasks.items()}
+            held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted
 
@@ -303,7 +380,7 @@ class Zoo:
 
     def accuracy(self, task: str) -> Share:
         """The accuracy on the held-out rows of a task, with its interval."""
-        return Share.of(self.measure(task).accuracy, self.tasks[task].test.count)
+        return Share.of(self.measure(task).accuracy, self.tasks[task].rows_held_out)
 
     def majority(self, task: str) -> tuple[str, float]:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
@@ -391,11 +468,11 @@ class Zoo:
         self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
     ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
-        voters = self.index.voters(task)
-        nets = [(self.net(member.number), member.share[task]) for member in voters]
-        entry = self.index.task(task)
-        rows = self.folder.tensor(entry.test.x)
-        return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
+        entry, voters = self.index.task(task), self.index.voters(task)
+        nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
+        rows = stored_inputs(self.folder, entry, "test")
+        temperature = self.temperature(task)
+        return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
