@@ -22,6 +22,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
 from zoolearn.runs.class_incremental import class_incremental
+from zoolearn.runs.counting import count_rows
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
@@ -32,7 +33,7 @@ from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Checkpoints, Progress, count_rows
+from zoolearn.training.fit import Checkpoints, Progress
 
 if TYPE_CHECKING:
     from zoolearn.runs.ahead import Ahead

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,7 +41,6 @@ class Progress:
     loss: float
 
 
-Result = TypeVar("Result")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -111,19 +110,6 @@ def run_to_end(work: Generator[Progress, None, Any]) -> Any:
             next(work)
         except StopIteration as end:
             return end.value
-
-
-def count_rows(work: Generator[Progress, None, Result]) -> Generator[Progress, None, tuple[Result, Counter[str]]]:
-    """Does some work step by step; gives what it returns and the rows that it took, without those of others between."""
-    total = Counter[str]()
-    while True:
-        before = passed.rows.copy()
-        try:
-            step = next(work)
-        except StopIteration as end:
-            return end.value, total + (passed.rows - before)
-        total += passed.rows - before
-        yield step
 
 
 def iter_fit(

@@ -7,7 +7,8 @@ from time import perf_counter
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.training.fit import Progress, count_rows
+from zoolearn.runs.counting import count_rows
+from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.lazy import LazyDict

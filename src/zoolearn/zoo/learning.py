@@ -13,7 +13,8 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Checkpoints, Progress, count_rows
+from zoolearn.runs.counting import count_rows
+from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows
