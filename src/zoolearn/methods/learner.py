@@ -41,6 +41,24 @@ class Episode:
     rows_asked: int | None = None
 
 
+def recipe_field(**own: Any) -> Any:
+    """The recipe of a method whose steps want other settings than plain SGD's: these by default, the paper's for the rest."""
+    return field(default_factory=lambda: Recipe(**own))
+
+
+def default_recipe(method: "type[Learner]") -> Recipe:
+    """The recipe that a method has unless it is given one; `replace(default_recipe(Tag), epochs=5)` changes a part of it.
+
+    >>> from zoolearn.methods.tag import Tag
+    >>> default_recipe(Learner).lr, default_recipe(Tag).lr
+    (0.01, 0.0005)
+    """
+    (make,) = (setting.default_factory for setting in fields(method) if setting.name == "recipe")
+    assert callable(make)
+    made: Recipe = make()
+    return made
+
+
 @dataclass(kw_only=True, eq=False)
 class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""

@@ -215,9 +215,9 @@ class Net(nn.Module):
 
     def normalize(self, x: Tensor) -> Tensor:
         """Raw inputs as the backbone takes them: pixels are scaled; floats (and what is scaled already) stay as they are."""
-        layout = self._layout if x.ndim == 4 else torch.preserve_format
         if x.dtype != torch.uint8:
-            return x.to(memory_format=layout)
+            return x
+        layout = self._layout if x.ndim == 4 else torch.preserve_format
         return x.to(torch.float32, memory_format=layout).mul_(self.pixel_scale).sub_(self.pixel_shift)
 
     def standardized(self, x: Tensor, task: str) -> Tensor:

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
@@ -147,9 +148,10 @@ class KnownVotes(Votes):
 
 
 def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
-    """Accuracy and confidence of answers on rows whose labels are known."""
-    confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
-    return Measure(accuracy(probabilities, labels), confidence, loss)
+    """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it."""
+    temperature = calibration(probabilities, labels)
+    chosen = calibrated(probabilities, temperature).max(dim=1).values
+    return Measure(accuracy(probabilities, labels), min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
 def learner_of(
