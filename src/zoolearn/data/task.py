@@ -13,12 +13,15 @@ from torch import Tensor
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
 
+STEP = 2.0**-15  # of features in 16 bits
 Array = Tensor | NDArray[np.generic]
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (uint8 images N,C,H,W or float features N,D), `y` from 0.
+
+    Features that a pre-trained net made are of length 1 in steps of 2**-15, as int16.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
@@ -38,8 +41,7 @@ class Examples:
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
                 "or features as (count, features)"
             )
-        wanted = torch.uint8 if self.x.ndim == 4 else torch.float32
-        if self.x.dtype != wanted:
+        if self.x.dtype not in ((torch.uint8,) if self.x.ndim == 4 else (torch.float32, torch.int16)):
             kind = "images must be uint8, 0 to 255" if self.x.ndim == 4 else "features must be float32"
             raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
         if 0 in self.x.shape[1:]:
@@ -52,7 +54,7 @@ class Examples:
             raise DataError(f"{len(self.x)} inputs but {len(self.y)} labels; give one label per input")
         if len(self.y) and int(self.y.min()) < 0:
             raise DataError(f"label {int(self.y.min())} is negative; labels are per task and start at 0")
-        if self.x.ndim == 2:
+        if self.x.is_floating_point():
             _check_not_finite(self.x)
 
     @classmethod

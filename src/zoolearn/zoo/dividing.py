@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
+from zoolearn.zoo.extracting import Origins
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Stored
 from zoolearn.zoo.inputs.source import Broken, Source
@@ -28,6 +29,7 @@ class Taken:
     stored: Stored
     prints: Prints
     broken: tuple[Broken, ...]
+    origins: Origins | None = None
 
 
 def divide(

@@ -20,9 +20,9 @@ from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 
 LONGEST_TEXT = 10_000
-SIZES = {"uint8": 1, "float32": 4, "int64": 8}
+SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
 
-Dtype = Literal["uint8", "float32", "int64"]
+Dtype = Literal["uint8", "int16", "float32", "int64"]
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1)]
@@ -43,15 +43,22 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Rows(Struct, frozen=True, gc=False):
-    """Examples in the folder: inputs and labels."""
+    """Examples in the folder: inputs and labels; of features, what each was made of: a digest of its file, and its path."""
 
     x: Stored
     y: Stored
+    ids: Stored | None = None
+    paths: Stored | None = None
 
     @property
     def count(self) -> int:
         """How many examples."""
         return self.x.shape[0]
+
+    @property
+    def stored(self) -> list[Stored]:
+        """All its tensors."""
+        return [part for part in (self.x, self.y, self.ids, self.paths) if part]
 
 
 class TaskEntry(Struct, frozen=True, gc=False):
@@ -67,7 +74,7 @@ class TaskEntry(Struct, frozen=True, gc=False):
     @property
     def stored(self) -> list[Stored]:
         """All its tensors."""
-        return [part for rows in (self.train, self.test) if rows for part in (rows.x, rows.y)]
+        return [part for rows in (self.train, self.test) if rows for part in rows.stored]
 
 
 class MemberEntry(Struct, frozen=True, gc=False):
@@ -268,7 +275,8 @@ class Index:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
         data = {f"data/{part.digest}.bin" for task in self.tasks.values() for part in task.stored}
         members = {f"members/{member.file}.safetensors" for member in self.members}
-        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+        votes = {f"votes/{member.votes}.safetensors" for member in self.members}
+        return data | members | votes | self.settings.files
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""

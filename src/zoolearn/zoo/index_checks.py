@@ -4,8 +4,8 @@ from collections.abc import Sequence, Set
 from math import prod
 
 from zoolearn.errors import StoreError
-from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Index, LogEntry, MemberEntry, Record, Rows, TaskEntry
+from zoolearn.zoo.settings import ZooSettings
 
 LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
 
@@ -40,7 +40,7 @@ def _check_record(index: Index, record: Record, number: int, where: str) -> None
     """Refuses one that does not fit to those before it."""
     problem = _wrong_episode(index, record, number)
     if problem is None and record.arrival is not None:
-        problem = _wrong_arrival(record.arrival, index.settings.shape)
+        problem = _wrong_arrival(record.arrival, index.settings)
     for member in record.members:
         problem = problem or _wrong_member(member, index.tasks.keys())
     if problem is not None:
@@ -58,12 +58,12 @@ def _wrong_episode(index: Index, record: Record, number: int) -> str | None:
     return None if episode.when.isprintable() else "a text is not printable"
 
 
-def _wrong_arrival(task: TaskEntry, shape: Shape | None) -> str | None:
+def _wrong_arrival(task: TaskEntry, settings: ZooSettings) -> str | None:
     if not "".join((task.name, *task.classes, *task.augment)).isprintable():
         return "a text is not printable"
     if len({*task.classes}) != len(task.classes):
         return "a class is named twice"
-    if not _fit(task.test, shape) or not (task.train is None or _fit(task.train, shape)):
+    if not _fit(task.test, settings) or not (task.train is None or _fit(task.train, settings)):
         return "a task does not hold inputs of the zoo's shape and one label for each"
     return None if _is_hex("".join([part.digest for part in task.stored])) else "a file is not named by a sha256"
 
@@ -77,13 +77,12 @@ def _wrong_member(member: MemberEntry, known: Set[str]) -> str | None:
     return None if _is_hex(member.file + member.votes) else "a file is not named by a sha256"
 
 
-def _fit(rows: Rows, shape: Shape | None) -> bool:
+def _fit(rows: Rows, settings: ZooSettings) -> bool:
     (count, *inputs), labels = rows.x.shape, rows.y.shape
-    wanted = "uint8" if len(inputs) == 3 else "float32"
-    return (
-        (tuple(inputs), labels, rows.x.dtype, rows.y.dtype) == (shape, (count,), wanted, "int64")
-        and count <= LARGEST_TENSOR // prod(inputs)
-    )  # fmt: skip
+    found = (tuple(inputs), labels, rows.x.dtype, rows.y.dtype)
+    wanted = (settings.stored_shape, (count,), settings.stored_dtype, "int64")
+    named = rows.ids is None or (rows.ids.shape, rows.ids.dtype) == ((count, 32), "uint8")
+    return found == wanted and named and count <= LARGEST_TENSOR // prod(inputs)
 
 
 def check_printable(log: Sequence[LogEntry], where: str) -> None:

@@ -2,16 +2,20 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Literal
 
 import numpy as np
+import torch
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, unknown_name
+from zoolearn.features import Extractor, embedded
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
 from zoolearn.zoo.dividing import Taken, check_counts, divide
+from zoolearn.zoo.extracting import Origins, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Rows, TaskEntry
 from zoolearn.zoo.inputs.folders import natural
@@ -23,6 +27,7 @@ from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
 
 BYTES_AT_ONCE = 1 << 22
+ROWS_AT_ONCE = 1024
 
 Augment = Literal["auto", "none", "crop", "flip", "crop-flip"]
 AUGMENT: dict[Augment, tuple[str, ...]] = {
@@ -57,8 +62,9 @@ def iter_take_in(
     holdout: Holdout,
     skip_broken: bool,
     augment: Augment,
+    extractor: Extractor | None = None,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
-    """Reads labelled data into the folder; gives the index with settled settings and what was read.
+    """Reads labelled data into the folder, of pictures their features; gives the settled index and what was read.
 
     All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
     stay on one side.
@@ -71,11 +77,11 @@ def iter_take_in(
     for column in look.columns:
         _check_odd_name("column", column)
     settings = index.settings.settled(look)
-    kinds = _augmentation(augment, settings.shape or ())
+    kinds = _augmentation(augment, settings.stored_shape)
     read = []
     for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
         if source is not None:
-            read.append((yield from _iter_read(folder, source, classes, settings.shape or (), what)))
+            read.append((yield from _iter_read(folder, source, classes, settings, what, extractor)))
     broken = [row for part in read for row in part.broken]
     told = "".join(part.source.told(part.broken) for part in read)
     if broken and not skip_broken:
@@ -96,23 +102,46 @@ def iter_take_in(
     return replace(index, settings=settings), reading
 
 
-def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, TaskEntry]:
+def taken_in(
+    folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None
+) -> tuple[Index, TaskEntry]:
     """Stores a task that is at hand as tensors; gives the index with settled settings and the task's entry."""
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
-    shape, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
+    settings = _settled_by(task, index.settings) if not index.tasks else index.settings
+    found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
+    taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]
+    if (found, dtype) not in taken:
+        raise DataError(
+            f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} "
+            f"{'uint8' if settings.kind == 'images' else 'float32'}; bring them to that shape or learn from files, which is "
+            "done for you"
+        )
+    parts = [_store_rows(folder, rows, extractor) for rows in (task.train, task.test)]
+    augment = () if extractor else task.augment
+    entry = TaskEntry(task.name, len(index.episodes) + 1, task.classes, augment, parts[0], parts[1])
+    return replace(index, settings=settings), entry
+
+
+def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
+    if settings.features is not None:
+        return settings
+    shape = task.shape
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
-    settings = replace(index.settings, shape=shape).settled(look) if not index.tasks else index.settings
-    if settings.shape != shape:
-        raise DataError(
-            f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} {dtype}; bring them to that "
-            "shape or learn from files, which is done for you"
-        )
-    parts = [Rows(*map(folder.store_tensor, (rows.x, rows.y))) for rows in (task.train, task.test)]
-    entry = TaskEntry(task.name, len(index.episodes) + 1, task.classes, task.augment, parts[0], parts[1])
-    return replace(index, settings=settings), entry
+    return replace(settings, shape=shape).settled(look)
+
+
+def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
+    """Rows that are at hand; of pictures their features, where there is an extractor."""
+    x, y = rows.x, folder.store_tensor(rows.y)
+    if extractor is None:
+        return Rows(folder.store_tensor(x), y)
+    made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
+    origins = Origins()
+    origins.add(x.numpy(), repeat(None, len(x)))
+    return Rows(folder.store_tensor(made), y, **origins.stored(folder, range(len(x))))
 
 
 def check_name(name: str, index: Index) -> None:
@@ -151,24 +180,32 @@ def _numbers(source: Source, classes: Sequence[str], rows: Sequence[int]) -> lis
 
 
 def _iter_read(
-    folder: ZooFolder, source: Source, classes: Sequence[str], shape: Shape, what: str
+    folder: ZooFolder,
+    source: Source,
+    classes: Sequence[str],
+    settings: ZooSettings,
+    what: str,
+    extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
     """Writes the rows that can be read, whatever side they come to; collects the others."""
     numbers = _numbers(source, classes, range(len(source)))
     rows: list[int] = []
     broken: list[Broken] = []
-    prints = Prints()
-    with folder.receiving_rows("uint8" if len(shape) == 3 else "float32", shape) as writer:
-        for block in source.blocks(range(len(source)), shape):
-            writer.add(block.x)
-            prints.add(block.x)
+    prints, origins = Prints(), None if extractor is None else Origins()
+    with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
+        for block in source.blocks(range(len(source)), settings.shape or ()):
+            stored = block.x if extractor is None else embedded(extractor, block.x)
+            writer.add(stored)
+            prints.add(block.x, stored)
+            if origins is not None:
+                origins.add(block.x, map(source.file, block.rows))
             rows.extend(block.rows)
             broken.extend(block.broken)
             yield Step(what, len(rows), len(source))
     if not rows:
         raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
     labels = np.array([numbers[row] for row in rows], np.int64)
-    return Taken(source, rows, labels, writer.stored, prints, tuple(broken))
+    return Taken(source, rows, labels, writer.stored, prints, tuple(broken), origins)
 
 
 def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows:
@@ -178,7 +215,8 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows:
         every, at_once = folder.tensor(stored), max(1, BYTES_AT_ONCE // (stored.bytes // stored.shape[0]))
         blocks = (every[list(rows[first : first + at_once])].numpy() for first in range(0, len(rows), at_once))
         stored = folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
-    return Rows(stored, folder.store_blocks([taken.labels[list(rows)]], "int64", ()))
+    origins = {} if taken.origins is None else taken.origins.stored(folder, rows)
+    return Rows(stored, folder.store_blocks([taken.labels[list(rows)]], "int64", ()), **origins)
 
 
 def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows]) -> None:

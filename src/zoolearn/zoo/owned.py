@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -52,7 +54,10 @@ def check_epochs(epochs: int | None) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds."""
+    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds.
+
+    No epochs: nothing is trained, its member comes of statistics.
+    """
 
     tasks: tuple[str, ...]
     rows: int  # in an epoch
@@ -80,6 +85,8 @@ class OwnedZoo(ModelZoo):
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
         drawn = [self.kept[name] for name in self.draw(self.past_weights())]
+        if task.train.x.dtype == torch.int16:
+            return Plan((task.name,), len(task.train), 0, 0.0)
         tasks, balanced = [task, *drawn], self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)

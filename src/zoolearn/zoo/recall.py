@@ -28,12 +28,12 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     heads = index.heads(member)
     spec = {
         "backbone": settings.backbone,
-        "shape": list(settings.shape or ()),
+        "shape": list(settings.stored_shape),
         "dropout": recipe["dropout"],
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
-        "standardize": settings.kind == "features",
+        "standardize": settings.stored_dtype == "float32",
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
         "layers": member.layers,
@@ -43,7 +43,9 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         with torch.device("meta"):
             template = Net.from_spec(spec, backbones).state_dict()
     except (RuntimeError, SettingsError) as error:
-        raise StoreError(f"{folder.path}: no {settings.backbone} for inputs {settings.shape} ({error})") from error
+        raise StoreError(
+            f"{folder.path}: no {settings.backbone} for inputs {settings.stored_shape} ({error})"
+        ) from error
     wanted = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in template.items()}
     tensors = folder.tensors("members", member.file, wanted)
     net = Net.from_spec(spec, backbones)
@@ -156,8 +158,8 @@ def learner_of(
         known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
         learner.train_votes[name] = known or _asked(index, learner, net_of, name)
     if index.tasks:
-        learner.shape = index.settings.shape
-        learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
+        learner.shape = index.settings.stored_shape
+        learner.dtype = getattr(torch, index.settings.stored_dtype)
     return learner
 
 

@@ -1,14 +1,18 @@
 """The zoo as people hold it: one object for one folder."""
 
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
+from zoolearn.beyond.by_statistics import judge_by_statistics
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
+from zoolearn.features import Extractor
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -16,7 +20,9 @@ from zoolearn.training.predict import average, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.asked import rows_of
+from zoolearn.zoo.export_features import export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
+from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
@@ -63,13 +69,16 @@ class Zoo:
         self.names = names
         self.index = self.folder.read()
         self._nets: dict[str, Net] = {}
+        self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
         self.folder.tidy(self.index)
 
     @classmethod
-    def create(cls, folder: Path | str, settings: ZooSettings, names: Names | None = None) -> "Zoo":
-        """An empty zoo with these settings in a new or empty folder."""
-        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()))
+    def create(
+        cls, folder: Path | str, settings: ZooSettings, names: Names | None = None, extractor: bytes | None = None
+    ) -> "Zoo":
+        """An empty zoo with these settings in a new or empty folder, and the file of its extractor if it has one."""
+        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()), extractor)
         return cls(folder, names)
 
     def __repr__(self) -> str:
@@ -105,6 +114,16 @@ class Zoo:
         """How members are trained."""
         return self.settings.learner(self.names).recipe
 
+    @property
+    def extractor(self) -> Extractor | None:
+        """What turns pictures into features, opened and compared with its record; None where nets are trained."""
+        record = self.settings.features
+        if record is None:
+            return None
+        if self._extractor is None or self._extractor.sha256 != record["sha256"]:
+            self._extractor = open_extractor(self.folder, record, self.names)
+        return self._extractor
+
     def refresh(self) -> bool:
         """Takes up the newest state of the folder; says whether it had changed."""
         newest = self.folder.read()
@@ -129,7 +148,7 @@ class Zoo:
         """`learn`, step by step: what will be done, then how training goes."""
         check_epochs(epochs)
         with self.folder.writing() as before:
-            index, entry = taken_in(self.folder, before, task)
+            index, entry = taken_in(self.folder, before, task, self.extractor)
             return (yield from self._iter_learn(index, entry, epochs))
 
     def learn_from(
@@ -176,6 +195,7 @@ class Zoo:
                 holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
                 skip_broken=skip_broken,
                 augment=augment,
+                extractor=self.extractor,
             )
             yield reading
             return (yield from self._iter_learn(index, reading.task, epochs))
@@ -212,7 +232,7 @@ class Zoo:
         Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
         """
         check_unrecognisable(self.index, sure)
-        inputs = rows_of(x, self.settings)
+        inputs = self._rows(x)
         while True:
             generation = self.generation
             try:
@@ -233,7 +253,8 @@ class Zoo:
     def which_task(self) -> Fitted:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
-            which = WhichTask(learner_of(self.folder, self.index, self._net_in(self.index), self.names))
+            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
+            which = WhichTask(learner) if self.extractor is None else judge_by_statistics(learner.kept.values())
             held = {name: self.folder.tensor(entry.test.x) for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted
@@ -254,10 +275,17 @@ class Zoo:
     def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
         voters = index.answering(task, at)
-        inputs = rows_of(x, self.settings)
+        inputs = self._rows(x)
         net_of = self._net_in(index)
         pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
+
+    def _rows(self, x: Inputs) -> Tensor:
+        """Inputs as they are stored; rows of features may be given as such."""
+        extractor = self.extractor
+        if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
+            return rows_of(x, self.settings)
+        return to_rows(extractor, rows_of(x, self.settings))
 
     def _member(self, number: int) -> MemberEntry:
         return self.index.member(number)
@@ -300,7 +328,7 @@ class Zoo:
         self.index.task(task)
         columns = Columns(wanted=self.settings.columns)
         source = data if isinstance(data, Source) else source_of(Path(data), columns)
-        return (yield from iter_test(self.predict_proba, self.folder, self.index, task, source))
+        return (yield from iter_test(self.predict_proba, self._rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
         """Gives a task another name; nothing else changes."""
@@ -372,6 +400,11 @@ class Zoo:
         self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
     ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
+        if self.settings.features is not None:
+            content = file_to_export(self.folder, self.settings.features, to)
+            net = self.net(self.index.answering(task)[-1].number)
+            ask = partial(self.predict_proba, task=task)
+            return export_on_features(content, net, self.tasks[task], ask, Path(path), overwrite=overwrite)
         voters = self.index.voters(task)
         nets = [(self.net(member.number), member.share[task]) for member in voters]
         entry = self.index.task(task)
@@ -407,5 +440,13 @@ def new(
     `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
     settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
     more work when it answers.
+
+    `new("birds", features="lite0.onnx")` learns from the features of a pre-trained net: better for few pictures of everyday
+    things, as nets of its own are for what no pre-trained net has seen. A function from pictures (count, 3, size, size) to
+    vectors may be given in place of the file, with their `size`.
     """
+    if settings.get("features") is not None:
+        features, size = settings.pop("features"), settings.pop("size", None)
+        given = Given.of(features, size)
+        return Zoo.create(folder, given.settings(**settings), given.names, given.content)
     return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))

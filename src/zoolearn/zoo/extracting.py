@@ -1,0 +1,119 @@
+"""The extractor of a zoo on features: taken in once, compared at every opening, and what rows were made of."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import DataError, SettingsError, StoreError, unknown_name
+from zoolearn.features import Extractor, embedded
+from zoolearn.files import Json
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Rows, Stored
+from zoolearn.zoo.settings import Names, ZooSettings
+
+Features = Path | str | Callable[[Any], Any]  # an ONNX file, or a function of pictures with a `size`
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An extractor as somebody names it, checked, and the bytes of its file."""
+
+    extractor: Extractor
+    content: bytes | None
+
+    @classmethod
+    def of(cls, features: Features, size: int | None = None) -> "Given":
+        """A file, or a function from pictures (count, 3, size, size) to vectors."""
+        if callable(features):
+            return cls(Extractor.of_function(features, size=size), None)
+        path = Path(features)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
+        return cls(Extractor.of_bytes(content, path.name), content)
+
+    def settings(self, **given: Any) -> ZooSettings:
+        """Those of a zoo on its features."""
+        record = {"file": self.content is not None, **self.extractor.record()}
+        if record["size"] is None:
+            raise SettingsError(
+                f"the extractor {record['name']!r} takes texts; a zoo takes pictures, give one for those"
+            )
+        return ZooSettings.on_features(record, **given)
+
+    @property
+    def names(self) -> dict[str, Callable[..., Any]]:
+        """A function under the name that settings record it by."""
+        return {} if self.content is not None else {self.extractor.name: self.extractor.function}
+
+
+def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:
+    """The extractor that a zoo was made with; refused if it is another, or gives other features than it did."""
+    if record["file"]:
+        return Extractor.of_bytes(extractor_file(folder, record), record=record)
+    name = record["name"]
+    if name not in (names or {}):
+        raise SettingsError(unknown_name("extractor", name, names or {}) + "; pass yours as names={name: function}")
+    return Extractor.of_function((names or {})[name], name, record["size"], record)
+
+
+def extractor_file(folder: ZooFolder, record: Mapping[str, Json]) -> bytes:
+    """The bytes of an extractor's file."""
+    path = folder.file("extractors", record["sha256"])
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); restore it from a copy") from error
+
+
+def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
+    """What is stored of pictures."""
+    return torch.from_numpy(embedded(extractor, pictures.numpy()))
+
+
+@dataclass
+class Origins:
+    """What rows were made of: a digest of each one's file (or of its pixels, where it is none), and the file's path."""
+
+    ids: list[bytes] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+
+    def add(self, x: NDArray[Any], paths: Iterable[Path | None]) -> None:
+        """Takes note of some rows."""
+        for values, path in zip(x, paths, strict=True):
+            content = values.tobytes() if path is None else path.read_bytes()
+            self.ids.append(sha256(content).digest())
+            self.paths.append("" if path is None else os.path.abspath(path))
+
+    def stored(self, folder: ZooFolder, rows: Sequence[int]) -> dict[str, Stored]:
+        """Writes those of some rows."""
+        ids = np.frombuffer(b"".join(self.ids[row] for row in rows), np.uint8).reshape(-1, 32)
+        found = {"ids": folder.store_blocks([ids], "uint8", (32,))}
+        if any(self.paths[row] for row in rows):
+            text = np.frombuffer(json.dumps([self.paths[row] for row in rows]).encode(), np.uint8)
+            found["paths"] = folder.store_blocks([text], "uint8", ())
+        return found
+
+
+def read_origins(folder: ZooFolder, rows: Rows) -> Origins:
+    """What stored rows were made of."""
+    ids = [] if rows.ids is None else [row.tobytes() for row in folder.tensor(rows.ids).numpy()]
+    if rows.paths is None:
+        return Origins(ids, [""] * len(ids))
+    try:
+        paths = json.loads(folder.tensor(rows.paths).numpy().tobytes())
+    except ValueError as error:
+        raise StoreError(f"{folder.path}: the paths of rows are no JSON; restore the files from a copy") from error
+    if not isinstance(paths, list) or len(paths) != len(ids) or not all(isinstance(path, str) for path in paths):
+        raise StoreError(f"{folder.path}: the paths of rows are not one for each; restore the files from a copy")
+    return Origins(ids, paths)
