@@ -6,7 +6,8 @@ from copy import deepcopy
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import BACKBONES

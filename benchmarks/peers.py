@@ -15,7 +15,7 @@ from torch import nn
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.parts.pergrad import batched
 from zoolearn.methods.registry import METHODS

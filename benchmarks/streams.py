@@ -2,7 +2,8 @@
 
 import torch
 
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 
 
 def task(

@@ -9,7 +9,7 @@ from benchmarks import bare
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.model_zoo import ModelZoo

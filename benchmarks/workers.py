@@ -10,7 +10,7 @@ import torch
 from benchmarks.streams import stream
 from benchmarks.tables import Table
 from zoolearn.cores import usable_cores
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.methods.isolated import Isolated
 from zoolearn.nets.backbones import small_conv
 from zoolearn.runs.run import run

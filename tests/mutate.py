@@ -57,7 +57,7 @@ def copy_project(folder: Path) -> Path:
     return folder
 
 
-def run_tests(folder: Path, tests: list[str]) -> tuple[bool, str]:
+def run_tests(folder: Path, tests: list[str], patience: float | None = PATIENCE) -> tuple[bool, str]:
     """Whether the tests pass on the copy, and the end of what they print."""
     environment = {
         **os.environ,
@@ -73,7 +73,7 @@ def run_tests(folder: Path, tests: list[str]) -> tuple[bool, str]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -113,7 +113,7 @@ def main() -> int:
             (folder := Path(temporary) / str(number)).mkdir()
             copies.put(copy_project(folder))
         tests = sorted({test for mutant in mutants for test in mutant.tests.split()})
-        clean, told = run_tests(Path(temporary) / "0", tests)
+        clean, told = run_tests(Path(temporary) / "0", tests, patience=None)
         if not clean:
             raise SystemExit(f"the tests fail without any mutant: {told}")
         with ThreadPoolExecutor(given.workers) as pool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from toys import TINY, benchmark, learner_of, same, show, state
+from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
 from zoolearn.methods import a_gem
 from zoolearn.methods.a_gem import AGem, project
 from zoolearn.methods.bases.single_net import FineTune
@@ -70,6 +70,25 @@ def test_a_step_in_conflict_creates_the_gradients_of_old_heads(monkeypatch):
     learner.learn(TASKS[1])
     assert any(conflicts)
     assert not learner.net.head("stripes").weight.equal(before)
+
+
+@pytest.mark.parametrize("look_first", [False, True])
+def test_the_memory_passes_before_the_new_batch_which_may_pass_once_more_before(look_first, monkeypatch):
+    learner = show(learner_of(AGem, replace(TINY, epochs=1, batch_size=100), look_first=look_first), TASKS[:1])
+    with embedded(monkeypatch) as passes:
+        learner.learn(TASKS[1])
+    assert all(training for _, training, _ in passes)
+    memory, new = row_set(TASKS[0].train.x), row_set(TASKS[1].train.x)
+    assert [row_set(rows) for _, _, rows in passes] == ([new] if look_first else []) + [memory, new]
+
+
+def test_a_look_first_moves_batch_norms_statistics_and_nothing_else():
+    recipe = replace(TINY, dropout=0.0)
+    plain, looked = (
+        show(learner_of(AGem, recipe, backbone=with_norm, look_first=look), TASKS) for look in (False, True)
+    )
+    differ = [name for name, tensor in state(plain.net).items() if not tensor.equal(state(looked.net)[name])]
+    assert {name.rpartition(".")[2] for name in differ} == {"running_mean", "running_var", "num_batches_tracked"}
 
 
 def test_one_head_for_all_tasks():

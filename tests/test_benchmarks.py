@@ -243,17 +243,17 @@ def test_rotated_digits_share_test_images_but_no_training_image():
 
 
 def test_rotated_digits_are_the_same_each_time_with_as_many_of_each_class_as_asked():
-    tasks = rotated_digits(samples_per_class=3)
+    tasks = rotated_digits(digits_per_class=3)
     assert [task.name for task in tasks] == [f"rotated-{angle}" for angle in (0, 10, 20, 30, 40)]
     assert all(task.train.y.bincount().tolist() == [3] * 10 for task in tasks)
     assert all(task.augment == () for task in tasks)
-    assert fingerprint(tasks) == fingerprint(rotated_digits(samples_per_class=3))
+    assert fingerprint(tasks) == fingerprint(rotated_digits(digits_per_class=3))
 
 
 @pytest.mark.parametrize("count", [0, 25])
 def test_rotated_digits_name_how_many_samples_there_are(count):
-    with pytest.raises(DataError, match=rf"{count} samples per class in each of 5 tasks .* give 1 to 24"):
-        rotated_digits(samples_per_class=count)
+    with pytest.raises(DataError, match=rf"digits_per_class is {count} in each of 5 tasks, .* give 1 to 24"):
+        rotated_digits(digits_per_class=count)
 
 
 def test_split_digits_takes_digits_in_pairs():

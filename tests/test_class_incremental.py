@@ -10,7 +10,7 @@ from test_report import column
 from test_report import run as recorded
 from toys import SUBJECTS, benchmark, blobs, learner_of
 from zoolearn import BENCHMARKS, METHODS, ModelZoo, Recipe, mlp
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError
 from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.report import NOT_TOLD, report

@@ -7,7 +7,7 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 from toys import SUBJECTS, contents, learner_of
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.registry import METHODS, learner_from

@@ -6,7 +6,7 @@ import pytest
 
 from toys import learner_of, pictures
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import METHODS

@@ -13,6 +13,7 @@ from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, separate
 from zoolearn.methods.parts.pergrad import FISHERS, batched
+from zoolearn.seeds import global_seed
 
 
 def ewc(**settings: Any) -> Ewc:
@@ -109,6 +110,33 @@ def test_the_information_is_taken_from_the_chosen_samples_through_the_task_s_own
     assert len(examples) == 5
     new = batched(learner.net, second.name, flat, examples, 0, 5)
     assert torch.allclose(learner.spring.importance, past + new)
+
+
+def test_the_information_of_tag_s_code_is_of_the_label_s_logit_and_of_an_untrained_head() -> None:
+    task = vague("one")
+    net = show(ewc(backbone=smooth, recipe=WHOLE, strength=0.0), [task]).net
+    flat = Flat(net.backbone.parameters())
+    found = FISHERS["tag"](net, "one", flat, task.train, 7, 20)
+    with global_seed(7, torch.device("cpu")):
+        untrained = torch.nn.Linear(5, 2)
+
+    def squared(other: torch.nn.Module) -> torch.Tensor:
+        features = net.embed(task.train.x)
+        own = net.head("one")(features)[torch.arange(len(task.train)), task.train.y]
+        return flat.gradient_of((other(features).exp().sum(dim=1).log() - own).mean()) ** 2
+
+    assert much_closer(found, squared(untrained), [squared(net.head("one")), torch.zeros_like(found)])
+
+
+def test_tag_s_code_counts_the_newest_task_t_parts_of_t_and_one() -> None:
+    learner = ewc(fisher=batched, anchors=JOINS["tag"], fisher_samples=10, fisher_batch=10)
+    wanted: Any = 0.0
+    for t, task in enumerate(benchmark(3), start=1):
+        examples = learner.chosen(task)
+        learner.learn(task)
+        new = batched(learner.net, task.name, Flat(learner.shared(learner.net)), examples, 0, 10)
+        wanted = (wanted + t * new) / (t + 1)
+        assert torch.allclose(learner.spring.importance, wanted)
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"fisher_samples": 0}, {"fisher_batch": 0}, {"decay": 2.0}])

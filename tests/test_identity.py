@@ -10,7 +10,7 @@ from torch import nn
 
 from evidence_toys import finished_run
 from toys import learner_of, pictures
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.report import grouped, report
 from zoolearn.methods.bases.single_net import FineTune

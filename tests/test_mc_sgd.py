@@ -11,11 +11,14 @@ from torch import nn
 
 from by_hand import WHOLE, much_closer, smooth, vague
 from toys import TINY, benchmark, embedded, learner_of, row_set, same, show, state, with_norm
-from zoolearn.errors import SettingsError
+from zoolearn.data.stream import Benchmark
+from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, measure_norms
+from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, deal, measure_norms
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Memory
+from zoolearn.runs.run import run
+from zoolearn.runs.store import load
 from zoolearn.training.sgd import Sgd
 
 TASKS = benchmark(3).tasks
@@ -50,7 +53,7 @@ def test_the_gradient_of_a_line_agrees_with_finite_differences():
     assert difference == pytest.approx(float(gradient["w"] @ direction), rel=1e-6)
 
 
-def test_the_sum_is_over_equal_steps_and_the_authors_gradient_counts_each_point_fully():
+def test_the_sum_is_over_equal_steps_and_the_authors_gradient_adds_up_from_point_to_point():
     end, weights, at = vectors()
     places = [number / 5 for number in range(6)]
     points = [end + place * (weights - end) for place in places]
@@ -59,7 +62,10 @@ def test_the_sum_is_over_equal_steps_and_the_authors_gradient_counts_each_point_
     torch.testing.assert_close(gradient["w"], sum(s * 2 * (p - at) for s, p in zip(places, points, strict=True)))
     value, gradient = along_line(square(at), {"w": end}, {"w": weights}, 5, exact=False)
     torch.testing.assert_close(value, torch.stack([((p - at) ** 2).sum() for p in points]).sum())
-    torch.testing.assert_close(gradient["w"], sum(2 * (p - at) for p in points))
+    added_up = [
+        sum(2 * (p - at) for p in points[: number + 1]) for number in range(6)
+    ]  # what .grad holds at each point
+    torch.testing.assert_close(gradient["w"], sum(added_up))
 
 
 def test_a_weight_that_a_line_does_not_use_has_a_gradient_of_zeros():
@@ -115,9 +121,11 @@ def test_a_step_along_the_lines_is_that_of_the_paper_by_hand(exact):
 
     def stepped(end_of_memory, end_of_rows):
         total = torch.zeros_like(start)
-        for end, batches, count in ((end_of_memory, memory, 3 * 2 + 3 * 3), (end_of_rows, rows, len(second.train))):
-            for s in (0.0, 0.25, 0.5, 0.75, 1.0):
-                total += (s if exact else 1 / count) * gradient_at(bar, end + s * (start - end), batches)
+        lines = [(end_of_memory, batch) for batch in memory] + [(end_of_rows, *rows)]
+        for end, batch in lines:
+            for s, times in ((0.0, 5), (0.25, 4), (0.5, 3), (0.75, 2), (1.0, 1)):
+                weight = s if exact else times / len(batch[2])
+                total += weight * gradient_at(bar, end + s * (start - end), [batch])
         return start - 0.5 * total
 
     assert much_closer(flat_of(learner.net), stepped(old, new), [stepped(new, old), start])
@@ -163,8 +171,10 @@ def test_the_lines_use_memory_of_all_tasks_and_some_of_the_new_one(monkeypatch):
     learner = show(learner_of(McSgd, memory_size=2, line_samples=9, line_points=1), TASKS[:1])
     with embedded(monkeypatch) as passes:
         learner.learn(TASKS[1])
-    past, new = passes[-2:]
-    assert row_set(past[2]) == row_set(learner.memory.x)
+    *past, new = passes[-3:]
+    assert {frozenset(row_set(rows)) for _, _, rows in past} == {
+        frozenset(row_set(batch.x)) for batch in learner.memory.by_task()
+    }
     assert learner.memory.tasks == ("stripes", "dots")
     assert learner.stored_samples == 2 * 2 + 2 * 3
     assert len(new[2]) == 9
@@ -177,7 +187,7 @@ def test_batch_norm_on_the_lines_uses_the_batch_and_answers_use_statistics_of_th
     with embedded(monkeypatch) as passes:
         learner.learn(TASKS[1])
     on_lines = [net for net, training, _ in passes if net.backbone[2].running_mean is None]
-    assert len(on_lines) == 2 * 5 * 1
+    assert len(on_lines) == 3 * 5 * 1  # two tasks of the memory and the new task's rows
     assert not any(net.training for net in on_lines)
     body = learner.net.backbone
     inputs = body[1](body[0](learner.net.normalize(learner.memory.x))).detach()
@@ -193,6 +203,44 @@ def test_a_backbone_without_statistics_or_an_empty_memory_is_left_alone():
     before = state(measured)
     measure_norms(measured, Memory())
     assert same(state(measured), before)
+
+
+def test_memory_batches_are_of_one_task_and_all_are_dealt_out_to_the_steps_of_an_epoch():
+    learner = show(learner_of(McSgd, memory_size=4), TASKS)
+    memory = learner.memory  # 8 rows of two classes, 12 of three, 8 of two
+    few = deal(memory, rows=100, steps=2, seed=0)
+    assert sorted(len(batch.y) for step in few for batch in step) == [8, 8, 12]
+    assert sorted(map(len, few)) == [1, 2]
+    many = deal(memory, rows=100, steps=7, seed=0)
+    assert [len(step) for step in many] == [1] * 7
+    assert {batch.tasks for step in many for batch in step} == {("stripes",), ("dots",), (TASKS[2].name,)}
+    small = [batch for step in deal(memory, rows=5, steps=3, seed=0) for batch in step]
+    assert sorted(len(batch.y) for batch in small) == [2, 3, 3, 5, 5, 5, 5]
+    assert row_set(torch.cat([batch.x for batch in small])) == row_set(memory.x)
+
+
+def test_with_norms_by_the_batch_an_answer_depends_on_the_rows_beside_it_and_survives_being_saved(tmp_path):
+    recipe = replace(TINY, dropout=0.0)
+    learner = learner_of(McSgd, recipe, backbone=with_norm, memory_size=4, answer_norms="batch")
+    run(learner, Benchmark("toys", TASKS), tmp_path / "run")
+    x, name = TASKS[0].test.x, TASKS[0].name
+    whole, half = learner.predict_proba(x, name), learner.predict_proba(x[:4], name)
+    assert not torch.allclose(whole[:4], half, atol=1e-3)
+    net = learner.net.train()
+    torch.testing.assert_close(whole, torch.softmax(net(x, name), dim=1).detach())  # as in training
+    assert load(tmp_path / "run", {"with_norm": with_norm}).predict_proba(x, name).equal(whole)
+    with pytest.raises(DataError, match="1 input, but with answer_norms='batch'"):
+        learner.predict_proba(x[:1], name)
+
+
+def test_the_first_task_alone_may_have_more_epochs_and_is_not_varied_for_that():
+    recipe = replace(TINY, epochs=1)
+    learner = learner_of(McSgd, recipe, first_factor=3, line_lr=0.0)
+    assert [progress.epochs for progress in learner.iter_learn(TASKS[0])][-1] == 3
+    assert [progress.epochs for progress in learner.iter_learn(TASKS[1])][-1] == 1
+    longer = show(learner_of(FineTune, replace(TINY, epochs=3, augment="no")), TASKS[:1])
+    pictured = replace(TASKS[0], augment=("crop",))
+    assert same(state(show(learner_of(McSgd, recipe, first_factor=3), [pictured]).net), state(longer.net))
 
 
 def test_the_rate_decays_over_tasks_but_not_below_the_least(monkeypatch):

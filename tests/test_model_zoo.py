@@ -10,13 +10,14 @@ import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.linear_head import feature_rows
-from zoolearn.data.task import Benchmark, Examples
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.weighing import boosted, released, uniform
+from zoolearn.methods.parts.weighing import Released, boosted, uniform
 from zoolearn.nets.backbones import mlp, mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.run import episodes, run
@@ -46,8 +47,12 @@ def test_boosted_weights_are_the_exponential_of_the_loss():
     assert boosted(np.array([3.0, 1000.0])) == pytest.approx([0.0, 1.0])
 
 
-def test_released_weights_are_relative_to_the_mean_loss_and_clipped():
+def test_released_weights_are_relative_to_the_mean_loss_of_all_tasks_and_clipped():
     below, above = math.exp(-0.5), math.exp(0.5)
+    released = Released(stream_tasks=2)
+    early = Released(stream_tasks=4, stream_classes=7)(np.array([1.0, 3.0]))
+    mean = (1.0 + 3.0 + 2 * math.log(7)) / 4  # two tasks were not met: a guess among 7
+    assert early[1] / early[0] == pytest.approx(math.exp(2.0 / mean))
     assert released(np.array([1.0, 3.0])) == pytest.approx([below / (below + above), above / (below + above)])
     lonely = released(np.array([0.0] * 19 + [1.0]))
     assert lonely[-1] / lonely[0] == pytest.approx(1e3 / math.exp(-1))

@@ -1,5 +1,7 @@
 """Networks: the sizes of the papers, any input, and one head per task."""
 
+import json
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -109,6 +111,22 @@ def test_pixels_are_scaled_inside_the_net():
     net = Net(lambda shape, dropout: nn.Flatten(), (1, 1, 3), pixel_mean=0.5, pixel_std=0.25)
     x = torch.tensor([0, 51, 255], dtype=torch.uint8).reshape(1, 1, 1, 3)
     assert torch.allclose(net.embed(x), torch.tensor([[-2.0, -1.2, 2.0]]), atol=1e-6)
+
+
+def test_pixels_are_scaled_channel_by_channel_where_each_has_its_numbers():
+    net = Net(lambda shape, dropout: nn.Flatten(), (3, 1, 1), pixel_mean=(0.0, 0.5, 1.0), pixel_std=[1.0, 0.5, 0.25])
+    again = Net.from_spec(json.loads(json.dumps({**net.spec(), "backbone": "flat"})), {"flat": net.backbone_fn})
+    x = torch.tensor([255, 255, 0], dtype=torch.uint8).reshape(1, 3, 1, 1)
+    for either in (net, again):
+        assert torch.allclose(either.embed(x), torch.tensor([[1.0, 1.0, -4.0]]), atol=1e-6)
+    alike = Net(net.backbone_fn, (3, 1, 1), pixel_mean=(0.4,) * 3, pixel_std=(0.3,) * 3)
+    assert torch.equal(alike.embed(x), Net(net.backbone_fn, (3, 1, 1), pixel_mean=0.4, pixel_std=0.3).embed(x))
+
+
+@pytest.mark.parametrize(("shape", "wanted"), [((1, 4, 4), "or 1, one a channel"), ((6,), "give one number$")])
+def test_numbers_of_other_channels_than_the_inputs_have_are_refused(shape, wanted):
+    with pytest.raises(SettingsError, match=rf"pixel_std is \[0.1, 0.2\], but inputs have shape .*{wanted}"):
+        Net(mlp, shape, pixel_std=(0.1, 0.2))
 
 
 def test_any_module_that_gives_feature_vectors_is_a_backbone():

@@ -18,7 +18,8 @@ from test_jobs import random_walk, say_a_lambda, stumble, wait_to_be_stopped
 from toys import learner_of, outcome, pictures
 from zoolearn.cli import main
 from zoolearn.data.fingerprint import fingerprint
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan, execute

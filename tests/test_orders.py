@@ -11,6 +11,7 @@ from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.lab.differences import paired
 from zoolearn.lab.report import find_runs, grouped, report
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
 
 pytestmark = pytest.mark.slow  # commands are run
 
@@ -110,3 +111,13 @@ def test_classes_in_other_orders_are_of_the_same_data() -> None:
     whole = [benchmark("split-digits", class_order=seed) for seed in (1, 2)]
     other = benchmark("split-digits", class_order=1, samples_per_class=5)
     assert fingerprint_of_data(whole[0]) == fingerprint_of_data(whole[1]) != fingerprint_of_data(other)
+
+
+def test_angles_and_digits_of_a_rotated_stream_are_flags_and_are_recorded(tmp_path: Path) -> None:
+    words = ("fine-tune", "rotated-digits", "--angles", "0", "45.5", "--digits-per-class", "2", "--device", "cpu")
+    zoo("run", *words, "--epochs", "1", "--backbone", "mlp-100", "--out", tmp_path / "run")
+    results = Results.load(tmp_path / "run")
+    assert (results.tasks, results.train_samples) == (["rotated-0", "rotated-45.5"], [20, 20])
+    assert results.spec.options == {"angles": [0.0, 45.5], "digits_per_class": 2}
+    assert "--digits-per-class 2 --angles 0 45.5" in results.spec.command
+    assert RunSpec("er", "rotated-digits", {}, {"angles": (0, 10, 20, 30, 40), "digits_per_class": 10}).options == {}

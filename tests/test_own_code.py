@@ -1,6 +1,8 @@
 """One's own methods, backbones and benchmarks, named on the command line by where they are."""
 
 import linecache
+import math
+import re
 import sys
 from pathlib import Path
 
@@ -51,6 +53,12 @@ def thin(benchmark):
 
 def stream(data=None, class_order=None):
     return zoolearn.Benchmark("own", thin(zoolearn.benchmark("split-digits", class_order=class_order)).tasks)
+
+def bleach(x, kinds, rng):
+    return x * 0
+
+def shrink(x, kinds, rng):
+    return x[:, :, 1:]
 
 def nothing():
     return 3
@@ -109,6 +117,17 @@ def test_a_run_from_files_is_the_run_that_python_makes() -> None:
     assert (results.method, results.benchmark, results.settings["backbone"]) == ("Mine", "own", "wide")
     assert [*results.source] == ["Mine", "backbone wide", "benchmark stream"]
     assert [len(group.runs) for group in grouped([*find_runs(["files", "python"]).values()])] == [1], "they are one run"
+
+
+def test_training_images_are_varied_by_a_function_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("run", "fine-tune", "split-digits", *BRIEF, "--augment", "yes", "--augment-by")
+    zoo(*words, "own_bench.py:bleach", "--out", "bleached")
+    results = Results.load(Path("bleached"))
+    assert results.episodes[0].loss == pytest.approx(math.log(2), abs=0.02), "it has seen nothing of its images"
+    assert results.settings["recipe"]["augment_by"] == "bleach"
+    assert [*results.source] == ["backbone wide", "augment_by bleach"]
+    said = refused(capsys, *words, "own_bench.py:shrink", "--out", "shrunk")
+    assert re.search(r"augment_by shrink gave \(\d+, 1, 7, 8\) .* for images .* it must keep shape and dtype", said)
 
 
 @pytest.mark.slow  # processes are started

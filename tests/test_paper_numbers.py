@@ -360,19 +360,25 @@ def test_a_preset_aims_at_the_number_that_was_published(preset):
 PROTOCOL = "epochs=1 batch_size=10 schedule=constant momentum=0 weight_decay=0 augment=no pixel_mean=0 pixel_std=1"
 STATED = """
     tag-2022 fine-tune split-cifar100      GEM backbone=resnet18-s-one-conv lr=0.1
-    tag-2022 ewc split-cifar100            GEM backbone=resnet18-s-one-conv lr=0.1 strength=1 fisher_samples=200
+    tag-2022 ewc split-cifar100            GEM backbone=resnet18-s-one-conv lr=0.1 strength=2 fisher_samples=200
+    tag-2022 ewc split-cifar100            fisher=tag anchors=tag limited=False
     tag-2022 a-gem split-cifar100          GEM backbone=resnet18-s-one-conv lr=0.1
-    tag-2022 a-gem split-cifar100          memory_size=1 memory_per=class memory_batch=10
+    tag-2022 a-gem split-cifar100          memory_size=1 memory_per=class memory_batch=10 look_first=True
     tag-2022 er split-cifar100             GEM backbone=resnet18-s-one-conv lr=0.1
     tag-2022 er split-cifar100             memory_size=100 memory_batch=10 memory_loss=added replay_from=2
     tag-2022 tag split-cifar100            GEM backbone=resnet18-s-one-conv lr=0.00025
     tag-2022 tag split-cifar100            contrast=5 first_decay=0.9 second_decay=0.99
     zoo-2022 fine-tune coarse-cifar100     GEM backbone=resnet18-s-one-conv lr=0.1
+    zoo-2022 stable-sgd coarse-cifar100    GEM backbone=resnet18-s-one-conv lr=0.1 lr_decay=0.9 dropout=0.1
     zoo-2022 tag coarse-cifar100           GEM backbone=resnet18-s-one-conv lr=0.00025 contrast=5
     zoo-2022 model-zoo split-cifar100      epochs=1 batch_size=16 lr=0.01 replay=1
     zoo-2022-10-percent model-zoo split-cifar100  epochs=1 batch_size=16 lr=0.01 replay=0.1
     stable-2020 stable-sgd split-cifar100  epochs=1 batch_size=10 backbone=resnet18-s-one-conv dropout=0.1
     stable-2020 stable-sgd split-cifar100  lr=0.15 lr_decay=0.85 lr_floor=0.00005 momentum=0.8 nesterov=False
+    mc-2021 mc-sgd split-cifar100          epochs=1 batch_size=10 lr=0.05 lr_decay=0.9 momentum=0.8 nesterov=False
+    mc-2021 mc-sgd split-cifar100          line_start=0.5 line_lr=0.005 line_points=5 memory_size=1 memory_per=class
+    mc-2021 mc-sgd split-cifar100          first_factor=2 answer_norms=batch backbone=resnet18-s
+    zoo-2022 si split-mnist                epochs=10 batch_size=64 lr=0.001 optimizer=adam strength=1 damping=0.001
     gem-2017 gem split-cifar100            GEM backbone=resnet18-s lr=0.1
     gem-2017 gem split-cifar100            memory_size=256 memory_per=task memory_strength=0.5
     gem-2017 gem permuted-mnist            GEM backbone=mlp-100 lr=0.1 shared_head=True tasks=20 samples_per_class=100
@@ -385,20 +391,21 @@ STATED = """
     mega-2020 mega-ii split-cifar100       GEM backbone=resnet18-s lr=0.03 after_tasks=3
     mega-2020 mega-ii split-cifar100       memory_size=13 memory_per=class memory_batch=256
     mega-2020 mega-ii permuted-mnist       GEM backbone=mlp lr=0.1 shared_head=True tasks=20 after_tasks=3
-    mega-2020 mega-ii permuted-mnist       memory_per=class memory_batch=256
+    mega-2020 mega-ii permuted-mnist       memory_size=25 memory_per=class memory_batch=256
     der-2020 lwf split-cifar10             epochs=50 batch_size=32 lr=0.01 weight_decay=0.0005 strength=3 temperature=2
     der-2020 derpp split-cifar10           epochs=50 batch_size=32 lr=0.03 weight_decay=0 momentum=0
     der-2020 derpp split-cifar10           memory_size=500 memory_batch=32 logit_weight=0.2 label_weight=0.5
     hat-2018 hat permuted-mnist            epochs=200 batch_size=64 lr=0.05 momentum=0 weight_decay=0 dropout=0.5
     hat-2018 hat permuted-mnist            backbone=mlp-2000 s_max=400 sparsity=0.75 tasks=10
     apd-2020 apd coarse-cifar100           epochs=20 batch_size=100 lr=0.001 weight_decay=0.0001
+    apd-2020 apd coarse-cifar100           schedule=exponential samples_per_class=400
     apd-2020 apd coarse-cifar100           backbone=lenet-apd sparsity=0.0006 retention=100
     fedweit-2021 fedweit coarse-cifar100   epochs=20 batch_size=100 lr=0.00033333 weight_decay=0.0001
     fedweit-2021 fedweit coarse-cifar100   backbone=lenet-apd sparsity=0.001 retention=100 knowledge_base=last
     vcl-2018 vcl split-mnist               epochs=120 batch_size=20000 lr=0.001 optimizer=adam
-    vcl-2018 vcl split-mnist               backbone=mlp coreset_size=40 train_samples=10 answer_samples=100
+    vcl-2018 vcl split-mnist               backbone=mlp coreset_size=40 train_samples=10 answer_samples=100 first_std=0.1
     vcl-2018 vcl permuted-mnist            epochs=100 batch_size=256 lr=0.001 optimizer=adam tasks=10 shared_head=True
-    vcl-2018 vcl permuted-mnist            backbone=mlp-100 coreset_size=200 prior_variance=1 first_log_variance=-6
+    vcl-2018 vcl permuted-mnist            backbone=mlp-100 coreset_size=200 prior_variance=1 first_log_variance=-6 first_std=0.1
     frcl-2020 frcl split-mnist             epochs=21 batch_size=128 lr=0.001 optimizer=adam points=40 jitter=0.001
     frcl-2020 frcl permuted-mnist          epochs=4 batch_size=128 lr=0.001 optimizer=adam points=200 jitter=0.001
     frcl-2020 frcl permuted-mnist          select=random tasks=10

@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.multi_head import MultiHead
+from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.run import episodes, run
@@ -201,3 +203,30 @@ def test_tasks_with_the_same_labels_can_share_a_head():
     with pytest.raises(DataError, match="task 'stars' has 2 classes, the shared head of 'moons' has 3"):
         learner.learn(pictures("stars", 2))
     assert list(learner.classes) == ["moons", "suns"]
+
+
+@pytest.mark.parametrize("name", ["model-zoo", "er"])
+def test_float_images_are_taken_as_they_are(name):
+    pixels = pictures("pixels")
+    scaled = [
+        Examples(split.x.to(torch.float32).mul_(1 / (255 * 0.25)).sub_(0.5 / 0.25), split.y)
+        for split in (pixels.train, pixels.test)
+    ]
+    answers = []
+    for task in (pixels, replace(pixels, train=scaled[0], test=scaled[1])):
+        learner = learner_of(METHODS[name])
+        learner.learn(task)
+        answers.append(learner.predict_proba(task.test.x.numpy(), task.name))
+    assert torch.equal(*answers)
+
+
+def test_a_scale_of_pixels_is_refused_for_float_images():
+    task = pictures("pixels")
+    floats = replace(
+        task, train=Examples(task.train.x.float(), task.train.y), test=Examples(task.test.x.float(), task.test.y)
+    )
+    learner = learner_of(METHODS["er"], replace(TINY, pixel_mean=(0.4,)))
+    with pytest.raises(
+        SettingsError, match=r"pixel_mean is \(0.4,\) .* 'pixels' has float images, which are taken as they"
+    ):
+        learner.learn(floats)

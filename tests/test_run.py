@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from toys import TINY, benchmark, contents, learner_of, outcome, pictures
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated

@@ -134,6 +134,23 @@ def test_a_weight_that_does_not_move_is_not_important() -> None:
     assert torch.equal(learner.spring.importance[:3], torch.zeros(3))
 
 
+def test_with_adam_a_share_counts_the_way_that_adam_went_and_the_spring_pulls_through_it() -> None:
+    first, second = vague("one"), vague("two", classes=3)
+    recipe = replace(WHOLE, optimizer="adam", lr=0.01)
+    held, free = (
+        show(si(backbone=smooth, recipe=recipe, limited=False, strength=c), [first, second]) for c in (1e4, 0.0)
+    )
+    anchor, start = (
+        Flat(net.backbone.parameters()).data()
+        for net in (show(si(backbone=smooth, recipe=recipe), [first]).net, si(backbone=smooth).new_net([first], 0))
+    )
+    assert (anchor - start).abs().max() == pytest.approx(
+        3 * 0.01, rel=0.5
+    )  # three steps of about the rate each, whatever the gradients
+    far, near = ((Flat(learner.net.backbone.parameters()).data() - anchor).norm() for learner in (free, held))
+    assert near < far
+
+
 @pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"damping": 0.0}])
 def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):

@@ -39,6 +39,7 @@ SETUP = Setup(
     study="competition",
     benchmark="split-digits",
     tasks=("0-1", "2-3"),
+    classes=2,
     first_tasks=2,
     epochs=1,
     seeds=(0, 1),
@@ -180,7 +181,10 @@ class TestAblations:
         [
             (ablations.REPLAY, [0, 0.01, 0.05, 0.1, 1]),
             (ablations.TASKS_PER_EPISODE, [1, 2]),
-            (ablations.WEIGHING, ["boosted", "released", "uniform"]),
+            (
+                ablations.WEIGHING,
+                ["boosted", {"name": "released", "stream_tasks": 2, "stream_classes": 2}, "uniform"],
+            ),
         ],
     )
     def test_one_thing_is_changed_at_a_time(self, ablation, wanted):

@@ -6,7 +6,8 @@ import torch
 
 from toys import benchmark, blobs, pictures, row_set
 from zoolearn.data.fingerprint import fingerprint
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError
 
 
@@ -23,7 +24,8 @@ def examples(*labels):
     [
         (images(2, 4, 4), torch.tensor([0, 1]), r"shape \(2, 4, 4\)"),
         (torch.zeros(2, dtype=torch.uint8), torch.tensor([0, 1]), r"shape \(2,\)"),
-        (images(2).float(), torch.tensor([0, 1]), "float32; images must be uint8"),
+        (images(2).double(), torch.tensor([0, 1]), "float64; images are uint8, 0 to 255, or float32"),
+        (images(2).float() / 0, torch.tensor([0, 1]), "row 0 of x holds nan"),
         (torch.zeros(2, 3, dtype=torch.float64), torch.tensor([0, 1]), "float64; features must be float32"),
         (images(2, 3, 0, 4), torch.tensor([0, 1]), "without values"),
         (images(2), torch.tensor([[0], [1]]), r"y has shape \(2, 1\)"),
@@ -45,6 +47,7 @@ def test_examples_that_cannot_be_used_are_refused_with_the_reason(x, y, message)
         (np.zeros((2, 5, 7), np.uint8), (1, 5, 7)),
         (np.zeros((2, 5, 7, 3), np.uint8), (3, 5, 7)),
         (np.zeros((2, 3, 5, 7), np.uint8), (3, 5, 7)),
+        (np.zeros((2, 5, 7, 3), np.float64), (3, 5, 7)),
         (np.zeros((2, 9), np.float64), (9,)),
         (np.zeros((2, 9), np.int16), (9,)),
     ],

@@ -50,7 +50,7 @@ def recipe(**changes):
         (lambda: Recipe(epochs=True), "epochs is True; it must be a whole number"),
         (lambda: Recipe(batch_size="16"), "batch_size is '16'; it must be a whole number"),
         (lambda: Recipe(nesterov=1), "nesterov is 1; it must be True or False"),
-        (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be a finite number"),
+        (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be finite"),
         (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.backbones.mlp"),
         (lambda: ModelZoo(recipe={"epochs": 1}), "recipe is {'epochs': 1}; it must be a Recipe"),
         (lambda: run("model-zoo", benchmark()), "'model-zoo' is no learner"),
@@ -130,6 +130,8 @@ def test_a_rate_in_steps_is_a_tenth_after_each_share_of_the_training():
     assert rates == pytest.approx([1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01])
     tenths = Recipe(lr=1.0, schedule="steps", step_share=0.1)
     assert [tenths.lr_at(step, 30) for step in range(30)] == pytest.approx([0.1 ** (step // 3) for step in range(30)])
+    falling = Recipe(lr=2.0, epochs=3, schedule="exponential", epoch_decay=0.5)
+    assert [falling.lr_at(step, 6) for step in range(6)] == pytest.approx([2, 2, 1, 1, 0.5, 0.5])
     halves = Recipe(lr=1.0, schedule="steps", step_share=0.5, warm_up=0.2)
     assert [halves.lr_at(step, 10) for step in range(10)] == pytest.approx([0.5, *[1] * 4, *[0.1] * 5])
 

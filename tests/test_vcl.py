@@ -35,6 +35,35 @@ def test_without_divergence_and_variance_it_is_training_a_plain_net(optimizer):
         assert torch.allclose(learner.net.state_dict()[name], weight, atol=2e-5), name
 
 
+def test_means_of_all_new_weights_and_biases_may_start_at_a_cut_normal_distribution():
+    first, second = benchmark(2)
+    learner = vcl(first_std=0.1, backbone=mlp_100)
+    layers = gaussian_layers(learner.grown(first), first.name)
+    for layer in layers:
+        assert bool((layer.weight.abs() <= 0.2).all())
+        assert bool(layer.bias.any())
+    means = torch.cat([layer.weight.detach().flatten() for layer in layers])
+    assert float(means.std()) == pytest.approx(0.1 * 0.8796, rel=0.03)  # the deviation that is left at 2 sigma
+    learner.learn(first)
+    again = gaussian_layers(learner.grown(second), second.name)
+    known = gaussian_layers(learner.net, first.name)
+    assert torch.equal(again[0].weight, known[0].weight)  # what was learned stays
+    assert bool(again[-1].bias.any())  # and the new head is drawn
+
+
+def test_the_likelihood_sees_the_coreset_too_and_the_posterior_does_not(monkeypatch):
+    task, seen = pictures(per_class=20), []
+    fitted = Vcl.fitted
+
+    def noting(self, net, task, *arguments):
+        seen.append(len(task.train))
+        return fitted(self, net, task, *arguments)
+
+    monkeypatch.setattr(Vcl, "fitted", noting)
+    vcl(coreset_size=8).learn(task)
+    assert seen == [40, 32]
+
+
 def test_the_prior_of_a_task_is_the_posterior_of_the_last_bit_for_bit():
     first, second = benchmark(2)
     learner = vcl(prior_variance=0.5)

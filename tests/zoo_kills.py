@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
@@ -34,9 +35,16 @@ def learn_files(zoo: Zoo) -> None:
     zoo.learn_from("fresh", zoo.path.parent / "fresh.npz")
 
 
+def learn_and_take_back(zoo: Zoo) -> None:
+    """With a gate that lets nothing pass."""
+    with patch("zoolearn.zoo.zoo.tasks_below", lambda changes, limit: tuple(changes)):
+        zoo.learn(FRESH, unless_worse=0.01)
+
+
 CHANGES: dict[str, Callable[[Zoo], object]] = {
     "learn": lambda zoo: zoo.learn(FRESH),
     "learn from files": learn_files,
+    "learn, taken back": learn_and_take_back,
     "undo": lambda zoo: zoo.undo(),
     "forget": lambda zoo: zoo.forget(TASKS[1].name),
     "forget --drop": lambda zoo: zoo.forget(TASKS[3].name, drop=True),

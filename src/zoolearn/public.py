@@ -4,8 +4,10 @@
 """
 
 from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.data.augment import augment
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import (
     DataError,
     Diverged,
@@ -76,6 +78,7 @@ __all__ = [
     "Zoo",
     "ZooError",
     "accuracy",
+    "augment",
     "average_accuracy",
     "backward_transfer",
     "benchmark",

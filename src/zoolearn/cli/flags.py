@@ -126,7 +126,8 @@ def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
 def _annotated(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
     if "choices" in setting.metadata:
         hint = Literal[(*setting.metadata["choices"], *own)]
-    return Annotated[hint, tyro.conf.arg(help=where + setting.metadata.get("help", ""))]
+    shown = tyro.conf.arg(help=where + setting.metadata.get("help", ""), metavar=setting.metadata.get("metavar"))
+    return Annotated[hint, shown]
 
 
 def _default(setting: "Field[Any]") -> Any:

@@ -80,6 +80,12 @@ class BenchmarkOptions:
         None
     )
     tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
+    angles: Annotated[
+        tuple[float, ...], optional("DEGREES...", "of the tasks of rotated streams, one each", "0 10 20 30 40")
+    ] = ()
+    digits_per_class: Annotated[
+        int | None, optional("N", "training images of each class in a task of rotated-digits", "10")
+    ] = None
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
     after_tasks: Annotated[
         int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
@@ -149,7 +155,7 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
 
 def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
     names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME"
-    learner, recipe = settings_form(method, own=own), settings_form(Recipe)
+    learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     return make_dataclass(
         "Run",
         [
@@ -173,12 +179,15 @@ def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
-            setattr(getattr(form, group), name, typed(name, hint, place or _written(name, value)))
+            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _written(name, value))))
     return form
 
 
-def _written(name: str, value: Any) -> str:
-    return ",".join(value) if name in ORDERS and isinstance(value, list) else str(value)
+def _written(name: str, value: Any) -> list[str]:
+    """A value in the words that a flag takes."""
+    if not isinstance(value, list):
+        return [str(value)]
+    return [",".join(map(str, value))] if name in ORDERS else [*map(str, value)]
 
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
@@ -191,7 +200,7 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
         own["method"] = Own.at(name)
     if is_place(benchmark):
         own["benchmark"] = Own.at(benchmark)
-        making = {option: value for option, value in options.items() if option not in CUTS and value is not None}
+        making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
         benchmark = own_benchmark(own["benchmark"], form.tasks.data, making).name
     spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
@@ -201,7 +210,7 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
 
 def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
     """Settings with functions of one's own by their names, and where these are."""
-    functions = [setting.name for setting in fields(method) if "choices" in setting.metadata]
+    functions = [setting.name for setting in (*fields(method), *fields(Recipe)) if "choices" in setting.metadata]
     own = {name: Own.at(settings[name]) for name in functions if name in settings and is_place(settings[name])}
     places: dict[str, Own] = {}
     for each in own.values():
@@ -269,14 +278,15 @@ def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
     ).check()
 
 
-def typed(name: str, hint: Any, text: str) -> Any:
+def typed(name: str, hint: Any, *words: str) -> Any:
     """A value of a setting, read as the flag would read it."""
     form = make_dataclass("Value", [("value", hint)])
     try:
         config = (tyro.conf.FlagConversionOff,)
-        return tyro.cli(form, args=[f"--value={text}"], config=config, console_outputs=False).value
+        args = ["--value", *words] if len(words) > 1 else [f"--value={word}" for word in words]
+        return tyro.cli(form, args=args, config=config, console_outputs=False).value
     except SystemExit:
-        raise SettingsError(f"{name} cannot be {text!r}; it takes {_words(hint)}") from None
+        raise SettingsError(f"{name} cannot be {' '.join(words)!r}; it takes {_words(hint)}") from None
 
 
 def _words(hint: Any) -> str:
@@ -285,5 +295,7 @@ def _words(hint: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(_words(part) for part in get_args(hint))
+    if get_origin(hint) is tuple:
+        return f"{_words(get_args(hint)[0])} or several"
     words = {int: "a whole number", float: "a number", bool: "True or False", type(None): "None"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))

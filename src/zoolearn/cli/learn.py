@@ -17,20 +17,24 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.scores import show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.gate import smallest_loss
 from zoolearn.zoo.index import Measure
 from zoolearn.zoo.inputs import Columns, Source, pair_of
 from zoolearn.zoo.intake import Augment, Reading
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.owned import Plan
+from zoolearn.zoo.scores import Change
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
 
 MOST_NAMED = 10  # things that were not used
+TAKEN_BACK = 3  # exit code
+BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
 IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
 not exist yet becomes a zoo with default settings.
@@ -69,6 +73,15 @@ class LearnOptions:
     epochs: Annotated[
         int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
     ] = None
+    unless_worse: Annotated[
+        float | None,
+        optional(
+            "LOSS",
+            "take the episode back if an earlier task lost more accuracy than this (0.01: one point) beyond chance, on its "
+            f"held-out rows; exit code {TAKEN_BACK}",
+            "it is kept",
+        ),
+    ] = None
     dry_run: Annotated[bool, tyro.conf.arg(help="read the data, say what would be done and how long, then stop")] = (
         False
     )
@@ -104,7 +117,9 @@ def main(arguments: Sequence[str]) -> None:
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
-    _brought(zoo, learned, console, everything=options.everything)
+    _brought(learned, console, everything=options.everything)
+    if options.unless_worse is not None:
+        _passed_gate(learned, options.unless_worse, console)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
 
 
@@ -117,6 +132,7 @@ def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) ->
         skip_broken=options.skip_broken,
         augment=options.augment,
         epochs=options.epochs,
+        unless_worse=options.unless_worse,
     )
 
 
@@ -185,16 +201,16 @@ def _understood(reading: Reading, console: Console) -> None:
         console.print(Text(f"note: {note}"))
 
 
-def _brought(zoo: Zoo, learned: Learned, console: Console, *, everything: bool) -> None:
+def _brought(learned: Learned, console: Console, *, everything: bool) -> None:
     """Prints every task's accuracy before and after, and the new one's class by class."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
-    show_scores(zoo.scores(learned.task), console, "on held-out rows")
+    show_scores(learned.scores, console, "on held-out rows")
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
-        names, rest = screenful(earlier, learned.trained_on, everything=everything)
-        console.print(_earlier(zoo, learned, names))
+        names, rest = screenful(earlier, learned.changes, everything=everything)
+        console.print(_earlier(learned, names))
         if rest:
             console.print(rest)
         differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
@@ -202,6 +218,8 @@ def _brought(zoo: Zoo, learned: Learned, console: Console, *, everything: bool) 
             f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
         )
+        if not {"better", "worse"} & {change.difference for change in learned.changes.values()}:
+            console.print("no difference can be seen in any earlier task: what changed may be chance")
 
 
 def _before(learned: Learned, name: str) -> Measure:
@@ -210,22 +228,42 @@ def _before(learned: Learned, name: str) -> Measure:
     return before
 
 
-def _earlier(zoo: Zoo, learned: Learned, names: Sequence[str]) -> Table:
+def _earlier(learned: Learned, names: Sequence[str]) -> Table:
     """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("earlier task", overflow="fold")
-    for column in ("before", "after", "95 %", "change", "rows", "confidence"):
+    for column in ("before", "after", "change", "rows"):
         table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("difference", no_wrap=True)
     for name in names:
-        accuracy, after = zoo.accuracy(name), learned.after[name]
-        change = zoo.change(name) if name in learned.trained_on else None
+        change = learned.changes.get(name)
+        told = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
         table.add_row(
-            Text(name),
-            f"{_before(learned, name).accuracy:.1%}",
-            f"{after.accuracy:.1%}",
-            interval(accuracy),
-            "" if change is None else f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}",
-            f"{accuracy.rows:,}",
-            f"{after.confidence:.1%}",
+            Text(name), f"{_before(learned, name).accuracy:.1%}", f"{learned.after[name].accuracy:.1%}", *told
         )
     return table
+
+
+def points(change: Change) -> str:
+    """A change with its margin, in points of accuracy.
+
+    >>> points(Change(gained=30, lost=10, rows=200))
+    '+10.0 ± 6.0'
+    """
+    return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
+
+
+def _passed_gate(learned: Learned, limit: float, console: Console) -> None:
+    """Ends with a code of its own where the episode was taken back; else says what the rows could not have shown."""
+    if learned.worse:
+        lost = ", ".join(f"{name} by {points(learned.changes[name])} points" for name in learned.worse)
+        print(
+            f"zoo: taken back: more than {100 * limit:g} points were lost beyond chance ({lost}); the zoo is as it was",
+            file=sys.stderr,
+        )
+        sys.exit(TAKEN_BACK)
+    for name, change in learned.changes.items():
+        least = smallest_loss(change.rows, limit, len(learned.changes))
+        if least is None or least > BLIND + limit:
+            told = "no loss" if least is None else f"only a loss of {100 * least:.0f} points or more"
+            console.print(Text(f"note: {told} of {name} would have been noticed: it has {change.rows:,} held-out rows"))

@@ -13,7 +13,7 @@ from zoolearn.cli.commands import wrapped
 from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.lab.one_run import single_run
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan, execute

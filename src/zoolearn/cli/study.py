@@ -85,6 +85,7 @@ def _setup(name: str, options: StudyOptions) -> Setup:
         study=name,
         benchmark=options.benchmark,
         tasks=tuple(task.name for task in whole)[: options.first_tasks],
+        classes=len(whole[0].classes),
         epochs=options.epochs if options.epochs is not None else epochs,
         seeds=tuple(range(options.seed, options.seed + count)),
         backbone=options.backbone,

@@ -1,12 +1,13 @@
 """Random crops and mirror images of a whole batch at once, on whatever device it lies."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 PADDING = 4
+Augmentation = Callable[[Tensor, Collection[str], torch.Generator], Tensor]  # (images, what their task allows, draws)
 
 
 def augment(x: Tensor, kinds: Collection[str], rng: torch.Generator) -> Tensor:
@@ -32,3 +33,6 @@ def augment(x: Tensor, kinds: Collection[str], rng: torch.Generator) -> Tensor:
     places = rows[:, :, None] * (width + 2 * padding) + columns[:, None, :]
     places = places.reshape(count, 1, -1).expand(count, channels, -1).to(x.device)
     return x.reshape(count, channels, -1).gather(2, places).reshape(count, channels, height, width)
+
+
+AUGMENT: dict[str, Augmentation] = {"task": augment}  # as each task allows; others are people's own

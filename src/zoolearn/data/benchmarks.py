@@ -19,17 +19,19 @@ from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
 from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.orders import Order, in_task_order, labels_in_order
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.seeds import derive, generator
 
 Data = Path | str | None
+ANGLES = (0.0, 10.0, 20.0, 30.0, 40.0)  # of the tasks of rotated streams
 
 
-def rotated_mnist(data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40)) -> Benchmark:
+def rotated_mnist(data: Data = None, angles: Sequence[float] = ANGLES) -> Benchmark:
     """All of MNIST, turned counter-clockwise by another angle in each task (Lopez-Paz and Ranzato, 2017)."""
     tasks = tuple(_rotated(datasets.mnist(data), angles, ("crop",)))
-    return Benchmark("rotated-mnist", tasks, _unless_usual(angles=(list(angles), [0, 10, 20, 30, 40])))
+    return Benchmark("rotated-mnist", tasks, _unless_usual(angles=([*map(float, angles)], [*ANGLES])))
 
 
 def permuted_mnist(data: Data = None, tasks: int = 5, permutation_seed: int = 0) -> Benchmark:
@@ -74,20 +76,18 @@ def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order
     )
 
 
-def rotated_digits(
-    data: Data = None, angles: Sequence[float] = (0, 10, 20, 30, 40), samples_per_class: int = 10
-) -> Benchmark:
+def rotated_digits(data: Data = None, angles: Sequence[float] = ANGLES, digits_per_class: int = 10) -> Benchmark:
     """Digits of scikit-learn at another angle in each task, from few images of each class.
 
     Tasks share the test images but no training image, so that what one task learned is news to another.
     """
     digits = datasets.digits()
-    parts = _parts(digits.train, len(angles), samples_per_class)
+    parts = _parts(digits.train, len(angles), digits_per_class)
     tasks = (
         Task(f"rotated-{angle:g}", rotate(part, angle), rotate(digits.test, angle), digits.classes)
         for part, angle in zip(parts, angles, strict=True)
     )
-    options = _unless_usual(angles=(list(angles), [0, 10, 20, 30, 40]), digits_per_class=(samples_per_class, 10))
+    options = _unless_usual(angles=([*map(float, angles)], [*ANGLES]), digits_per_class=(digits_per_class, 10))
     return Benchmark("rotated-digits", tuple(tasks), options)
 
 
@@ -124,8 +124,8 @@ def benchmark(
     """A benchmark by name; its tasks shuffled, cut to the first, the last or some, and their training data thinned, as asked.
 
     `after_tasks` leaves out the first tasks: those that settings were chosen on, where they are judged on the others.
-    What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed` and `angles` of
-    streams, `classes_per_task` and `class_order` of splits.
+    What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed`, `angles` and
+    `digits_per_class` of streams, `classes_per_task` and `class_order` of splits.
     `only` are the places of tasks, from 0, in their order.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
@@ -217,7 +217,12 @@ CUTS = frozenset(signature(cut_down).parameters) - {"whole"}
 
 
 def options_record(
-    *, samples_per_class: int | None = None, samples_seed: int = 0, only: Sequence[int] | None = None, **others: Any
+    *,
+    samples_per_class: int | None = None,
+    samples_seed: int = 0,
+    only: Sequence[int] | None = None,
+    angles: Sequence[float] | None = None,
+    **others: Any,
 ) -> dict[str, Any]:
     """What a benchmark that was made with these options says of them.
 
@@ -228,6 +233,8 @@ def options_record(
         others |= {"samples_per_class": samples_per_class, "samples_seed": samples_seed}
     if only:
         others["only"] = list(only)
+    if angles:
+        others["angles"] = [*map(float, angles)]
     return {name: value for name, value in others.items() if value is not None}
 
 
@@ -245,7 +252,8 @@ def rotate(examples: Examples, angle: float) -> Examples:
     for source, target in zip(torch.split(examples.x, 512), torch.split(turned, 512), strict=True):
         # One grid serves all images if they pass as the channels of a single one.
         planes = source.flatten(0, 1)[None].to(torch.float32)
-        target.copy_(grid_sample(planes, grid, align_corners=False).round_().view_as(target))
+        made = grid_sample(planes, grid, align_corners=False).view_as(target)
+        target.copy_(made if target.is_floating_point() else made.round_())
     return Examples(turned, examples.y)
 
 
@@ -324,8 +332,8 @@ def _parts(examples: Examples, count: int, per_class: int) -> Iterable[Examples]
     fewest = min(map(len, rows))
     if not 1 <= per_class <= fewest // count:
         raise DataError(
-            f"{per_class} samples per class in each of {count} tasks were asked for, but the rarest digit has {fewest} "
-            f"training images; give 1 to {fewest // count}"
+            f"digits_per_class is {per_class} in each of {count} tasks, but the rarest digit has {fewest} training images; "
+            f"give 1 to {fewest // count}"
         )
     draw = generator(derive(0, "parts"))
     shuffled = [of_class[torch.randperm(len(of_class), generator=draw)] for of_class in rows]

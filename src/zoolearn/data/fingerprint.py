@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 
 _known: WeakKeyDictionary[Task, tuple[str, str]] = WeakKeyDictionary()
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.seeds import derive, generator
 

@@ -1,9 +1,10 @@
-"""What a learner is shown: examples, tasks, and benchmarks (tasks in the order they are met)."""
+"""What a learner is shown: examples, and tasks made of them."""
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,9 @@ Array = Tensor | NDArray[np.generic]
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Inputs and labels, in memory or memory-mapped: `x` raw (uint8 images N,C,H,W or float features N,D), `y` from 0.
+    """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
+
+    Images are uint8, whose pixels nets scale, or float32, which nets take as they are.
 
     Features that a pre-trained net made are of length 1 in steps of 2**-15, as int16.
 
@@ -41,8 +44,9 @@ class Examples:
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
                 "or features as (count, features)"
             )
-        if self.x.dtype not in ((torch.uint8,) if self.x.ndim == 4 else (torch.float32, torch.int16)):
-            kind = "images must be uint8, 0 to 255" if self.x.ndim == 4 else "features must be float32"
+        known = (torch.uint8, torch.float32) if self.x.ndim == 4 else (torch.float32, torch.int16)
+        if self.x.dtype not in known:
+            kind = "images are uint8, 0 to 255, or float32" if self.x.ndim == 4 else "features must be float32"
             raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
         if 0 in self.x.shape[1:]:
             raise DataError(f"x has shape {tuple(self.x.shape)}: an input without values cannot be learned from")
@@ -55,11 +59,11 @@ class Examples:
         if len(self.y) and int(self.y.min()) < 0:
             raise DataError(f"label {int(self.y.min())} is negative; labels are per task and start at 0")
         if self.x.is_floating_point():
-            _check_not_finite(self.x)
+            _check_finite(self.x)
 
     @classmethod
     def of(cls, x: Array, y: Array | Sequence[int]) -> "Examples":
-        """Examples from arrays as people have them: images (N,H,W), (N,H,W,C) or (N,C,H,W) in uint8, or features in any float or integer type.
+        """Examples from arrays as people have them: images (N,H,W), (N,H,W,C) or (N,C,H,W) in uint8 or floats, or features in any type.
 
         >>> Examples.of(np.zeros((2, 28, 28), np.uint8), [0, 1])
         Examples(2 of 1x28x28 uint8)
@@ -68,12 +72,12 @@ class Examples:
         if labels.is_floating_point() or labels.dtype == torch.bool or labels.is_complex():
             raise DataError(f"labels have dtype {_dtype(labels)}; give whole numbers from 0")
         inputs = torch.as_tensor(x)
+        if inputs.ndim == 2 or inputs.is_floating_point():
+            inputs = inputs.to(torch.float32)
         if inputs.ndim == 3:
             inputs = inputs[:, None]
         elif inputs.ndim == 4 and inputs.shape[1] not in (1, 3, 4) and inputs.shape[3] in (1, 3, 4):
             inputs = inputs.permute(0, 3, 1, 2).contiguous()
-        elif inputs.ndim == 2:
-            inputs = inputs.to(torch.float32)
         return cls(inputs, labels.to(torch.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -202,72 +206,6 @@ class Task:
         return torch.from_numpy(np.sort(np.concatenate(rows)))
 
 
-@dataclass(frozen=True, eq=False)
-class Benchmark:
-    """A name and tasks, in the order they are met; sliceable, so that `benchmark[:5]` is its first five tasks."""
-
-    name: str
-    tasks: tuple[Task, ...]
-    options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
-    source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
-
-    def __post_init__(self) -> None:
-        if not self.tasks:
-            raise DataError(f"benchmark {self.name!r} has no tasks")
-        first = self.tasks[0]
-        for task in self.tasks[1:]:
-            if task.shape != first.shape or task.train.x.dtype != first.train.x.dtype:
-                raise DataError(
-                    f"benchmark {self.name!r}: task {task.name!r} has {task.train!r}, task {first.name!r} has "
-                    f"{first.train!r}; tasks of one benchmark share one input shape"
-                )
-        names = [task.name for task in self.tasks]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"benchmark {self.name!r} has two tasks named {name!r}; give each its own name")
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self.tasks)
-
-    @overload
-    def __getitem__(self, place: int) -> Task: ...
-    @overload
-    def __getitem__(self, place: slice) -> "Benchmark": ...
-    def __getitem__(self, place: int | slice) -> "Task | Benchmark":
-        if not isinstance(place, slice):
-            return self.tasks[place]
-        first = self.options.get("after_tasks", 0)
-        places = [*(self.options.get("only") or range(first, first + len(self)))]
-        chosen = places[place]
-        cut: dict[str, Any] = {"only": chosen}
-        if chosen == [*range(len(chosen))]:
-            cut = {"first_tasks": len(chosen), "only": None}
-        elif "only" not in self.options and chosen == places[-len(chosen) :]:
-            cut = {"first_tasks": self.options.get("first_tasks"), "after_tasks": chosen[0]}
-        made = {name: value for name, value in self.options.items() if name not in ("first_tasks", "after_tasks")}
-        options = {name: value for name, value in {**made, **cut}.items() if value is not None}
-        return replace(self, tasks=self.tasks[place], options=options)
-
-    def per_class(self, count: int, seed: int = 0) -> "Benchmark":
-        """Every task with `count` random training examples of each class."""
-        options = {**self.options, "samples_per_class": count, "samples_seed": seed}
-        return replace(self, tasks=tuple(task.per_class(count, seed) for task in self.tasks), options=options)
-
-    def validation_split(self, percent: int) -> "Benchmark":
-        """Every task judged by a percentage of its training data instead of by its test data."""
-        tasks = tuple(task.validation_split(percent) for task in self.tasks)
-        return replace(self, tasks=tasks, options={**self.options, "validation": percent})
-
-    def shuffled(self, seed: int) -> "Benchmark":
-        """The same tasks in a random order."""
-        order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
-        tasks = tuple(self.tasks[place] for place in order)
-        return replace(self, tasks=tasks, options={**self.options, "task_order": seed})
-
-
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:
     with warnings.catch_warnings():  # shared memory is read-only, and nobody writes to examples
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
@@ -278,9 +216,9 @@ def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _check_not_finite(x: Tensor) -> None:
-    blocks = torch.split(x, max(1, (1 << 20) // x.shape[1]))  # a memory-mapped x may be larger than memory
-    bad = torch.cat([(~torch.isfinite(block)).any(dim=1) for block in blocks]).nonzero()
+def _check_finite(x: Tensor) -> None:
+    blocks = torch.split(x, max(1, (1 << 20) // prod(x.shape[1:])))  # a memory-mapped x may be larger than memory
+    bad = torch.cat([(~torch.isfinite(block)).flatten(1).any(dim=1) for block in blocks]).nonzero()
     if len(bad):
         row = int(bad[0])
         value = x[row][~torch.isfinite(x[row])][0].item()

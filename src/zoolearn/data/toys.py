@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from zoolearn.data.task import Benchmark, Examples, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
 from zoolearn.seeds import derive
 
 

@@ -10,7 +10,8 @@ from zoolearn.beyond.distil import distilling
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
 from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy

@@ -46,6 +46,13 @@ ZOO_PAPER = "Model Zoo (Ramesh and Chaudhari, 2022)"
 ONE_CONV: dict[str, Json] = {"backbone": "resnet18-s-one-conv"}
 SMALL_MEMORY: dict[str, Json] = {"memory_size": 1, "memory_per": "class", "memory_batch": 10}
 TAG_ER: dict[str, Json] = {"memory_size": 100, "memory_batch": 10, "memory_loss": "added", "replay_from": 2}
+TAG_EWC: dict[str, Json] = {
+    "strength": 2.0,
+    "fisher": "tag",
+    "anchors": "tag",
+    "fisher_samples": 200,
+    "limited": False,
+}  # its lambda is 1, of a penalty without a half
 TAG_SGD: dict[str, Json] = {**SINGLE_PASS, "lr": 2.5e-4}
 STABLE: dict[str, Json] = {"lr_decay": 0.9}
 STABLE_SGD: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.8, "nesterov": False, "dropout": 0.1}
@@ -59,20 +66,20 @@ ADDITIVE: dict[str, Json] = {
     "epochs": 20,
     "batch_size": 100,
     "lr": 1e-3,
-    "schedule": "cosine",
+    "schedule": "exponential",
     "momentum": 0.9,
     "weight_decay": 1e-4,
-}  # Adam, whose first decay is the momentum
+}  # Adam, whose first decay is the momentum; times 0.95 after every epoch
 
 
 def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[str, str]) -> tuple[Preset, ...]:
     """The six single-epoch methods as TAG's authors ran them, on a stream of 20 tasks of 5 classes."""
     settings: dict[str, tuple[dict[str, Json], dict[str, Json]]] = {
         "fine-tune": ({}, SINGLE_PASS),
-        "ewc": ({"strength": 1.0, "fisher_samples": 200}, SINGLE_PASS),
-        "a-gem": (SMALL_MEMORY, SINGLE_PASS),
+        "ewc": (TAG_EWC, SINGLE_PASS),
+        "a-gem": ({**SMALL_MEMORY, "look_first": True}, SINGLE_PASS),
         "er": (TAG_ER, SINGLE_PASS),
-        "stable-sgd": (STABLE, STABLE_SGD),
+        "stable-sgd": (STABLE, {**SINGLE_PASS, "dropout": 0.1}),
         "tag": ({"contrast": 5.0}, TAG_SGD),
     }
     return tuple(
@@ -148,14 +155,16 @@ PRESETS: tuple[Preset, ...] = (
             "backbone": "resnet18-s",
             "memory_size": 1,
             "memory_per": "class",
-            "line_start": 0.01,
+            "line_start": 0.5,
             "line_lr": 0.005,
-            "exact_gradient": False,
+            "lr_decay": 0.9,
+            "first_factor": 2,
+            "answer_norms": "batch",
         },
-        {**SINGLE_PASS, "batch_size": 64, "momentum": 0.8, "nesterov": False},
-        remark="not reached with the one script that its author published: its steps along the lines are so short that the "
-        "weights which answer hardly leave those of the first tasks (36.6 after 5 tasks; 41.8 there with --line-start 0.5 "
-        "--line-lr 0.05 --exact-gradient --batch-size 10)",
+        {**SINGLE_PASS, "lr": 0.05, "momentum": 0.8, "nesterov": False},
+        remark="the settings of the published number are not known: these lie in the space that its authors searched, and the "
+        "one script that they published is a state of the work (batches of 64, --line-start 0.01; 34.59 with it). Batch-norm "
+        "by the rows at hand, as theirs, makes the answers transductive",
     ),
     *(
         _row(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s"}, learner, recipe, tasks=tasks)
@@ -241,8 +250,9 @@ PRESETS: tuple[Preset, ...] = (
             ),
             (
                 *("mega-2020", "mega-ii", "91.20 (17 tasks)", "MEGA (Guo et al., 2020)"),
-                {"memory_size": 6, "memory_batch": 256},
-                "not reached with the 6 samples a class of the released code; A-GEM's row has 25",
+                {"memory_size": 25, "memory_batch": 256},
+                "the 25 samples a class of the authors' notebook, which prints 91.21 ± 0.10; the 6 in their script are a later "
+                "value, with which one seed gave 87.10",
             ),
         )
     ),
@@ -284,18 +294,9 @@ PRESETS: tuple[Preset, ...] = (
                 {**SINGLE_PASS, "epochs": 5, "lr": 1e-2},
             ),
             (
-                *("zoo-2022", "si", "split-mnist", "98.9 (settings not published)", ZOO_PAPER),
-                {"backbone": "mlp"},
-                {**SINGLE_PASS, "epochs": 10, "batch_size": 64, "lr": 0.01, "momentum": 0.9},
-            ),
-            (
-                "apd-2020",
-                "apd",
-                "coarse-cifar100",
-                "56.81",
-                "APD (Yoon et al., 2020)",
-                {"backbone": "lenet-apd", "sparsity": 6e-4, "retention": 100.0},
-                ADDITIVE,
+                *("zoo-2022", "si", "split-mnist", "98.9 (in the settings of SI's authors)", ZOO_PAPER),
+                {"backbone": "mlp", "strength": 1.0, "damping": 1e-3, "limited": False, "optimizer": "adam"},
+                {**BY_ADAM, "epochs": 10, "batch_size": 64, "lr": 1e-3},
             ),
             (
                 "fedweit-2021",
@@ -304,9 +305,17 @@ PRESETS: tuple[Preset, ...] = (
                 "55.16 (five clients)",
                 "FedWeIT (Yoon et al., 2021)",
                 {"backbone": "lenet-apd", "sparsity": 1e-3, "retention": 100.0, "knowledge_base": "last"},
-                {**ADDITIVE, "lr": 1e-3 / 3},
+                {**ADDITIVE, "lr": 1e-3 / 3, "schedule": "cosine"},
             ),
         )
+    ),
+    _row(
+        *("apd-2020", "apd", "coarse-cifar100", "56.81", "APD (Yoon et al., 2020)"),
+        {"backbone": "lenet-apd", "sparsity": 6e-4, "retention": 100.0},
+        ADDITIVE,
+        tasks={"samples_per_class": 400},
+        remark="the authors keep a fifth of the rows for validation, and their loader reshapes CIFAR's planes as if they were "
+        "rows of pixels, so that the published number is one of scrambled pictures; ours are whole",
     ),
     *(
         _row(
@@ -322,12 +331,12 @@ PRESETS: tuple[Preset, ...] = (
         for name, method, source, benchmark, target, learner, recipe in (
             (
                 *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "split-mnist", "98.4"),
-                {"backbone": "mlp", "coreset_size": 40},
+                {"backbone": "mlp", "coreset_size": 40, "first_std": 0.1},
                 {"epochs": 120, "batch_size": 20_000, "lr": 1e-3},
             ),
             (
                 *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "permuted-mnist", "95.5 (10 tasks)"),
-                {"backbone": "mlp-100", "shared_head": True, "coreset_size": 200},
+                {"backbone": "mlp-100", "shared_head": True, "coreset_size": 200, "first_std": 0.1},
                 {"epochs": 100, "batch_size": 256, "lr": 1e-3},
             ),
             (

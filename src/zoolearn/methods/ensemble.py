@@ -1,7 +1,7 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
 from collections.abc import Generator, Iterable, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import OPTIMIZERS, Progress
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import combine, probabilities
 from zoolearn.training.recipe import Recipe
 
 
@@ -23,12 +23,14 @@ from zoolearn.training.recipe import Recipe
 class Vote:
     """How much a member's answer counts for a task, and the names of the classes that it speaks about.
 
-    Where it `supersedes`, the votes of earlier members on the task no longer count.
+    Where it `supersedes`, the votes of earlier members on the task no longer count. A task can grow: `arrived` are the
+    rows of it that had come by then, and a vote of the time when there were fewer counts less (`vote_weights`).
     """
 
     weight: float
     classes: tuple[str, ...]
     supersedes: bool = False
+    arrived: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class Ensemble(Learner):
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
-    test_votes: dict[str, "Votes"] = saved(default_factory=dict)
+    test_votes: dict[str, "Tally"] = saved(default_factory=dict)
 
     def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
@@ -59,8 +61,17 @@ class Ensemble(Learner):
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         """The members whose votes on a task count."""
-        members = self.members[self.first_voter(task) :]
-        return [(member.net, member.votes[task].weight) for member in members if task in member.votes]
+        members = self._speakers(task)
+        weights = vote_weights([member.votes[task] for member in members])
+        return [(member.net, weight) for member, weight in zip(members, weights, strict=True)]
+
+    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of what the voters say: each is heard on the classes that it knows."""
+        knows = [member.votes[task].classes for member in self._speakers(task)]
+        return combine(said, weights, knows, self.classes[task])
+
+    def _speakers(self, task: str) -> list[Member]:
+        return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
 
     def first_voter(self, task: str) -> int:
         """The place of the newest member that supersedes those before it."""
@@ -71,20 +82,20 @@ class Ensemble(Learner):
         """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""
         return {task.name: accuracy(self.counted(task).mean, task.test.y) for task in tasks}
 
-    def counted(self, task: Task) -> "Votes":
-        """The sum of all votes on a task's test rows; begun again where the last one was of other rows or superseded members."""
+    def counted(self, task: Task) -> "Tally":
+        """All votes on a task's test rows; begun again where the last ones were of other rows or superseded members."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
-        rows, votes = digest(task.test.x), self.test_votes.get(task.name)
+        rows, tally, classes = digest(task.test.x), self.test_votes.get(task.name), self.classes[task.name]
         first = self.first_voter(task.name)
-        if votes is None or votes.rows != rows or votes.members <= first:
-            votes = Votes(rows, members=first)
-        for number, member in enumerate(self.members[votes.members :], votes.members + 1):
+        if tally is None or tally.rows != rows or tally.members <= first:
+            tally = Tally(rows, classes, first)
+        for number, member in enumerate(self.members[tally.members :], tally.members + 1):
             if task.name in member.votes:
                 said = probabilities(member.net, task.test.x, task.name, self.recipe)
-                votes = votes.add(said, member.votes[task.name].weight, number)
-        self.test_votes[task.name] = votes
-        return votes
+                tally = tally.add(said, member.votes[task.name], number)
+        self.test_votes[task.name] = tally if tally.classes == classes else replace(tally, classes=classes)
+        return self.test_votes[task.name]
 
     @property
     def num_parameters(self) -> int:
@@ -92,20 +103,33 @@ class Ensemble(Learner):
         return sum(member.net.num_parameters for member in self.members)
 
 
+def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
+    """How much each vote on a task counts now: by the rows seen of those that have arrived.
+
+    A vote's own weight tells the share of the rows that had arrived then; it is less of those that have by now.
+
+    >>> vote_weights([Vote(1.0, ("cat", "dog"), arrived=300), Vote(0.5, ("cat", "dog", "fox"), arrived=400)])
+    [0.75, 0.5]
+    """
+    latest = max((vote.arrived for vote in votes), default=0)
+    return [vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest for vote in votes]
+
+
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """The sum of the votes among the first `members` members on the rows of this digest; it never changes."""
+    """The sum of votes on the rows of this digest; it never changes."""
 
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))
     weight: float = 0.0
-    members: int = 0
+    classes: tuple[str, ...] = ()  # that they are about, and the rows of the task that had arrived
+    arrived: int = 0
     latest: Tensor | None = derived(default=None, init=True)  # the vote counted last, for who keeps each member's own
 
-    def add(self, said: Tensor, weight: float, members: int = 0) -> "Votes":
-        """With one more member's vote: all up to number `members` are counted now."""
+    def add(self, said: Tensor, weight: float) -> "Votes":
+        """With one more member's vote."""
         total = self.total + (said if weight == 1.0 else weight * said)
-        return Votes(self.rows, total, self.weight + weight, members, said)
+        return replace(self, total=total, weight=self.weight + weight, latest=said)
 
     @property
     def mean(self) -> Tensor:
@@ -116,6 +140,36 @@ class Votes:
     def loss(self) -> float:
         """Mean negative log-likelihood, where the votes are on the labels."""
         return float(-self.mean.double().clamp_min(torch.finfo(torch.float32).tiny).log().mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """All votes of the first `members` members on the rows of this digest: a sum for those that knew as much of the task."""
+
+    rows: str
+    classes: tuple[str, ...]  # of the task by now
+    members: int = 0
+    sums: tuple[Votes, ...] = ()
+
+    def add(self, said: Tensor, vote: Vote, members: int) -> "Tally":
+        """With one more member's vote: all up to number `members` are counted now."""
+        alike = [votes for votes in self.sums if (votes.classes, votes.arrived) == (vote.classes, vote.arrived)]
+        others = [votes for votes in self.sums if votes not in alike]
+        votes = alike[0] if alike else Votes(self.rows, classes=vote.classes, arrived=vote.arrived)
+        return replace(self, members=members, sums=(*others, votes.add(said, vote.weight)))
+
+    @property
+    def weight(self) -> float:
+        """Of all votes together."""
+        return sum(vote_weights(self.sums))
+
+    @property
+    def mean(self) -> Tensor:
+        """The ensemble's answer."""
+        if len(self.sums) == 1 and self.sums[0].classes == self.classes:
+            return self.sums[0].mean
+        said = [votes.mean for votes in self.sums]
+        return combine(said, vote_weights(self.sums), [votes.classes for votes in self.sums], self.classes)
 
 
 def on_labels(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:

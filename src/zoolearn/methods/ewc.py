@@ -10,7 +10,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, online
+from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, separate
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
@@ -31,6 +31,10 @@ class Ewc(Regularised):
     differ, so a strength is good for one of them only. `anchors`: "separate" is the sum over past tasks of the paper,
     "online" keeps the latest anchor and a running sum (Schwarz et al., 2018), "average" a running mean.
 
+    TAG (Malviya et al., 2022) published EWC with another information: `fisher="tag", anchors="tag"`, and twice the
+    strength, since its penalty has no half. Its code also holds the heads, which ours never does, and shortens a pull that
+    is longer than 100.
+
     Where we differ: (1) "separate" springs are joined into one, which is exact and needs no more memory with more tasks;
     (2) with `limited`, no weight is held firmer than 1 / lr, beyond which a step would overshoot the anchor and training
     diverge; (3) the information is taken from a random part of the task, `fisher_samples` examples, not augmented, with
@@ -46,7 +50,7 @@ class Ewc(Regularised):
     fisher: Fisher = field(default=exact, metadata={"help": "labels of the Fisher information", "choices": FISHERS})
     fisher_samples: int = field(default=200, metadata={"help": "training examples that the information is taken from"})
     fisher_batch: int = field(default=20, metadata={"help": "rows per mean gradient, for fisher=batched"})
-    anchors: Join = field(default=online, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
+    anchors: Join = field(default=separate, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
     decay: float = field(default=1.0, metadata={"help": "what a task leaves of earlier importance, for anchors=online"})
     limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
 
@@ -86,11 +90,8 @@ class Ewc(Regularised):
         seed = self.episode_seed("fisher labels")
         importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
         new = QuadraticPenalty(flat.data(), importance, importance.new_zeros(()))
-        return (
-            new
-            if self.spring is None
-            else self.anchors(self.spring.to(importance.device), new, self.episode, self.decay)
-        )
+        past = new.scaled(0.0, torch.inf) if self.spring is None else self.spring.to(importance.device)
+        return self.anchors(past, new, self.episode, self.decay)
 
     def chosen(self, task: Task) -> Examples:
         """The training examples that the information is taken from."""

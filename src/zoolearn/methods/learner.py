@@ -118,7 +118,11 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return joined([average(piece, weights) for piece in votes(nets, x, task, self.recipe)])
+        return joined([self.together(piece, weights, task) for piece in votes(nets, x, task, self.recipe)])
+
+    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of what the voters say of a task."""
+        return average(said, weights)
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""
@@ -184,6 +188,7 @@ class Learner(Stateful, ABC):
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """An untrained net with a head for each of these tasks, of the learner's backbone or another."""
         tasks = list(tasks)
+        self._check_pixels(tasks[0])
         net = Net(
             backbone or self.backbone,
             tasks[0].shape,
@@ -191,7 +196,7 @@ class Learner(Stateful, ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
-            standardize=self.standardizes and tasks[0].train.x.is_floating_point(),
+            standardize=self.standardizes and len(tasks[0].shape) == 1 and tasks[0].train.x.is_floating_point(),
             seed=seed,
         )
         for task in tasks:
@@ -201,6 +206,14 @@ class Learner(Stateful, ABC):
     def settings(self) -> dict[str, Json]:
         """The learner's settings as plain data; functions by their names."""
         return _plain_settings(self)
+
+    def _check_pixels(self, task: Task) -> None:
+        given, usual = ((recipe.pixel_mean, recipe.pixel_std) for recipe in (self.recipe, Recipe()))
+        if task.train.x.is_floating_point() and len(task.shape) == 3 and given not in (usual, (0.0, 1.0)):
+            raise SettingsError(
+                f"pixel_mean is {given[0]} and pixel_std {given[1]}, but task {task.name!r} has float images, which are "
+                "taken as they are; scale them where they are made, and leave these out"
+            )
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
@@ -213,7 +226,7 @@ class Learner(Stateful, ABC):
 
     def _inputs(self, x: Array) -> Tensor:
         inputs = x if isinstance(x, Tensor) else torch.as_tensor(x)
-        if self.dtype == torch.float32 and inputs.ndim == 2:
+        if self.dtype == torch.float32 and (inputs.ndim == 2 or inputs.is_floating_point()):
             inputs = inputs.to(torch.float32)
         if inputs.shape[1:] != self.shape or inputs.dtype != self.dtype:
             raise DataError(

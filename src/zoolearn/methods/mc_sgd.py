@@ -1,7 +1,7 @@
 """MC-SGD (Mirzadeh et al., 2021): a solution for all tasks, sought on straight lines of low loss between solutions."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
@@ -10,15 +10,18 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
+from zoolearn.data.task import Array, Task
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import Json
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.memory import Memory, Per, check_sizes
+from zoolearn.methods.parts.memory import check_single_rows as check_memory_rows
 from zoolearn.methods.state import saved
+from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
-from zoolearn.training.batches import Batch
+from zoolearn.training.batches import Batch, batch_sizes, steps_per_epoch
 from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy
 from zoolearn.training.recipe import Recipe
 
@@ -35,18 +38,23 @@ class McSgd(SingleNet):
     "Linear Mode Connectivity in Multitask and Continual Learning", the objective of MC-SGD. With p the solution of all
     tasks so far and q that of the new task, the next solution w starts at p + `line_start` (q - p) and takes SGD
     steps on the sum over s = 0, 1/n, ..., 1 of L_memory(p + s (w - p)) + L_new(q + s (w - q)): the first over batches of
-    a small memory of all tasks, the new one included, the second over some of the new task's data. `net`, which answers,
-    is w; the next task is learned on from q ("hat") or from w ("bar").
+    a small memory of all tasks, the new one included, the second over some of the new task's data. A memory batch is of
+    one task and counts by the mean over its own rows; an epoch deals all of them out to its steps, more than one to a
+    step where there are more. `net`, which answers, is w; the next task is learned on from q ("hat") or from w ("bar").
+
+    The authors' nets keep no batch-norm statistics and use those of the batch at hand, also when they answer: with
+    `answer_norms="batch"` ours do so too. Such answers are transductive, an input's depends on those beside it (64 of
+    them, as they come), and a published number that was made so contains that. With "memory" statistics are measured on
+    the memory after each task. On the lines the batch at hand decides in both, and no units are dropped.
 
     `num_parameters` counts the net and, where it is kept, q; `stored_samples` is the memory.
 
-    Where we differ: the gradient is exact by default, s * grad L at each point; with `exact_gradient=False` it is the
-    authors', without the factor s and divided by the batch size once more. Each memory batch is a fresh draw, of at most
-    `line_batch`, so every step has both terms. Learning a task moves its own head only; the head of the new task, which p
-    lacks, is there that of q. All tasks get the recipe's epochs (the authors double the first). Batch-norm statistics do
-    not interpolate: the authors' nets have none and use those of the batch at hand, also when they answer. We do so on
-    the lines, where no units are dropped either; for the answers the statistics are measured again on the memory, unless
-    the backbone keeps none.
+    Where we differ: the gradient is exact by default, s * grad L at each point; with `exact_gradient=False` it is the one
+    of the authors' code, which is never set to zero along a line, so that point j of n counts n + 1 - j times, lacks the
+    factor s and is divided by the rows of the batch once more. Every step has both terms: where there are fewer memory
+    batches than steps they come again (the authors take the rest of the steps by the new task's term alone, and where
+    there are more, by the memory's). Learning a task moves its own head only; the head of the new task, which p lacks, is
+    there that of q. All tasks get the recipe's epochs; `first_factor=2` is the authors'.
     """
 
     memory_size: int = field(default=1, metadata={"help": "examples kept of each class or task"})
@@ -61,6 +69,13 @@ class McSgd(SingleNet):
     line_samples: int = field(
         default=500, metadata={"help": "examples of the new task used on its line, as many of each class as its share"}
     )
+    first_factor: int = field(
+        default=1, metadata={"help": "epochs of the first task, in those of the others (the authors: 2)", "later": True}
+    )
+    answer_norms: Literal["memory", "batch"] = field(
+        default="memory",
+        metadata={"help": "batch-norm at answers: measured on the memory, or of the inputs at hand", "later": True},
+    )
     lr_decay: float = field(default=1.0, metadata={"help": "the learning rate is multiplied by this after every task"})
     exact_gradient: bool = field(default=True, metadata={"help": "no: the gradient of the authors' code"})
     continue_from: Literal["hat", "bar"] = field(
@@ -72,7 +87,7 @@ class McSgd(SingleNet):
 
     def __post_init__(self) -> None:
         check_sizes(memory_size=self.memory_size)
-        for name in ("line_points", "line_batch", "line_epochs", "line_samples"):
+        for name in ("line_points", "line_batch", "line_epochs", "line_samples", "first_factor"):
             if getattr(self, name) < 1:
                 raise SettingsError(f"{name} is {getattr(self, name)}; it must be 1 or more")
         if not 0 <= self.line_start <= 1:
@@ -89,9 +104,14 @@ class McSgd(SingleNet):
             check_single_rows(bar, "line_batch", self.line_batch)
         hat = deepcopy(bar) if self.hat is None else self._with_head(self.hat, task)
         seed = self.episode_seed()
-        lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
-        loss = yield from self.fit(hat, [task], recipe=replace(self.recipe, lr=lr))
         memory = self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        if self.line_lr and len(memory):
+            check_memory_rows(bar, min(len(batch.y) for batch in memory.by_task()))
+        lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
+        epochs = self.recipe.epochs * (1 if self.classes else self.first_factor)
+        loss = yield from self.fit(
+            hat, [task], recipe=replace(self.recipe, lr=lr, epochs=epochs, augment=self._augment)
+        )
         if self.classes:
             yield from self._connect(bar, hat, task, memory)
         else:
@@ -99,6 +119,30 @@ class McSgd(SingleNet):
         self.net, self.memory = bar, memory
         self.hat = hat if self.continue_from == "hat" else None
         return Episode((task.name,), None, loss)
+
+    @property
+    def _augment(self) -> Literal["yes", "no"]:
+        """Whether pictures are varied, which a longer first task is not to decide."""
+        return "yes" if self.recipe.augments else "no"
+
+    def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
+        """An untrained net, with batch-norm as it answers."""
+        return self._normed(super().new_net(tasks, seed, backbone))
+
+    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+        """The same of one that was saved."""
+        return self._normed(super().rebuild_net(spec, seed))
+
+    def _normed(self, net: Net) -> Net:
+        return by_the_batch(net) if self.answer_norms == "batch" else net
+
+    def predict_proba(self, x: Array, task: str) -> Tensor:
+        """Class probabilities; where the inputs at hand decide batch-norm, of two or more."""
+        if self.answer_norms == "batch" and len(x) == 1:
+            raise DataError(
+                "1 input, but with answer_norms='batch' inputs are normalised by each other; give 2 or more"
+            )
+        return super().predict_proba(x, task)
 
     def _with_head(self, net: Net, task: Task) -> Net:
         net = deepcopy(net)
@@ -113,7 +157,7 @@ class McSgd(SingleNet):
         device, seed = self.recipe.torch_device, self.episode_seed("line")
         bar.to(device)
         hat.to(device)
-        memory = (memory.with_one_head() if self.shared_head else memory).to(device)
+        memory = memory.to(device)
         if not self.shared_head:
             bar.head(task.name).load_state_dict(hat.head(task.name).state_dict())
         ends = [{name: weight.detach().clone() for name, weight in net.named_parameters()} for net in (bar, hat)]
@@ -122,24 +166,23 @@ class McSgd(SingleNet):
                 weight.lerp_(ends[1][name], self.line_start)
         if self.line_lr and len(memory):
             some = task.subsample(min(1.0, self.line_samples / len(task.train)), seed)
-            loss = self._line_loss(bar, ends, memory, seed)
+            steps = steps_per_epoch(len(some.train), self.line_batch)
+            loss = self._line_loss(bar, ends, deal(memory, self.line_batch, steps, seed))
             heads = [*self.classes, task.name]
             yield from self.fit(bar, [some], seed, recipe=self._line_recipe(), loss=loss, heads=heads)
         measure_norms(bar, memory)
 
-    def _line_loss(self, bar: Net, ends: Sequence[Weights], memory: Memory, seed: int) -> Loss:
-        """The sum of the losses on both lines, from the ends to the weights as they then are."""
+    def _line_loss(self, bar: Net, ends: Sequence[Weights], dealt: Sequence[Sequence[Batch]]) -> Loss:
+        """The sum of the losses on both lines, from the ends to the weights as they then are; `dealt` is the memory's part."""
         scored = _Scored(bar)
 
         def loss(net: Net, batch: Batch) -> Tensor:
-            past = memory.draw(self.line_batch, derive(seed, "memory batch", batch.step))
-            weights = dict(net.named_parameters())
+            old, new = ends
+            weights, exact = dict(net.named_parameters()), self.exact_gradient
+            parts = [(old, past) for past in dealt[batch.step % len(dealt)]] + [(new, batch)]
             with torch.autocast(batch.x.device.type, enabled=False):
                 lines = [
-                    along_line(
-                        scored.on(part, self.exact_gradient), end, weights, self.line_points, self.exact_gradient
-                    )
-                    for part, end in zip((past, batch), ends, strict=True)
+                    along_line(scored.on(part, exact), end, weights, self.line_points, exact) for end, part in parts
                 ]
             return _as_loss(lines, weights)
 
@@ -172,10 +215,7 @@ class _Scored(nn.Module):
 
     def __init__(self, net: Net) -> None:
         super().__init__()
-        self.net = deepcopy(net).eval()
-        for norm in _norms(self.net):
-            norm.track_running_stats = False
-            norm.running_mean = norm.running_var = norm.num_batches_tracked = None
+        self.net = by_the_batch(deepcopy(net)).eval()
 
     def forward(self, batch: Batch) -> Tensor:
         return cross_entropy(self.net, batch)
@@ -196,7 +236,7 @@ def along_line(
     """The sum of a loss over equal steps from `end` to `weights`, and its gradient in `weights`.
 
     One point is held in memory at a time. With `exact`, the point at `end`, which no weight can change, is left out;
-    without, every point counts the same in the gradient, as in the authors' code.
+    without, a point counts once for itself and once for each that follows, as in the authors' code.
     """
     values = []
     total = {name: torch.zeros_like(weight) for name, weight in weights.items()}
@@ -208,8 +248,22 @@ def along_line(
         gradients = torch.autograd.grad(value, list(point.values()), allow_unused=True)
         for name, gradient in zip(point, gradients, strict=True):
             if gradient is not None:
-                total[name].add_(gradient, alpha=place if exact else 1.0)
+                total[name].add_(gradient, alpha=place if exact else points + 1 - number)
     return torch.stack(values).sum(), total
+
+
+def deal(memory: Memory, rows: int, steps: int, seed: int) -> list[list[Batch]]:
+    """The memory in batches of one task and at most `rows`, in random order, for each of the steps of an epoch.
+
+    All are dealt out, and where there are fewer than steps, they come again.
+    """
+    batches = []
+    for batch in memory.by_task():
+        sizes = batch_sizes(len(batch.y), rows)
+        pieces = zip(torch.split(batch.x, sizes), torch.split(batch.y, sizes), strict=True)
+        batches += [Batch(x, y, torch.zeros_like(y), batch.tasks) for x, y in pieces]
+    order = torch.randperm(len(batches), generator=generator(derive(seed, "memory batches"))).tolist()
+    return [[batches[place] for place in order[step::steps] or [order[step % len(order)]]] for step in range(steps)]
 
 
 def _as_loss(lines: Sequence[tuple[Tensor, Weights]], weights: Weights) -> Tensor:
@@ -238,6 +292,14 @@ def measure_norms(net: Net, memory: Memory) -> None:
         net.embed(memory.x[rows])
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
+
+
+def by_the_batch(net: Net) -> Net:
+    """The net itself, its batch-norms without statistics of their own: the batch at hand decides, also in answers."""
+    for norm in _norms(net):
+        norm.track_running_stats = False
+        norm.running_mean = norm.running_var = norm.num_batches_tracked = None
+    return net
 
 
 def _norms(net: Net) -> list[nn.modules.batchnorm._BatchNorm]:

@@ -18,7 +18,7 @@ class MegaII(GradientGuided):
     "Improved Schemes for Episodic Memory-based Lifelong Learning", the rotation of MEGA-II: with the losses l of the batch
     and m of the memory batch, and the angle a between g and r, the new angle to g is the one in [0, pi/2] that maximises
     l cos(angle) + m cos(a - angle). The first task is plain training. The memory batch passes through the net in
-    training mode, so that batch-norm statistics follow it too. `stored_samples` is the memory; nothing else is kept.
+    training mode before the new one, so that batch-norm statistics follow it too. `stored_samples` is the memory; nothing else is kept.
 
     Where we differ: the angle has a closed form (`best_angle`) in place of a search by gradient ascent; gradients that
     are parallel or opposite are left alone by a test of their angle, not of their lengths; the memory of a task is drawn

@@ -57,7 +57,7 @@ def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, 
             value = settings[setting.name]
             if setting.name == "recipe":
                 _check_unknown(Recipe, value)
-                value = Recipe(**value)
+                value = Recipe(**_read_settings(Recipe, value, names))
             elif "choices" in setting.metadata:
                 value = _read_choice(setting.name, value, setting.metadata["choices"], names)
             read[setting.name] = value

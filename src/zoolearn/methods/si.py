@@ -1,7 +1,8 @@
 """SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,13 +27,15 @@ class Si(Regularised):
     squared way, plus `damping`, adds to the weight's importance (which is kept at 0 or more), and the next tasks pay
     strength * sum_i importance_i (weight_i - anchor_i)^2 with the latest weights as anchor.
 
-    Where we differ: (1) SGD as the recipe has it, theirs is Adam, so a strength of theirs may not be the best here;
+    Where we differ: (1) SGD unless the recipe says Adam, as theirs is (`optimizer="adam"`, rate 1e-3, strength 1);
     (2) only what all tasks share is held: the backbone, and the head where tasks share one; (3) with `limited`, no weight
     is held firmer than 1 / lr, beyond which a step would overshoot the anchor; (4) the loss that is reported is without
     the penalty.
 
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
+
+    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
     strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
     damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})

@@ -22,8 +22,8 @@ class StableSgd(SingleNet):
     decay applies to the first task already, as in the authors' code. Dropout, batch size and momentum are the recipe's
     (theirs: 0.1, 10 and 0.8 on Split-CIFAR100 with lr 0.15); momentum starts again at every epoch. Nothing is stored.
 
-    Where we differ: (1) the rate of a task is constant only with the recipe's `schedule="constant"`, as theirs is, and
-    otherwise annealed from there; (2) units are never dropped when answering, their multi-layer perceptron did drop them.
+    Where we differ: the rate of a task is constant only with the recipe's `schedule="constant"`, as theirs is, and
+    otherwise annealed from there.
 
     Batch-norm statistics are shared and follow the latest task.
     """

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
@@ -79,7 +79,8 @@ class Vcl(SingleNet):
     Where we differ: (1) weights are drawn at the outputs of layers, separately for every row (local reparametrisation), where
     the authors' first code draws weights once per sample and their second shares its noise among rows; for answers, rows
     share it; (2) a coreset is at most half of the task, holds every class, and leaves every class an example to train on
-    (a class of one example is in both); (3) new heads start at the usual random weights; (4) the recipe's dropout acts
+    (a class of one example is in both); (3) means start at the usual random weights, with
+    `first_std=0.1` at the authors', a normal distribution cut at twice its deviation, biases too; (4) the recipe's dropout acts
     in training; the authors have none; (5) with `restart`, each task starts from new random means and small variances
     (as in their second code) instead of from the posterior, and the prior alone holds the past.
     """
@@ -99,6 +100,13 @@ class Vcl(SingleNet):
     strength: float = field(default=1.0, metadata={"help": "weight of the divergence from the prior; 1 is Bayes' rule"})
     prior_variance: float = field(default=1.0, metadata={"help": "of weights that no task has used yet"})
     first_log_variance: float = field(default=-6.0, metadata={"help": "of every new weight when training begins"})
+    first_std: float = field(
+        default=0.0,
+        metadata={
+            "help": "of means of new weights and biases; 0: as the backbone starts (the authors: 0.1)",
+            "later": True,
+        },
+    )
     likelihood_first: bool = field(
         default=True, metadata={"help": "start the first task's means from a maximum-likelihood training"}
     )
@@ -118,6 +126,8 @@ class Vcl(SingleNet):
             raise SettingsError(f"train_samples or answer_samples is {few}; they count draws, so 1 or more")
         if not 0 <= self.strength < math.inf:
             raise SettingsError(f"strength is {self.strength}; it must be 0 or more")
+        if not 0 <= self.first_std < math.inf:
+            raise SettingsError(f"first_std is {self.first_std}; it must be 0 or more")
         if not 0 < self.prior_variance < math.inf:
             raise SettingsError(f"prior_variance is {self.prior_variance}; it must be above 0")
         if self.recipe.flip_tta:
@@ -129,7 +139,7 @@ class Vcl(SingleNet):
         prior = self.prior_of(task, net)
         kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
-            yield from self.fitted(net, rest, cross_entropy, self.episode_seed("likelihood"))
+            yield from self.fitted(net, task, cross_entropy, self.episode_seed("likelihood"))
         loss = yield from self.fitted(net, rest, self.objective(rest, prior), self.episode_seed())
         self.net, self.refreshed = net, {}
         self.coresets = self.coresets if kept is None else self.coresets.add(task.name, kept)
@@ -143,7 +153,18 @@ class Vcl(SingleNet):
             net.backbone = fresh.backbone
             if self.shared_head:
                 net.heads[0] = fresh.heads[0]
+        if self.first_std:
+            self._scatter(net)
         return make_gaussian(net, self.first_log_variance, "vcl").to(self.recipe.torch_device)
+
+    def _scatter(self, net: Net) -> None:
+        """Draws the means of layers that are new from a normal distribution, cut at twice its deviation."""
+        rng, most = generator(self.episode_seed("means")), 2 * self.first_std
+        for layer in net.modules():
+            if isinstance(layer, nn.Linear) and not isinstance(layer, GaussianLinear):
+                for part in layer.parameters():
+                    drawn = nn.init.trunc_normal_(torch.empty(part.shape), 0.0, self.first_std, -most, most, rng)
+                    part.data.copy_(drawn)
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """A net of Gaussian layers."""

@@ -20,6 +20,8 @@ from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
 
+Pixels = float | Sequence[float]  # of all pixels, or of each channel
+
 
 class Passed(local):
     """Rows that went through nets of this thread so far: `trained` on, or `asked` about."""
@@ -63,8 +65,17 @@ def _scale(rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean.float(), deviation.masked_fill(is_flat, 1.0).float()
 
 
+def _by_channel(name: str, value: Pixels, shape: Shape) -> Tensor:
+    """One number for all pixels, or one for each channel of images."""
+    numbers = torch.tensor(value, dtype=torch.float64)
+    if numbers.ndim and (len(shape) != 3 or len(numbers) != shape[0]):
+        wanted = f"one number, or {shape[0]}, one a channel" if len(shape) == 3 else "one number"
+        raise SettingsError(f"{name} is {numbers.tolist()}, but inputs have shape {tuple(shape)}; give {wanted}")
+    return numbers.reshape(-1, 1, 1) if numbers.ndim else numbers
+
+
 class Net(nn.Module):
-    """`net(x, task) -> logits` for raw inputs: uint8 images or float features.
+    """`net(x, task) -> logits` for raw inputs: images or float features.
 
     >>> from zoolearn.nets.backbones import mlp
     >>> net = Net(mlp, (1, 8, 8))
@@ -79,8 +90,8 @@ class Net(nn.Module):
         shape: Shape,
         *,
         dropout: float = 0.0,
-        pixel_mean: float = 0.5,
-        pixel_std: float = 0.25,
+        pixel_mean: Pixels = 0.5,
+        pixel_std: Pixels = 0.25,
         flip_tta: bool = False,
         standardize: bool = False,
         seed: int = 0,
@@ -91,8 +102,10 @@ class Net(nn.Module):
         self.backbone_fn = backbone
         self.shape = tuple(shape)
         self.dropout = dropout
-        self.pixel_mean = pixel_mean
-        self.pixel_std = pixel_std
+        self.pixel_mean, self.pixel_std = pixel_mean, pixel_std
+        mean, std = _by_channel("pixel_mean", pixel_mean, shape), _by_channel("pixel_std", pixel_std, shape)
+        self.pixel_scale = nn.Buffer((1.0 / (255.0 * std)).float(), persistent=False)
+        self.pixel_shift = nn.Buffer((mean / std).float(), persistent=False)
         self.flip_tta = flip_tta
         self.seed = seed
         with global_seed(derive(seed, "body"), torch.device("cpu")):
@@ -108,7 +121,11 @@ class Net(nn.Module):
             if any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
             else torch.contiguous_format
         )
-        self.scaling = (pixel_mean, pixel_std, self._layout)  # nets that have this in common share their scaled inputs
+        self.scaling = (
+            str(pixel_mean),
+            str(pixel_std),
+            self._layout,
+        )  # nets that have this in common share their scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
         self.backbone.to(memory_format=self._layout)  # type: ignore[call-overload]
 
@@ -198,14 +215,13 @@ class Net(nn.Module):
             passed.rows["trained" if self.training else "asked"] += rows
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Raw inputs as the backbone takes them: pixels and steps become floats, features (and what is scaled) stay."""
+        """Raw inputs as the backbone takes them: pixels and steps become floats; floats (scaled already) stay as they are."""
         if x.dtype == torch.int16:
             return x.to(torch.float32) * STEP
-        if x.dtype != torch.uint8:
-            return x
-        scale = 1.0 / (255.0 * self.pixel_std)
         layout = self._layout if x.ndim == 4 else torch.preserve_format
-        return x.to(torch.float32, memory_format=layout).mul_(scale).sub_(self.pixel_mean / self.pixel_std)
+        if x.dtype != torch.uint8:
+            return x.to(memory_format=layout)
+        return x.to(torch.float32, memory_format=layout).mul_(self.pixel_scale).sub_(self.pixel_shift)
 
     def standardized(self, x: Tensor, task: str) -> Tensor:
         """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""

@@ -14,7 +14,8 @@ from time import perf_counter
 import torch
 
 from zoolearn.cores import usable_cores
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.fit import Checkpoints, Progress

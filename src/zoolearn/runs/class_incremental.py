@@ -12,7 +12,8 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner, accuracy
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.results import Untold

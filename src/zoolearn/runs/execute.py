@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.own import Own, own_benchmark

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.files import Json
 from zoolearn.locks import locked
@@ -28,6 +28,7 @@ from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
+from zoolearn.runs.settings import flatten
 from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
@@ -292,7 +293,7 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, code: li
 
 def _check_nameless(settings: Mapping[str, Json]) -> None:
     """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
-    for setting, name in settings.items():
+    for setting, name in flatten(settings).items():
         if name in ("<lambda>", "partial"):
             raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
 

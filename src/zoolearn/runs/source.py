@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from hashlib import sha256
 from typing import Any
 
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.methods.learner import Learner
 
 OURS = "zoolearn."
@@ -26,12 +26,13 @@ def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
     for kind in type(learner).__mro__:
         if not kind.__module__.startswith(OURS) and kind.__module__ not in ("builtins", "abc", "typing"):
             yield kind.__name__, kind
-    for setting in fields(learner):
-        value = getattr(learner, setting.name)
-        if setting.init and "choices" in setting.metadata:
-            thing = type(value) if is_dataclass(value) else value
-            if not str(getattr(thing, "__module__", "")).startswith(OURS):
-                yield f"{setting.name} {getattr(thing, '__name__', type(thing).__name__)}", thing
+    for settings in (learner, learner.recipe):
+        for setting in fields(settings):
+            value = getattr(settings, setting.name)
+            if setting.init and "choices" in setting.metadata:
+                thing = type(value) if is_dataclass(value) else value
+                if not str(getattr(thing, "__module__", "")).startswith(OURS):
+                    yield f"{setting.name} {getattr(thing, '__name__', type(thing).__name__)}", thing
 
 
 def digest(thing: Any) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS, cut_down, options_record, whole_benchmark
-from zoolearn.data.task import Benchmark
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
@@ -53,7 +53,9 @@ class RunSpec:
     )  # code of one's own: method, benchmark, settings
 
     def __post_init__(self) -> None:
-        usual = {name: usual.default for name, usual in _takes(self.benchmark).items()}
+        usual = {
+            name: options_record(**{name: usual.default}).get(name) for name, usual in _takes(self.benchmark).items()
+        }
         given = options_record(**self.options).items()
         object.__setattr__(self, "options", {n: value for n, value in given if n in CUTS or value != usual.get(n)})
 
@@ -198,7 +200,7 @@ def short_name(name: str, most: int = LONGEST_NAME) -> str:
 
 
 def _word(value: Json) -> str:
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "+".join(map(_number, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _flags(settings: Mapping[str, Json]) -> list[str]:
@@ -213,8 +215,8 @@ def _flags(settings: Mapping[str, Json]) -> list[str]:
 
 
 def _words(name: str, value: Json) -> list[str]:
-    if isinstance(value, list):
-        return [",".join(value)] if name in ORDERS else [*map(str, value)]
+    if isinstance(value, list | tuple):
+        return [",".join(value)] if name in ORDERS else [*map(_number, value)]
     return [_number(value)]
 
 

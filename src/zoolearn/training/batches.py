@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.data.augment import augment
+from zoolearn.data.augment import Augmentation, augment
 from zoolearn.data.task import Task
+from zoolearn.errors import SettingsError
 from zoolearn.seeds import generator
 from zoolearn.training.recipe import Recipe
 
@@ -82,7 +83,7 @@ def chunks(
         done += len(chosen)
         x, y, rows = (to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
         if recipe.augments:
-            x = _augmented(x, rows, tasks, rng)
+            x = _augmented(x, rows, tasks, rng, recipe.augment_by)
         steps = range(epoch * len(sizes) + first, epoch * len(sizes) + first + len(chunk_sizes))
         parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), steps, strict=True)
         yield (
@@ -90,15 +91,25 @@ def chunks(
         )
 
 
-def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator) -> Tensor:
-    """Each task's images varied as that task allows; in most mixtures all allow the same."""
-    if len({task.augment for task in tasks}) == 1:
-        return augment(x, tasks[0].augment, rng) if tasks[0].augment else x
-    for kinds in dict.fromkeys(task.augment for task in tasks if task.augment):
+def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator, vary: Augmentation) -> Tensor:
+    """Each task's images varied as that task allows; in most mixtures all allow the same. One's own function sees all."""
+    for kinds in dict.fromkeys(task.augment for task in tasks if task.augment or vary is not augment):
         numbers = [number for number, task in enumerate(tasks) if task.augment == kinds]
+        if len(numbers) == len(tasks):
+            return _varied(x, kinds, rng, vary)
         here = torch.isin(rows, torch.tensor(numbers, device=rows.device))
-        x[here] = augment(x[here], kinds, rng)
+        x[here] = _varied(x[here], kinds, rng, vary)
     return x
+
+
+def _varied(x: Tensor, kinds: tuple[str, ...], rng: torch.Generator, vary: Augmentation) -> Tensor:
+    made = vary(x, kinds, rng)
+    if not isinstance(made, Tensor) or made.shape != x.shape or made.dtype != x.dtype:
+        got = f"{tuple(made.shape)} {made.dtype}" if isinstance(made, Tensor) else type(made).__name__
+        raise SettingsError(
+            f"augment_by {vary.__name__} gave {got} for images {tuple(x.shape)} {x.dtype}; it must keep shape and dtype"
+        )
+    return made
 
 
 def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from zoolearn.errors import DataError
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import to_device
 from zoolearn.training.recipe import Recipe
@@ -45,6 +46,61 @@ def average(said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
         total = total + answers
     whole = sum(weights)
     return total if whole == 1.0 else total / whole
+
+
+def combine(
+    said: Sequence[Tensor], weights: Sequence[float], knows: Sequence[Sequence[str]], wanted: Sequence[str]
+) -> Tensor:
+    """The answer of voters that may know different classes of a task: probabilities of the classes `wanted`, by name.
+
+    `said` holds one tensor (row, class) a voter, its columns named by `knows`. A voter decides among the classes that it
+    knows; how likely any of those is at all is for the voters to say that know every class wanted, of which one must be
+    there. Where all know all, in this order, it is the weighted mean, bit for bit.
+
+    Of a task that grew, pass `weight * arrived / latest` for each vote: `arrived` are the rows of the task that had come
+    when the voter was trained, `latest` those that have come by now (`methods.ensemble.vote_weights`).
+
+    >>> old, new = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.25, 0.5]])
+    >>> combine([old, new], [1.0, 1.0], [("cat", "dog"), ("cat", "dog", "fox")], ("cat", "dog", "fox")).tolist()
+    [[0.3125, 0.1875, 0.5]]
+    """
+    wanted = tuple(wanted)
+    if all(tuple(names) == wanted for names in knows):
+        return average(said, weights)
+    votes = list(zip(said, weights, knows, strict=True))
+    whole = [(_ordered(vote, names, wanted), weight) for vote, weight, names in votes if {*names} == {*wanted}]
+    if not whole:
+        raise DataError(
+            f"no voter knows all of the classes {', '.join(wanted)}; what they say cannot be set side by side"
+        )
+    mass = average(*zip(*whole, strict=True))
+    return average([complete(vote, names, wanted, mass) for vote, _, names in votes], weights)
+
+
+def complete(said: Tensor, knows: Sequence[str], wanted: Sequence[str], whole: Tensor) -> Tensor:
+    """A vote among the classes that a voter knows as one among all `wanted`, which `whole` gives probabilities to.
+
+    What `whole` gives to the classes known is divided as the voter says; what it gives to others stays. A voter that knows
+    all is left as it is.
+    """
+    if {*knows} == {*wanted}:
+        return _ordered(said, knows, wanted)
+    places = _places(knows, wanted)
+    completed = whole.clone()
+    completed[:, places] = said * whole[:, places].sum(dim=1, keepdim=True)
+    return completed
+
+
+def _ordered(said: Tensor, knows: Sequence[str], wanted: Sequence[str]) -> Tensor:
+    return said if tuple(knows) == tuple(wanted) else said[:, _places(wanted, knows)]
+
+
+def _places(names: Sequence[str], among: Sequence[str]) -> list[int]:
+    found = {name: place for place, name in enumerate(among)}
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        raise DataError(f"a vote speaks of class {unknown[0]!r}, which is not among {', '.join(among)}")
+    return [found[name] for name in names]
 
 
 def joined(pieces: Sequence[Tensor]) -> Tensor:

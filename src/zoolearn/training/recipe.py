@@ -1,7 +1,7 @@
 """How a net is trained: the settings of every training."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from numbers import Integral, Real
@@ -9,8 +9,10 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 import torch
 
+from zoolearn.data.augment import AUGMENT, Augmentation
 from zoolearn.errors import SettingsError, unknown_name
 
+Pixels = float | tuple[float, ...]  # of all pixels, or of each channel
 KINDS: dict[Any, tuple[type, str]] = {
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
@@ -29,8 +31,12 @@ class Recipe:
     epochs: int = field(default=200, metadata={"help": "passes over the training data"})
     batch_size: int = field(default=16, metadata={"help": "rows per step"})
     lr: float = field(default=0.01, metadata={"help": "learning rate at the first step"})
-    schedule: Literal["cosine", "constant", "steps"] = field(
-        default="cosine", metadata={"help": "cosine: annealed to 0 at the end; steps: a tenth after each step_share"}
+    schedule: Literal["cosine", "constant", "steps", "exponential"] = field(
+        default="cosine",
+        metadata={"help": "cosine: annealed to 0; steps: a tenth after each step_share; exponential: by epoch_decay"},
+    )
+    epoch_decay: float = field(
+        default=0.95, metadata={"help": "factor of the learning rate after each epoch, exponential", "later": True}
     )
     step_share: float = field(
         default=0.25, metadata={"help": "share of a training after which schedule steps goes down", "later": True}
@@ -49,14 +55,27 @@ class Recipe:
     augment: Literal["auto", "yes", "no"] = field(
         default="auto", metadata={"help": "random crops and flips; auto: only with more than one epoch"}
     )
+    augment_by: Augmentation = field(
+        default=AUGMENT["task"],
+        metadata={
+            "help": "what varies images in their place: your own FILE.py:NAME",
+            "choices": AUGMENT,
+            "later": True,
+        },
+    )
     label_smoothing: float = field(
         default=0.0, metadata={"help": "share of a label that is spread over all classes in training", "later": True}
     )
     flip_tta: bool = field(
         default=False, metadata={"help": "answer for a colour picture and its mirror image together", "later": True}
     )
-    pixel_mean: float = field(default=0.5, metadata={"help": "subtracted from pixels in 0..1"})
-    pixel_std: float = field(default=0.25, metadata={"help": "pixels are then divided by this"})
+    pixel_mean: Pixels = field(
+        default=0.5,
+        metadata={"help": "subtracted from pixels in 0..1: one number, or one a channel", "metavar": "NUMBER..."},
+    )
+    pixel_std: Pixels = field(
+        default=0.25, metadata={"help": "pixels are then divided by this, or these", "metavar": "NUMBER..."}
+    )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = field(
         default="auto", metadata={"help": "arithmetic of the nets; auto: float32 on a CPU, mixed on a GPU"}
     )
@@ -73,12 +92,16 @@ class Recipe:
         _require("lr", self.lr, math.isfinite(self.lr) and self.lr > 0, "above 0")
         _require("warm_up", self.warm_up, 0 <= self.warm_up <= 1, "from 0 to 1")
         _require("step_share", self.step_share, 0 < self.step_share <= 1, "above 0, up to 1")
+        _require("epoch_decay", self.epoch_decay, 0 < self.epoch_decay <= 1, "above 0, up to 1")
         _require("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
         _require("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing <= 1, "from 0 to 1")
-        _require("pixel_mean", self.pixel_mean, math.isfinite(self.pixel_mean), "a finite number")
-        _require("pixel_std", self.pixel_std, 0 < self.pixel_std < math.inf, "above 0")
+        for name in ("pixel_mean", "pixel_std"):
+            if isinstance(getattr(self, name), list):  # as records have them
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        _require("pixel_mean", self.pixel_mean, all(map(math.isfinite, _all(self.pixel_mean))), "finite")
+        _require("pixel_std", self.pixel_std, all(0 < value < math.inf for value in _all(self.pixel_std)), "above 0")
 
     @property
     def augments(self) -> bool:
@@ -110,6 +133,8 @@ class Recipe:
         height = self.lr * min(1.0, (step + 1) / (self.warm_up * steps)) if self.warm_up else self.lr
         if self.schedule == "constant":
             return height
+        if self.schedule == "exponential":
+            return height * self.epoch_decay ** math.floor(step / steps * self.epochs + 1e-9)
         if self.schedule == "steps":
             return height * 0.1 ** math.floor(step / steps / self.step_share + 1e-9)  # whole numbers may be just missed
         return height * 0.5 * (1 + math.cos(math.pi * step / steps))
@@ -139,6 +164,10 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
             kind, wanted = KINDS[setting.type]
             holds = isinstance(value, kind) and (setting.type is bool or not isinstance(value, bool))
             _require(setting.name, repr(value), holds, wanted)
+        elif setting.type == Pixels:
+            numbers = _all(value)
+            holds = bool(numbers) and all(isinstance(each, Real) and not isinstance(each, bool) for each in numbers)
+            _require(setting.name, repr(value), holds, "a number, or one for each channel")
         elif "choices" in setting.metadata:
             is_settings = isinstance(value, type) and is_dataclass(value)
             function = setting.metadata["choices"].get(value) if isinstance(value, str) else None
@@ -146,6 +175,10 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
             _require(setting.name, repr(value), callable(value) and not is_settings, wanted)
         elif setting.type is Recipe:
             _require(setting.name, repr(value), isinstance(value, Recipe), "a Recipe")
+
+
+def _all(value: Any) -> Sequence[float]:
+    return value if isinstance(value, Sequence) else (value,)
 
 
 def _require(name: str, value: object, holds: bool, wanted: str) -> None:

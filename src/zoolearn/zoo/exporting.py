@@ -55,8 +55,7 @@ class Ensemble(nn.Module):
         total = sum(share for _, share in nets)
         self.weights = [share / total for _, share in nets]
         self.flips = nets[0][0].flips
-        self.scale = 1.0 / (255.0 * nets[0][0].pixel_std)
-        self.shift = nets[0][0].pixel_mean / nets[0][0].pixel_std
+        self.scale, self.shift = (nn.Buffer(part.cpu()) for part in (nets[0][0].pixel_scale, nets[0][0].pixel_shift))
 
     def forward(self, x: Tensor) -> Tensor:
         """The weighted average of the members' probabilities."""

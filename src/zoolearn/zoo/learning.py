@@ -16,15 +16,22 @@ from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.gate import changes_between
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
 from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured, stored_examples, stored_task
+from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
+from zoolearn.zoo.testing import held_out_scores
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What an episode brought: every task's measure before (None for the new one) and after."""
+    """What an episode brought: every task's measure before (None for the new one) and after, and the new task's scores.
+
+    `changes` are of the tasks that the new member speaks for: the others are answered as before. `worse` are those for
+    which the episode was taken back, so that the zoo is as it was before.
+    """
 
     task: str
     episode: int
@@ -32,6 +39,9 @@ class Learned:
     before: Mapping[str, Measure | None]
     after: Mapping[str, Measure]
     seconds: float
+    scores: Scores
+    changes: Mapping[str, Change]
+    worse: tuple[str, ...] = ()
 
 
 def iter_learn(
@@ -64,6 +74,8 @@ def iter_learn(
         {name: index.measures.get(name) for name in tasks},
         grown.measures,
         seconds,
+        held_out_scores(folder, grown, task.name),
+        changes_between(folder, index, grown, entry.heads),
     )
     return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
 

@@ -128,9 +128,9 @@ class KnownVotes(Votes):
         super().__init__("stored")
         self.__dict__.update(loss=loss, read=read)  # the loss as `Votes` keeps it
 
-    def add(self, said: Tensor, weight: float, members: int = 0) -> Votes:
+    def add(self, said: Tensor, weight: float) -> Votes:
         """With one member's vote beside those that are stored."""
-        return self.read().add(said, weight, members)
+        return self.read().add(said, weight)
 
 
 def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -62,11 +63,11 @@ class Share:
 
 @dataclass(frozen=True)
 class Change:
-    """The difference of two accuracies on the same rows, from those that were gained and lost (Bonett and Price).
+    """The difference of two accuracies on the same rows, from those that were gained and lost (Bonett and Price, 2012).
 
     >>> change = Change(gained=1, lost=0, rows=2)
-    >>> change.value, round(change.margin, 2)
-    (0.5, 0.81)
+    >>> change.value, round(change.margin, 2), change.difference
+    (0.5, 0.81, 'cannot be seen')
     """
 
     gained: int
@@ -87,8 +88,51 @@ class Change:
     @property
     def margin(self) -> float:
         """Half of the 95 % interval."""
+        return Z * self._deviation
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return max(-1.0, self._middle - self.margin)
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return min(1.0, self._middle + self.margin)
+
+    @property
+    def difference(self) -> str:
+        """What the rows can tell: few rows, or few answers that changed, tell nothing."""
+        if not self.gained and not self.lost:
+            return "none"
+        return "better" if self.low > 0 else "worse" if self.high < 0 else "cannot be seen"
+
+    def is_below(self, limit: float, looks: int = 1) -> bool:
+        """Whether more than `limit` was lost beyond chance.
+
+        Where so many changes are looked at, chance alone makes one of them so in 40 cases at most (Bonferroni).
+        """
+        certain = NormalDist().inv_cdf(1 - 0.025 / looks)
+        return self._middle + certain * self._deviation < -limit
+
+    def to_json(self) -> dict[str, Json]:
+        """For programs."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "difference": self.difference,
+            "rows": self.rows,
+        }
+
+    @property
+    def _middle(self) -> float:
+        return (self.gained - self.lost) / (self.rows + 2)
+
+    @property
+    def _deviation(self) -> float:
         gained, lost, rows = self.gained + 1, self.lost + 1, self.rows + 2
-        return Z * math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
+        return math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ Every setting is a field here and listed nowhere else: keyword arguments, flags,
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from math import prod
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
@@ -19,7 +19,7 @@ from zoolearn.methods.parts.weighing import WEIGH
 from zoolearn.methods.registry import learner_from
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
-from zoolearn.training.recipe import Recipe
+from zoolearn.training.recipe import Pixels, Recipe
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.reader import Reader
@@ -27,6 +27,7 @@ from zoolearn.zoo.reader import Reader
 LARGEST_SIDE = 4096
 UNIT = round(1 / STEP)
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
+OF_RECIPE = [setting for setting in fields(Recipe) if "choices" not in setting.metadata]
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
@@ -56,7 +57,7 @@ def _read_recipe(record: Reader) -> dict[str, Json]:
     """A recipe whose every value has its field's type, or is one of its field's choices."""
     hints = get_type_hints(Recipe)
     read: dict[str, Json] = {}
-    for setting in fields(Recipe):
+    for setting in OF_RECIPE:
         entry, hint = record[setting.name], hints[setting.name]
         if setting.name == "epochs" and entry.is_null:
             read[setting.name] = None
@@ -119,6 +120,8 @@ def _value(entry: Reader, kind: type) -> Json:
         return entry.value
     if kind is bool:
         return entry.flag()
+    if kind == Pixels and isinstance(entry.value, list):
+        return tuple(each.number() for each in entry.items(4))
     return entry.whole(0, 1 << 31) if kind is int else entry.number()
 
 
@@ -134,7 +137,7 @@ class ZooSettings:
 
     backbone: str | None = field(default=None, metadata={"read": _or_none(Reader.name), "choices": BACKBONES})
     recipe: Mapping[str, Json] = field(
-        default_factory=lambda: {**asdict(Recipe()), "epochs": None}, metadata={"read": _read_recipe}
+        default_factory=lambda: {**_values(Recipe()), "epochs": None}, metadata={"read": _read_recipe}
     )
     seed: int = field(default=0, metadata={"read": lambda record: record.whole(-(1 << 63), 1 << 63)})
     tasks_per_episode: int = field(default=5, metadata={"read": lambda record: record.whole(1, 1 << 31)})
@@ -152,7 +155,7 @@ class ZooSettings:
         """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
         own = {setting.name: setting for setting in fields(cls) if not setting.metadata.get("settled")}
         del own["features"]  # an extractor has to be opened: `zoolearn.new` and `on_features`
-        of_recipe = [setting.name for setting in fields(Recipe)]
+        of_recipe = [setting.name for setting in OF_RECIPE]
         for name in given:
             if name not in own and name not in of_recipe:
                 raise SettingsError(unknown_name("setting of a zoo", name, [*own, *of_recipe]))
@@ -209,7 +212,7 @@ class ZooSettings:
         >>> ZooSettings(backbone="mlp", shape=(1, 8, 8)).phrases()[:4]
         ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
         """
-        usual = asdict(Recipe())
+        usual = _values(Recipe())
         told: dict[str, Json] = {}
         for setting in fields(self):
             value = getattr(self, setting.name)
@@ -319,11 +322,20 @@ def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
     """A recipe as settings record it: the one given with single values changed; epochs are open unless given."""
     if recipe is not None and not isinstance(recipe, Recipe):
         raise SettingsError(f"recipe is {recipe!r}; it must be a Recipe")
-    plain = {**asdict(Recipe()), "epochs": None} if recipe is None else asdict(recipe)
+    plain = {**_values(Recipe()), "epochs": None} if recipe is None else _values(recipe)
     plain.update({name: value for name, value in given.items() if value is not None})
     known = Recipe(**{**plain, "epochs": 1 if plain["epochs"] is None else plain["epochs"]})
     _ = known.torch_device  # refused where there is none
     return plain
+
+
+def _values(recipe: Recipe) -> dict[str, Json]:
+    """What a recipe holds as plain data; a zoo varies images as each task says, by no function."""
+    if recipe.augment_by is not Recipe().augment_by:
+        raise SettingsError(
+            f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
+        )
+    return {setting.name: getattr(recipe, setting.name) for setting in OF_RECIPE}
 
 
 def _side(look: Look) -> int:

@@ -14,7 +14,7 @@ from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.leaks import row_digests, stored_digests
 from zoolearn.zoo.recall import StoredVotes
-from zoolearn.zoo.scores import Change, Scores
+from zoolearn.zoo.scores import Scores
 
 MOST_ERRORS = 1000  # rows that are named
 
@@ -59,17 +59,6 @@ def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
     return Scores.of(held_out_answers(folder, index, task), folder.tensor(entry.test.y), entry.classes)
-
-
-def change_by_last(folder: ZooFolder, index: Index, task: str) -> Change | None:
-    """What the newest member changed in the answers on a task's held-out rows; None if it is the first to answer."""
-    voters = index.voters(task)
-    others = [member for member in voters if member is not index.members[-1]]
-    if not sum(member.share[task] for member in others):
-        return None
-    labels = folder.tensor(index.task(task).test.y)
-    before, after = (held_out_answers(folder, index, task, members) for members in (others, voters))
-    return Change.between(before, after, labels)
 
 
 def iter_test(

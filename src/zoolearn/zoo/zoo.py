@@ -1,6 +1,7 @@
 """The zoo as people hold it: one object for one folder."""
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +26,7 @@ from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
+from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
 from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
 from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
@@ -35,10 +37,10 @@ from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net, stored_task
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
-from zoolearn.zoo.scores import Change, Scores, Share
+from zoolearn.zoo.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
 from zoolearn.zoo.splitting import Holdout
-from zoolearn.zoo.testing import Tested, change_by_last, held_out_majority, held_out_scores, iter_test
+from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source
@@ -139,17 +141,25 @@ class Zoo:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def learn(self, task: Task, *, epochs: int | None = None) -> Learned:
-        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need."""
-        learned: Learned = run_to_end(self.iter_learn(task, epochs=epochs))  # type: ignore[arg-type]
+    def learn(self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None) -> Learned:
+        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need.
+
+        `unless_worse=0.01`: if held-out rows show beyond chance that an earlier task lost more than a point of accuracy,
+        the episode is taken back, and `Learned.worse` names these tasks.
+        """
+        work = self.iter_learn(task, epochs=epochs, unless_worse=unless_worse)
+        learned: Learned = run_to_end(work)  # type: ignore[arg-type]
         return learned
 
-    def iter_learn(self, task: Task, *, epochs: int | None = None) -> Generator[Plan | Progress, None, Learned]:
+    def iter_learn(
+        self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None
+    ) -> Generator[Plan | Progress, None, Learned]:
         """`learn`, step by step: what will be done, then how training goes."""
         check_epochs(epochs)
+        check_limit(unless_worse)
         with self.folder.writing() as before:
             index, entry = taken_in(self.folder, before, task, self.extractor)
-            return (yield from self._iter_learn(index, entry, epochs))
+            return (yield from self._iter_learn(before, index, entry, epochs, unless_worse))
 
     def learn_from(
         self,
@@ -161,16 +171,24 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        unless_worse: float | None = None,
     ) -> Learned:
         """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it.
 
-        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups.
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `unless_worse` as in
+        `learn`.
         """
-        learned: Learned = run_to_end(
-            self.iter_learn_from(  # type: ignore[arg-type]
-                name, data, test=test, holdout=holdout, skip_broken=skip_broken, augment=augment, epochs=epochs
-            )
+        work = self.iter_learn_from(
+            name,
+            data,
+            test=test,
+            holdout=holdout,
+            skip_broken=skip_broken,
+            augment=augment,
+            epochs=epochs,
+            unless_worse=unless_worse,
         )
+        learned: Learned = run_to_end(work)  # type: ignore[arg-type]
         return learned
 
     def iter_learn_from(
@@ -183,9 +201,11 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
         check_epochs(epochs)
+        check_limit(unless_worse)
         with self.folder.writing() as before:
             index, reading = yield from iter_take_in(
                 self.folder,
@@ -198,14 +218,17 @@ class Zoo:
                 extractor=self.extractor,
             )
             yield reading
-            return (yield from self._iter_learn(index, reading.task, epochs))
+            return (yield from self._iter_learn(before, index, reading.task, epochs, unless_worse))
 
     def _iter_learn(
-        self, index: Index, entry: TaskEntry, epochs: int | None
+        self, before: Index, index: Index, entry: TaskEntry, epochs: int | None, unless_worse: float | None
     ) -> Generator[Plan | Progress, None, Learned]:
+        """Commits once: the grown zoo, or the one before with a line in its log."""
         grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names, epochs)
+        if worse := tasks_below(learned.changes, unless_worse):
+            grown = taken_back(before, entry.name, now(), learned.changes, worse)
         self._commit(grown)
-        return learned
+        return replace(learned, worse=worse)
 
     def _commit(self, index: Index) -> None:
         self.folder.commit(index)
@@ -313,10 +336,6 @@ class Zoo:
     def majority(self, task: str) -> tuple[str, float]:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
         return held_out_majority(self.folder, self.index.task(task))
-
-    def change(self, task: str) -> Change | None:
-        """What the newest member changed on a task's held-out rows; None if it is the first to answer."""
-        return change_by_last(self.folder, self.index, task)
 
     def test(self, task: str, data: Data) -> Tested:
         """How well a task is answered on new labelled data; nothing of it is kept."""

@@ -118,7 +118,14 @@ WEIGHING = Ablation(
     "How past tasks should be drawn",
     "weights",
     "Average accuracy of Model Zoo that draws past tasks by the paper's weights, by those of its authors' code, or all alike.",
-    lambda setup: [Variant(name, settings={**_b(setup), "weigh": name}) for name in ("boosted", "released", "uniform")],
+    lambda setup: [
+        Variant(name, settings={**_b(setup), "weigh": name, **stream})
+        for name, stream in {
+            "boosted": {},
+            "released": {"stream_tasks": len(setup.tasks), "stream_classes": setup.classes},
+            "uniform": {},
+        }.items()
+    ],
 )
 
 ENSEMBLE = Ablation(

@@ -20,6 +20,7 @@ class Setup:
     seeds: tuple[int, ...] = (0, 1, 2)
     backbone: str = "small-conv"
     samples_per_class: int | None = None
+    classes: int = 5  # of a task
     first_tasks: int | None = None  # set where `tasks` are not all of the benchmark
     data: Path | None = None
     command: str = ""  # that makes the study

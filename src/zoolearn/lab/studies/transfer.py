@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.data.task import Benchmark, Task
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Map, Number

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -16,7 +17,14 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Adjust, Loss, Progress, cross_entropy
+
+
+class Slots(TypedDict, total=False):
+    """What a method puts into the loop of training."""
+
+    loss: Loss
+    adjust: Adjust
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,6 +50,9 @@ class GradientGuided(WithMemory):
     def __post_init__(self) -> None:
         check_sizes(memory_size=self.memory_size, memory_batch=self.memory_batch)
 
+    def look(self, net: Net, batch: Batch) -> None:
+        """What passes through the net before the memory's batch and the new one: nothing."""
+
     @abstractmethod
     def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
@@ -54,21 +65,28 @@ class GradientGuided(WithMemory):
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
         check_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
         flat = Flat(net.trainable(known))
-        latest = torch.zeros((), device=device)
+        past = torch.zeros(len(flat), device=device)
+        past_loss, new_loss = torch.zeros(2, device=device)
 
         def noted(net: Net, batch: Batch) -> Tensor:
-            loss = cross_entropy(net, batch)
-            latest.copy_(loss.detach())
-            return loss
+            """The loss of the batch, after a look at the memory: what passes last moves batch-norm's statistics most."""
+            self.look(net, batch)
+            with torch.autocast(device.type, enabled=False):
+                loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", batch.step)))
+                flat.gradient_of(loss, out=past)
+                past_loss.copy_(loss.detach())
+            new = cross_entropy(net, batch)
+            new_loss.copy_(new.detach())
+            return new
 
-        def guide(net: Net, batch: Batch) -> None:
-            past_loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", batch.step)))
+        def guide(*_: object) -> None:
             gradient = flat.gradient()
-            guided = self.guided(gradient, flat.gradient_of(past_loss), latest, past_loss.detach())
+            guided = self.guided(gradient, past, new_loss, past_loss)
             if guided is not gradient:
                 flat.write_gradient(guided)
 
-        adjust = guide if len(memory) and self.memory_batch else None
-        loss = yield from self.fit(net, [task], loss=noted, adjust=adjust, heads=known)
+        guides = len(memory) and self.memory_batch
+        slots: Slots = {"loss": noted, "adjust": guide} if guides else {}
+        loss = yield from self.fit(net, [task], heads=known, **slots)
         self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)

@@ -71,4 +71,10 @@ def average(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: fl
     return QuadraticPenalty(new.anchor, (tasks * past.importance + new.importance) / (tasks + 1), new.rest)
 
 
-JOINS: dict[str, Join] = {"separate": separate, "online": online, "average": average}
+def tag(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: float) -> QuadraticPenalty:
+    """The newest anchor, and importance as TAG's code has it: the new one counts t of t + 1 parts, for the t-th task."""
+    count = tasks + 1
+    return QuadraticPenalty(new.anchor, (past.importance + count * new.importance) / (count + 1), new.rest)
+
+
+JOINS: dict[str, Join] = {"separate": separate, "online": online, "average": average, "tag": tag}

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from zoolearn.data.task import Examples
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.nets.net import Net, passed
-from zoolearn.seeds import generator
+from zoolearn.seeds import generator, global_seed
 
 CHUNK_BYTES = 1 << 26  # how much memory the gradients of one chunk of samples may take
 
@@ -96,7 +96,20 @@ def batched(net: Net, task: str, flat: Flat, examples: Examples, seed: int, batc
     return total / len(batches)
 
 
-FISHERS: dict[str, Fisher] = {"exact": exact, "sample": sampled, "true": observed, "batched": batched}
+def tag(net: Net, task: str, flat: Flat, examples: Examples, seed: int, batch_size: int) -> Tensor:
+    """What TAG's code takes for it: one squared mean gradient of the log-sum of an untrained head less the label's logit.
+
+    The head is that of the task to come, by mistake.
+    """
+    with global_seed(seed, torch.device("cpu")):
+        unborn = nn.Linear(net.head(task).in_features, net.head(task).out_features).to(examples.x.device)
+    with evaluating(net):
+        features = net.embed(examples.x)
+        own = net.head(task)(features).gather(1, examples.y[:, None])[:, 0]
+        return flat.gradient_of((unborn(features).logsumexp(dim=1) - own).mean()).square_()
+
+
+FISHERS: dict[str, Fisher] = {"exact": exact, "sample": sampled, "true": observed, "batched": batched, "tag": tag}
 
 
 def _probabilities(net: Net, task: str, x: Tensor) -> Tensor:

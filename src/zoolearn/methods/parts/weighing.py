@@ -1,9 +1,14 @@
 """How often past tasks come up again: their weights, made of the zoo's losses."""
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from zoolearn.errors import SettingsError
 
 Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -18,12 +23,31 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def released(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The weights of the authors' code: exp((loss - mean) / |mean|), kept within 1e-4 and 1e3."""
-    mean = losses.mean()
-    relative = (losses - mean) / abs(mean) if mean else np.zeros_like(losses)
-    weights = np.clip(np.exp(np.minimum(relative, 50.0)), 1e-4, 1e3)
-    return np.asarray(weights / weights.sum())
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """The weights of the authors' code: exp((loss - mean) / |mean|), kept within 1e-4 and 1e3.
+
+    The mean is over all tasks of the stream: one that was not met yet counts with the loss of a guess, log C.
+    """
+
+    stream_tasks: int = field(default=20, metadata={"help": "tasks of the whole stream, met or not"})
+    stream_classes: int = field(default=5, metadata={"help": "classes of each of them (C)"})
+
+    def __post_init__(self) -> None:
+        if self.stream_tasks < 1 or self.stream_classes < 1:
+            few = min(self.stream_tasks, self.stream_classes)
+            raise SettingsError(f"stream_tasks or stream_classes is {few}; they count what a stream has, so 1 or more")
+
+    def __call__(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights of the tasks met."""
+        unseen = max(0, self.stream_tasks - len(losses))
+        mean = (losses.sum() + unseen * math.log(self.stream_classes)) / (len(losses) + unseen)
+        relative = (losses - mean) / abs(mean) if mean else np.zeros_like(losses)
+        weights = np.clip(np.exp(np.minimum(relative, 50.0)), 1e-4, 1e3)
+        return np.asarray(weights / weights.sum())
+
+
+released = Released()  # for 20 tasks of 5 classes
 
 
 def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -31,4 +55,4 @@ def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.full(len(losses), 1.0 / len(losses))
 
 
-WEIGH: dict[str, Weigh] = {"boosted": boosted, "released": released, "uniform": uniform}
+WEIGH: dict[str, Any] = {"boosted": boosted, "released": Released, "uniform": uniform}

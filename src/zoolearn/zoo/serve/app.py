@@ -1,8 +1,7 @@
 """The routes: what can be asked of a zoo over HTTP."""
 
 import logging
-import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -87,7 +86,8 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     )
     async def predict(request: Request) -> Response:
         """The most probable class of each row; with `votes`, what each member says too."""
-        name, votes = _meant(request.path_params["name"]), _flag(request, "votes")
+        name = _meant(request.path_params["name"])
+        votes = _options(request, votes=_flag).get("votes", False)
         index = service.index
         index.task(name)
         shape = index.settings.shape
@@ -106,7 +106,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     )
     async def recognise(request: Request) -> Response:
         """The task and the class of each row, null where the chance of the task is below `sure` or the row is strange."""
-        sure = _share(request, "sure", SURE)
+        sure = _options(request, sure=_share).get("sure", SURE)
         index = service.index
         try:
             check_unrecognisable(index)
@@ -169,11 +169,15 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         "/tasks/{name}",
         status_code=202,
         responses=refusals(400, 403, 408, 409, 413, 415, 503),
-        openapi_extra={"requestBody": ARCHIVE, "parameters": [NAME, option("skip_broken")]},
+        openapi_extra={"requestBody": ARCHIVE, "parameters": [NAME, option("skip_broken"), share("unless_worse")]},
     )
     async def learn(request: Request) -> Accepted:
-        """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on."""
-        name, skip_broken = _meant(request.path_params["name"]), _flag(request, "skip_broken")
+        """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on.
+
+        With `unless_worse`, the episode is taken back if an earlier task lost more accuracy than that, beyond chance.
+        """
+        name = _meant(request.path_params["name"])
+        options = _options(request, skip_broken=_flag, unless_worse=_share)
         limits = service.limits
         if name in service.index.tasks:
             raise Problem(409, f"task {name!r} was learned already; give the new one another name")
@@ -191,7 +195,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
-                    counts, others = await order.begin(skip_broken=skip_broken)
+                    counts, others = await order.begin(**options)
         except OSError as error:
             log.error("%s", error)
             raise busy("the server has no room for the archive now", 60) from error
@@ -224,24 +228,28 @@ def _check_learning(app: FastAPI) -> None:
         raise Problem(404, why)
 
 
-def _share(request: Request, name: str, default: float) -> float:
-    """The one option of a route that takes a number from 0 to 1."""
+def _flag(value: str) -> bool:
+    return {"true": True, "false": False}[value]
+
+
+def _share(value: str) -> float:
+    share = float(value)
+    if not 0 <= share <= 1:
+        raise ValueError
+    return share
+
+
+KINDS: dict[Callable[[str], Any], str] = {_flag: "true or false", _share: "a number from 0 to 1"}
+
+
+def _options(request: Request, **kinds: Callable[[str], Any]) -> dict[str, Any]:
+    """The options that a route takes and that are given; FastAPI would do this too, for half of the time of a request."""
     options = request.query_params
     try:
-        value = float(options.get(name, default))
-    except ValueError:
-        value = math.nan
-    if set(options) - {name} or not 0 <= value <= 1:
-        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give a number from 0 to 1")
-    return value
-
-
-def _flag(request: Request, name: str) -> bool:
-    """Whether the one option of a route is wanted; FastAPI would do this too, for half of the time of a request."""
-    options = request.query_params
-    if set(options) - {name} or options.get(name, "false") not in ("true", "false"):
-        raise Problem(422, f"the options are {str(options)[:80]!r}; there is one, {name}, give true or false")
-    return options.get(name) == "true"
+        return {name: kinds[name](value) for name, value in options.items()}
+    except (KeyError, ValueError) as error:
+        known = " and ".join(f"{name}, {KINDS[kind]}" for name, kind in kinds.items())
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is {known}") from error
 
 
 def _meant(name: str) -> str:

@@ -20,6 +20,7 @@ from zoolearn.training.fit import Progress
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake import Reading
 from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.scores import Share
 from zoolearn.zoo.serve.archive import unpacked
 
 SAY_EVERY = 0.2  # seconds
@@ -46,17 +47,19 @@ def main() -> None:
         sys.exit(130)
 
 
-def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> Iterator[dict[str, Any]]:
+def iter_learn(
+    folder: str, name: str, pictures: str, *, skip_broken: bool, unless_worse: float | None
+) -> Iterator[dict[str, Any]]:
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
     zoo = Zoo(folder)
-    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken)
+    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken, unless_worse=unless_worse)
     said = 0.0
     notes: list[str] = []
     while True:
         try:
             event = next(work)
         except StopIteration as end:
-            yield {**_brought(zoo, end.value), "notes": notes}
+            yield {**_brought(end.value), "notes": notes}
             return
         if isinstance(event, Reading):
             notes = list(event.notes)
@@ -71,24 +74,24 @@ def iter_learn(folder: str, name: str, pictures: str, *, skip_broken: bool) -> I
             yield {"state": "training", "done": event.step, "total": event.steps, **where}
 
 
-def _brought(zoo: Zoo, learned: Learned) -> dict[str, Any]:
-    """Every task that was trained on, with its accuracy before (None for the new one) and after, and its interval."""
-    before = {name: learned.before[name] for name in learned.trained_on}
-    after = {name: zoo.accuracy(name) for name in before}
+def _brought(learned: Learned) -> dict[str, Any]:
+    """Every task that the member speaks for, with its accuracy before (None for the new one) and after, and the change."""
+    told: dict[str, dict[str, Any]] = {learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}}
+    for name, change in learned.changes.items():
+        before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
+        assert before is not None
+        told[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
     return {
-        "state": "learned",
+        "state": "taken back" if learned.worse else "learned",
+        "worse": list(learned.worse),
         "episode": learned.episode,
         "seconds": round(learned.seconds, 1),
-        "accuracy": {
-            name: {
-                "before": measure.accuracy if measure else None,
-                "after": after[name].value,
-                "low": after[name].low,
-                "high": after[name].high,
-            }
-            for name, measure in before.items()
-        },
+        "accuracy": told,
     }
+
+
+def _ends(after: Share) -> dict[str, float]:
+    return {"after": after.value, "low": after.low, "high": after.high}
 
 
 def _interrupt(*_: object) -> None:

@@ -238,9 +238,9 @@ def option(name: str) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
 
 
-def share(name: str, default: float) -> dict[str, Any]:
+def share(name: str, default: float | None = None) -> dict[str, Any]:
     """A number from 0 to 1 that a request may give."""
-    schema = {"type": "number", "minimum": 0, "maximum": 1, "default": default}
+    schema = {"type": "number", "minimum": 0, "maximum": 1} | ({} if default is None else {"default": default})
     return {"name": name, "in": "query", "required": False, "schema": schema}
 
 

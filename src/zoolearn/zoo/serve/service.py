@@ -138,7 +138,7 @@ class Service:
         if self.training is not None:
             values["zoo_training"] = self.training.taken
             for end, count in self.training.finished.items():
-                values[f"zoo_trainings_{end}"] = count
+                values[f"zoo_trainings_{end.replace(' ', '_')}"] = count
         return values
 
 

@@ -23,6 +23,7 @@ TEMPORARY = "zoo-serve-"
 LONGEST_LINE = 1 << 24
 HEARTBEAT = 10.0  # seconds without news until a listener is told that there is none
 SECONDS_TO_STOP = 10.0
+ENDS = ("learned", "taken back", "failed")  # states of a training that is over
 
 State = dict[str, Any]
 
@@ -40,7 +41,7 @@ class Training:
         self.news = asyncio.Event()
         self.listeners = 0
         self.stopping = False
-        self.finished = {"learned": 0, "failed": 0}
+        self.finished = dict.fromkeys(ENDS, 0)
 
     @contextmanager
     def reserved(self, name: str) -> "Iterator[Order]":
@@ -126,7 +127,9 @@ class Order:
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.lock.__exit__(None, None, None)
 
-    async def begin(self, *, skip_broken: bool) -> tuple[dict[str, int], list[str]]:
+    async def begin(
+        self, *, skip_broken: bool = False, unless_worse: float | None = None
+    ) -> tuple[dict[str, int], list[str]]:
         """Unpacks the archive and starts the process that learns from it; gives the number of images of each class.
 
         And the names of files that are not used.
@@ -137,6 +140,7 @@ class Order:
         self.archive.unlink()
         order = {
             "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
+            "unless_worse": unless_worse,
         }  # fmt: skip
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "zoolearn.zoo.serve.learner", stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE,
@@ -161,7 +165,7 @@ class Order:
                 if last["state"] in ("reading", "training"):
                     training.say(last)
             code = await process.wait()
-            if last.get("state") not in ("learned", "failed"):
+            if last.get("state") not in ENDS:
                 how = "the server was stopped" if training.stopping else f"its process ended (exit code {code})"
                 last = {"task": self.name, "state": "failed", "detail": f"{how}; the zoo is as it was"}
             training.finished[last["state"]] += 1

@@ -183,7 +183,7 @@ async function teach(event) {
   byId("start").disabled = true;
   byId("training").replaceChildren(make("p", {}, `Sending ${file.name} …`), make("progress", { "aria-label": "sending" }));
   try {
-    await ask(`${url(name)}?skip_broken=${byId("skip").checked}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
+    await ask(`${url(name)}?skip_broken=${byId("skip").checked}${byId("careful").checked ? "&unless_worse=0.01" : ""}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
     byId("lesson").reset();
     follow();
   } catch (error) {
@@ -215,18 +215,28 @@ async function follow() {
   }
 }
 
+// Each task’s accuracy before and after an episode, and whether the held-out rows can show a difference.
+const DIFFERENCE = { none: "no difference", "cannot be seen": "no difference can be seen" };
+function brought(state) {
+  return Object.entries(state.accuracy).map(([name, share]) => {
+    const before = share.change === null ? "" : `${percent(share.before)} → `;
+    const seen = share.change === null ? "" : `, ${DIFFERENCE[share.change.difference] ?? share.change.difference}`;
+    return `${name}: ${before}${percent(share.after)} (${range(share)})${seen}`;
+  }).join("; ");
+}
+
 function showTraining(state) {
   const parts = {
     reading: () => [`Reading the images of ${state.task}: ${state.done} of ${state.total}`, true],
     training: () => [`Learning ${state.task}: epoch ${state.epoch} of ${state.epochs}, loss ${state.loss.toFixed(3)}`, true],
-    learned: () => [`Learned ${state.task} in ${state.seconds} s. ` + Object.entries(state.accuracy)
-      .map(([name, share]) => `${name}: ${share.before === null ? "" : `${percent(share.before)} → `}${percent(share.after)} (${range(share)})`).join("; "), false],
+    learned: () => [`Learned ${state.task} in ${state.seconds} s. ${brought(state)}`, false],
+    "taken back": () => [`${state.task} was taken back, since ${state.worse.join(", ")} got worse: the zoo is as it was. ${brought(state)}`, false],
     failed: () => [`${state.task} was not learned: ${state.detail}`, false],
     idle: () => ["", false],
   };
   const [words, moves] = parts[state.state]();
   byId("training").replaceChildren(
-    ...(words ? [make("p", { class: state.state === "failed" ? "wrong" : undefined }, words)] : []),
+    ...(words ? [make("p", { class: ["failed", "taken back"].includes(state.state) ? "wrong" : undefined }, words)] : []),
     ...(moves ? [make("progress", { value: state.done, max: state.total, "aria-label": words })] : []));
 }
 

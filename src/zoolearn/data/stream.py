@@ -1,0 +1,77 @@
+"""Tasks in the order they are met."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+import numpy as np
+
+from zoolearn.data.task import Task
+from zoolearn.errors import DataError
+from zoolearn.seeds import derive
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """A name and tasks, in the order they are met; sliceable, so that `benchmark[:5]` is its first five tasks."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
+    source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise DataError(f"benchmark {self.name!r} has no tasks")
+        first = self.tasks[0]
+        for task in self.tasks[1:]:
+            if task.shape != first.shape or task.train.x.dtype != first.train.x.dtype:
+                raise DataError(
+                    f"benchmark {self.name!r}: task {task.name!r} has {task.train!r}, task {first.name!r} has "
+                    f"{first.train!r}; tasks of one benchmark share one input shape"
+                )
+        names = [task.name for task in self.tasks]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"benchmark {self.name!r} has two tasks named {name!r}; give each its own name")
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    @overload
+    def __getitem__(self, place: int) -> Task: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Benchmark": ...
+    def __getitem__(self, place: int | slice) -> "Task | Benchmark":
+        if not isinstance(place, slice):
+            return self.tasks[place]
+        first = self.options.get("after_tasks", 0)
+        places = [*(self.options.get("only") or range(first, first + len(self)))]
+        chosen = places[place]
+        cut: dict[str, Any] = {"only": chosen}
+        if chosen == [*range(len(chosen))]:
+            cut = {"first_tasks": len(chosen), "only": None}
+        elif "only" not in self.options and chosen == places[-len(chosen) :]:
+            cut = {"first_tasks": self.options.get("first_tasks"), "after_tasks": chosen[0]}
+        made = {name: value for name, value in self.options.items() if name not in ("first_tasks", "after_tasks")}
+        options = {name: value for name, value in {**made, **cut}.items() if value is not None}
+        return replace(self, tasks=self.tasks[place], options=options)
+
+    def per_class(self, count: int, seed: int = 0) -> "Benchmark":
+        """Every task with `count` random training examples of each class."""
+        options = {**self.options, "samples_per_class": count, "samples_seed": seed}
+        return replace(self, tasks=tuple(task.per_class(count, seed) for task in self.tasks), options=options)
+
+    def validation_split(self, percent: int) -> "Benchmark":
+        """Every task judged by a percentage of its training data instead of by its test data."""
+        tasks = tuple(task.validation_split(percent) for task in self.tasks)
+        return replace(self, tasks=tasks, options={**self.options, "validation": percent})
+
+    def shuffled(self, seed: int) -> "Benchmark":
+        """The same tasks in a random order."""
+        order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
+        tasks = tuple(self.tasks[place] for place in order)
+        return replace(self, tasks=tasks, options={**self.options, "task_order": seed})
