@@ -26,7 +26,7 @@ MOST_ROWS = 2**23  # above, sums of products of steps would be rounded
 JUDGES = 5000  # rows at most that shrinkage and sharpness are chosen by
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)
 SHARPNESS = 12.0  # where no class has two rows that differ, so that nothing can be left out to find it
-STRANGE = 0.01  # share of unseen rows that are farther from every class than an input may be
+STRANGE = 0.05  # share of unseen rows that are farther from every class than an input may be
 
 
 @dataclass(frozen=True)

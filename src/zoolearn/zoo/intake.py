@@ -135,13 +135,13 @@ def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
 
 def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
     """Rows that are at hand; of pictures their features, where there is an extractor."""
-    x, y = rows.x, folder.store_tensor(rows.y)
+    x = rows.x
     if extractor is None:
-        return Rows(folder.store_tensor(x), y)
+        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y))
     made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
     origins = Origins()
     origins.add(x.numpy(), repeat(None, len(x)))
-    return Rows(folder.store_tensor(made), y, **origins.stored(folder, range(len(x))))
+    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), **origins.stored(folder, range(len(x))))
 
 
 def check_name(name: str, index: Index) -> None:

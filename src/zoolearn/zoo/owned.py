@@ -46,8 +46,10 @@ def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
     return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
 
 
-def check_epochs(epochs: int | None) -> None:
-    """Refuses a number of epochs that no training has."""
+def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
+    """Refuses a number of epochs that no training has, and any where nothing is trained."""
+    if epochs is not None and not trains:
+        raise SettingsError(f"epochs is {epochs}, but nothing is trained in a zoo on features; leave it out")
     if epochs is not None and epochs < 1:
         raise SettingsError(f"epochs is {epochs}; give 1 or more, or nothing: as many as the rows need")
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,7 +69,7 @@ class Zoo:
         self.folder = ZooFolder(Path(folder))
         self.names = names
         self.index = self.folder.read()
-        self._nets: dict[str, Net] = {}
+        self._nets: dict[tuple[str, tuple[str, ...]], Net] = {}  # two tasks can have one head, and so one file
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
         self.folder.tidy(self.index)
@@ -132,8 +131,8 @@ class Zoo:
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            kept = {member.file for member in newest.members}
-            self._nets = {file: net for file, net in self._nets.items() if file in kept}
+            kept = {(member.file, member.heads) for member in newest.members}
+            self._nets = {key: net for key, net in self._nets.items() if key in kept}
             self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
         return changed
 
@@ -155,7 +154,7 @@ class Zoo:
         self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None
     ) -> Generator[Plan | Progress, None, Learned]:
         """`learn`, step by step: what will be done, then how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self.folder.writing() as before:
             index, entry = taken_in(self.folder, before, task, self.extractor)
@@ -204,7 +203,7 @@ class Zoo:
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self.folder.writing() as before:
             index, reading = yield from iter_take_in(
@@ -252,7 +251,8 @@ class Zoo:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
-        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
+        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
+        are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
         check_unrecognisable(self.index, sure)
         inputs = self._rows(x)
@@ -260,7 +260,7 @@ class Zoo:
             generation = self.generation
             try:
                 fitted = self.which_task()
-                if sure:
+                if sure and self.settings.features is None:
                     fitted.quality.check()
                 found = recognised(fitted.which, inputs, sure, self._answer_and_classes)
             except (StoreError, UnknownTask):
@@ -315,9 +315,10 @@ class Zoo:
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
-            if member.file not in self._nets:
-                self._nets[member.file] = member_net(self.folder, index, member, self.names)
-            return self._nets[member.file]
+            key = member.file, member.heads
+            if key not in self._nets:
+                self._nets[key] = member_net(self.folder, index, member, self.names)
+            return self._nets[key]
 
         return net_of
 
@@ -419,11 +420,10 @@ class Zoo:
         self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
     ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
-        if self.settings.features is not None:
+        if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
             net = self.net(self.index.answering(task)[-1].number)
-            ask = partial(self.predict_proba, task=task)
-            return export_on_features(content, net, self.tasks[task], ask, Path(path), overwrite=overwrite)
+            return export_on_features(content, self.extractor, net, self.tasks[task], Path(path), overwrite=overwrite)
         voters = self.index.voters(task)
         nets = [(self.net(member.number), member.share[task]) for member in voters]
         entry = self.index.task(task)
