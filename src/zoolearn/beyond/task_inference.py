@@ -164,6 +164,7 @@ class WhichTask(TaskJudge):
         stored = [task.subsample(min(1.0, STORED / len(task.train)), zoo.seed) for task in zoo.kept.values()]
         if len(stored) < len(zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
+        self.zoo = zoo
         halves = [_halves(task) for task in stored]
         find_evidence = find(zoo, [first for first, _ in halves])
         rows = torch.cat([second.train.x for _, second in halves])
