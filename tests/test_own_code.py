@@ -228,7 +228,9 @@ def test_what_cannot_be_used_is_one_clear_error(
 
 def test_a_zoo_with_code_of_ones_own_is_judged_where_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     zoo("run", "model-zoo", "own_bench.py:stream", *BRIEF, "--out", "zoo")
-    assert "name the function that made it (--benchmark FILE.py:NAME)" in refused(capsys, "judge", "zoo")
+    assert "name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)" in refused(
+        capsys, "judge", "zoo"
+    )
     named = ("--benchmark", "own_bench.py:stream")
     assert "unknown backbone 'wide'" in refused(capsys, "judge", "zoo", *named)
     zoo("judge", "zoo", *named, "--names", "own_nets.py:wide")

@@ -123,8 +123,8 @@ def test_only_the_kept_share_is_stored_and_what_two_tasks_share_is_there_once(tm
     task = TASKS[0]
     zoo = small_zoo(tmp_path / "kept", [task], replay=0.25)
     entry = zoo.tasks[task.name]
-    assert entry.train.count == len(task.train) // 4
-    assert entry.test.count == len(task.test)
+    assert entry.rows_kept == len(task.train) // 4
+    assert entry.rows_held_out == len(task.test)
     twice = small_zoo(tmp_path / "twice", [task, replace(task, name="again")])
     assert len(list((twice.path / "data").iterdir())) == len({part.digest for part in twice.tasks[task.name].stored})
 
@@ -208,7 +208,7 @@ def test_a_checkpoint_is_never_taken_up_by_other_data_or_another_augmentation(tm
 
 def test_mistakes_are_named(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
-    with pytest.raises(DataError, match="learned already"):
+    with pytest.raises(DataError, match="stored in task 'stripes' already"):
         zoo.learn(TASKS[0])
     with pytest.raises(DataError, match=r"takes \(1, 8, 8\)"):
         zoo.learn(pictures("big", shape=(1, 9, 9)))
@@ -453,7 +453,7 @@ def test_learning_from_stored_tasks_far_larger_than_the_memory_it_takes(tmp_path
     zoo = zoolearn.new(tmp_path / "zoo", backbone=pooled, recipe=MANY)
     for place, name in enumerate(("one", "two", "three")):
         zoo.learn(noise(name, 6000 + place))
-    stored = sum(entry.train.x.bytes for entry in zoo.tasks.values())
+    stored = sum(arrival.train.x.bytes for arrival in zoo.index.arrivals)
     call = (
         "import sys; from pathlib import Path; import test_zoo_folder as t; t.learn_and_watch(*map(Path, sys.argv[1:]))"
     )

@@ -10,15 +10,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 
 from zoolearn.cli.flags import command_line, optional, parse, settings_form
+from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
 from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place, own_benchmark
+from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
@@ -66,6 +68,10 @@ class BenchmarkOptions:
     """The benchmark."""
 
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    features: Annotated[
+        Path | None,
+        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
+    ] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
     samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
     task_order: Annotated[
@@ -96,7 +102,7 @@ class BenchmarkOptions:
     ] = ()
 
 
-OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name != "data")
+OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
@@ -111,7 +117,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     )
     kind = _form(method, options, own)
     preset = _preset_in(arguments, [name_of(name) for name in names])
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own) if preset else None)
+    on_features = any(word.partition("=")[0] == "--features" for word in arguments)
+    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
@@ -154,7 +161,7 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
 
 
 def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
-    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME"
+    names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME, the folder of a zoo"
     learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     return make_dataclass(
         "Run",
@@ -169,13 +176,16 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
     )
 
 
-def _filled(kind: type, preset: Preset, own: Sequence[str]) -> Any:
+def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
-    A function of one's own has its name there; its place stands on the command line, since no file may name code.
+    A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
+    features are `mlp` by default: small-conv takes pictures.
     """
     form = kind(benchmark=tyro.MISSING)
-    for name, value in {**preset.spec.settings, **preset.spec.options}.items():
+    if on_features:
+        form.learner.backbone = "mlp"
+    for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
         if name != "samples_seed" or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
@@ -198,14 +208,30 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     benchmark = form.benchmark
     if is_place(name):
         own["method"] = Own.at(name)
-    if is_place(benchmark):
-        own["benchmark"] = Own.at(benchmark)
+    if (made_by := benchmark_at(benchmark)) is not None:
+        own["benchmark"] = made_by
         making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
-        benchmark = own_benchmark(own["benchmark"], form.tasks.data, making).name
-    spec = RunSpec(name_of(name), benchmark, settings, options, first, own).check()
+        benchmark = made_by.benchmark(form.tasks.data, making).name
+    extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
+    if extractor:
+        options[FEATURES] = extractor_id(open_extractor(extractor))
+    spec = RunSpec(name_of(name), benchmark, settings, options, first, own, extractor).check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
+
+
+def benchmark_at(word: str) -> Own | None:
+    """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
+    if word in BENCHMARKS:
+        return None
+    if is_place(word):
+        return Own.at(word)
+    if not is_zoo(Path(word)):
+        return None
+    from zoolearn.zoo.as_benchmark import StoredTasks
+
+    return StoredTasks.at(word)
 
 
 def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
@@ -258,7 +284,7 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
         for group in ("tasks", "learner", "recipe")
         for setting in fields(getattr(form, group))
-        if setting.name not in ("data", "seed")
+        if setting.name not in ("data", "features", "seed")
     }
     if name == "seed":
         raise SettingsError("seeds are not varied as settings are; give --seeds N, or --seed N")

@@ -11,6 +11,7 @@ from rich.table import Table
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.form import benchmark_at
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
 from zoolearn.runs.own import Own
@@ -33,7 +34,8 @@ class JudgeOptions:
     data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
     epochs: Annotated[int, tyro.conf.arg(help="passes over the stored rows of the distilled net")] = 1
     benchmark: Annotated[
-        str | None, optional("FILE.py:NAME", "the function that made the benchmark, if it is your own", "none")
+        str | None,
+        optional("FILE.py:NAME", "what made the benchmark, if it is your own: a function, or a zoo folder", "none"),
     ] = None
     names: Annotated[
         tuple[str, ...], optional("FILE.py:NAME...", "backbones and other functions of your own in the runs", "none")
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
     console = output.console()
     names = {own.name: own.function() for own in map(Own.at, options.names)}
-    made_by = Own.at(options.benchmark) if options.benchmark else None
+    made_by = benchmark_at(options.benchmark) if options.benchmark else None
     for run in options.runs:
         record = follow(iter_judge(run, options.data, options.epochs, names, made_by), console)
         table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))

@@ -1,4 +1,4 @@
-"""`zoo learn FOLDER NAME DATA`: one more task, one more member."""
+"""`zoo learn FOLDER NAME DATA`: one more task, or more of a known one; one more member."""
 
 import sys
 from collections.abc import Generator, Sequence
@@ -17,6 +17,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.growing import agreed
 from zoolearn.cli.scores import show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
@@ -25,7 +26,7 @@ from zoolearn.zoo import Zoo
 from zoolearn.zoo.gate import smallest_loss
 from zoolearn.zoo.index import Measure
 from zoolearn.zoo.inputs import Columns, Source, pair_of
-from zoolearn.zoo.intake import Augment, Reading
+from zoolearn.zoo.intake import Augment, Reading, growth_of
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.owned import Plan
 from zoolearn.zoo.scores import Change
@@ -36,8 +37,9 @@ MOST_NAMED = 10  # things that were not used
 TAKEN_BACK = 3  # exit code
 BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
-IDEA = """Teach a zoo a new task. The data is copied into the folder: the original is not needed afterwards. A folder that does
-not exist yet becomes a zoo with default settings.
+IDEA = """Teach a zoo a new task, or more of one that it knows: further rows of its classes, classes that are new, or both. The data
+is copied into the folder: the original is not needed afterwards. A folder that does not exist yet becomes a zoo with default
+settings.
 
 DATA is a folder of images with one subfolder for each class, an .npz (x, y), an .npy with its labels beside it (x.npy and
 y.npy), a .csv or .parquet (a column of image paths or columns of features, and a label), or a data set that Hugging Face's
@@ -49,7 +51,11 @@ class LearnOptions:
     """The task."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="a name for the new task")]
+    name: Annotated[
+        str,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="NAME", help="a name for the new task, or the name of a known one"),
+    ]
     data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="what to learn from")]
     test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
     holdout: Annotated[float, tyro.conf.arg(help="share of each class that is held out")] = 0.2
@@ -59,6 +65,13 @@ class LearnOptions:
     group: Annotated[
         str | None, optional("COLUMN", "hold out whole groups: rows with equal values in this column", "single rows")
     ] = None
+    new_class: Annotated[
+        tuple[str, ...], optional("NAME...", "classes that a known task gets now and does not have yet", "none")
+    ] = ()
+    yes: Annotated[bool, tyro.conf.arg(help="do not ask whether new classes are meant, unless one may be a typo")] = (
+        False
+    )
+    skip_known: Annotated[bool, tyro.conf.arg(help="leave out rows that a known task has already")] = False
     skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
         False
     )
@@ -103,6 +116,16 @@ def main(arguments: Sequence[str]) -> None:
     data, test = pair_of(
         options.data, options.test, Columns(options.label, options.ignore, wanted, group=options.group), options.labels
     )
+    growth = None if zoo is None else growth_of(zoo.index, options.name, data)
+    if growth is not None and options.dry_run:
+        console.print(Text("; ".join([str(growth), *growth.doubts()])))
+        options.new_class = (*growth.new,)
+    elif growth is not None:
+        meant = agreed(growth, options.new_class, arguments, console, yes=options.yes)
+        if meant is None:
+            console.print("nothing was changed")
+            return
+        options.new_class = (*meant,)
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or Zoo.create(Path(temporary) / "zoo", ZooSettings.chosen())
@@ -132,6 +155,8 @@ def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) ->
         skip_broken=options.skip_broken,
         augment=options.augment,
         epochs=options.epochs,
+        new_classes=options.new_class,
+        skip_known=options.skip_known,
         unless_worse=options.unless_worse,
     )
 
@@ -183,8 +208,8 @@ def _understood(reading: Reading, console: Console) -> None:
     """Prints what was read, before training."""
     shape = "x".join(map(str, reading.settings.shape or ()))
     entry = reading.task
-    trained = entry.train.count if entry.train else 0
-    console.print(f"[bold]{escape(entry.name)}[/]: {len(entry.classes)} classes, {reading.look} -> {shape}")
+    now = "now " if reading.growth else ""
+    console.print(f"[bold]{escape(entry.name)}[/]: {now}{len(entry.classes)} classes, {reading.look} -> {shape}")
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column, side in (("class", "left"), ("train", "right"), ("held out", "right")):
         table.add_column(column, justify=side)  # type: ignore[arg-type]
@@ -192,7 +217,8 @@ def _understood(reading: Reading, console: Console) -> None:
         table.add_row(Text(name), f"{train:,}", f"{test:,}")
     if len(reading.counts) > 20:
         table.add_row(f"... {len(reading.counts) - 20} more", "", "")
-    table.add_row("[dim]all[/]", f"{trained:,}", f"{entry.test.count:,}")
+    trained, held = (sum(pair) for pair in zip(*reading.counts.values(), strict=True))
+    table.add_row("[dim]all[/]", f"{trained:,}", f"{held:,}")
     console.print(table)
     if reading.broken:
         console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.told}"))

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import optional, parse
-from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns
 
@@ -90,9 +89,9 @@ def main(arguments: Sequence[str]) -> None:
 
 def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
     votes = zoo.votes(x, options.name, options.at)
-    classes = zoo.index.task(options.name).classes
-    shares = {member.number: member.share[options.name] for member in zoo.members if member.number in votes}
-    together = average(list(votes.values()), [shares[number] for number in votes])
+    index, together = zoo.index, zoo.together(votes, options.name, options.at)
+    classes = index.task(options.name, options.at).classes
+    shares = {number: index.weight(index.member(number), options.name, options.at) for number in votes}
     for row, (name, probabilities) in enumerate(zip(names, together.tolist(), strict=True)):
         best = max(range(len(classes)), key=probabilities.__getitem__)
         said = tuple(_vote(number, shares[number], answer[row], classes) for number, answer in votes.items())

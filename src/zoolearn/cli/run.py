@@ -27,14 +27,16 @@ USAGE = """usage: zoo run METHOD[,METHOD...] BENCHMARK [--out DIR] [--epochs N] 
 Shows the tasks of a benchmark to a learner, one an episode, and writes a run folder (results.json and the learner's
 files). The same command again continues a run that was stopped: after the last finished episode, or in its midst with
 `--checkpoint-every N`. `zoo run METHOD --help` lists the settings of a method; they are its fields in Python. Several methods or seeds run side by side, a folder each; with
-`--on ray`, on a cluster. A method, benchmark or backbone of your own is FILE.py:NAME or package.module:NAME.
+`--on ray`, on a cluster. A method, benchmark or backbone of your own is FILE.py:NAME or package.module:NAME; the
+folder of a zoo is a benchmark too: its tasks, in the order that it learned them, with the rows that it stores.
 
 methods:    {methods}
 benchmarks: {benchmarks}
 
 examples:   zoo run model-zoo split-cifar100 --epochs 1 --out runs/zoo
             zoo run model-zoo,isolated split-cifar100 --epochs 1 --seeds 3 --out runs/compared
-            zoo run mymethods.py:Lwf mybench.py:stream --backbone mynets.py:wide"""
+            zoo run mymethods.py:Lwf mybench.py:stream --backbone mynets.py:wide
+            zoo run ewc my-zoo --epochs 5"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -68,7 +70,7 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
     console = output.console()
     out.parent.mkdir(parents=True, exist_ok=True)
     whole = spec.whole(plan.data)
-    tasks = spec.tasks(whole=whole)
+    tasks = spec.tasks(plan.data, whole)
     done = _episodes_kept(spec, tasks, plan)
     if done == len(tasks):
         console.print(f"{out} is finished; nothing to train. Another run needs another folder (--out)", soft_wrap=True)

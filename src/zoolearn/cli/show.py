@@ -18,7 +18,8 @@ from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.index import MemberEntry, TaskEntry
+from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.index import MemberEntry
 from zoolearn.zoo.scores import is_overconfident
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -65,12 +66,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def _show_task(zoo: Zoo, name: str, console: Console) -> None:
     entry = zoo.index.task(name)
-    kept = entry.train.count if entry.train else 0
     console.print(
         f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}, "
-        f"{kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
+        f"{entry.rows_kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
     )
-    show_scores(zoo.scores(name), console, f"on the {entry.test.count:,} rows that are held out")
+    show_scores(zoo.scores(name), console, f"on the {entry.rows_held_out:,} rows that are held out")
     trail = _trail(zoo, name)
     if len(trail) > 1:
         console.print(
@@ -103,8 +103,8 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
         table.add_row(
             Text(name),
             str(len(task.classes)),
-            f"{task.train.count if task.train else 0:,}",
-            f"{task.test.count:,}",
+            f"{task.rows_kept:,}",
+            f"{task.rows_held_out:,}",
             str(len(zoo.index.voters(name))),
             (DOUBT if accuracy.low <= majority else "") + f"{100 * accuracy.value:.1f}",
             interval(accuracy),
@@ -164,13 +164,13 @@ def _mark(zoo: Zoo, member: MemberEntry, task: TaskEntry) -> str:
         return "◌"
     if task.name not in member.tasks:
         return "∘"
-    return "●" if member.episode == task.episode else "○"
+    return "●" if member.episode in {arrival.episode for arrival in task.arrivals} else "○"
 
 
 def _storage(zoo: Zoo) -> str:
     parts = {part for task in zoo.tasks.values() for part in task.stored}
-    rows = sum(task.train.count if task.train else 0 for task in zoo.tasks.values())
-    held = sum(task.test.count for task in zoo.tasks.values())
+    rows = sum(task.rows_kept for task in zoo.tasks.values())
+    held = sum(task.rows_held_out for task in zoo.tasks.values())
     members = sum(member.bytes for member in zoo.members)
     weights = sum(parameter.numel() for parameter in zoo.net(zoo.members[0].number).parameters())
     return (

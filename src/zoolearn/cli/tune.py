@@ -15,7 +15,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.form import RunOptions, benchmark_at, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.preset import Preset, save_preset
@@ -23,7 +23,6 @@ from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
 from zoolearn.runs.jobs import Failed, Ray
-from zoolearn.runs.own import Own, is_place
 from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo tune METHOD BENCHMARK [--tune-on BENCHMARK] [--trials N] [--space SETTING=LOW..HIGH] [--on ray] ...
@@ -110,7 +109,7 @@ def _refuse(form: Any) -> None:
         raise SettingsError(f"trials is {form.run.trials}; give 1 or more")
     if not 1 <= form.run.validation <= 99:
         raise SettingsError(f"validation is {form.run.validation} percent of the training data; give 1 to 99")
-    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS and not is_place(form.run.tune_on):
+    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS and not benchmark_at(form.run.tune_on):
         raise SettingsError(unknown_name("benchmark", form.run.tune_on, BENCHMARKS))
 
 
@@ -143,8 +142,8 @@ def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
     file = tuning.folder / "best.json"
     save_preset(Preset("tuned", found, target, f"zoo tune on {spec.benchmark}, {len(states)} trials"), file)
     own = {name: each for name, each in found.own.items() if name != "benchmark"}
-    if is_place(judged_on):
-        own["benchmark"] = Own.at(judged_on)
+    if (made_by := benchmark_at(judged_on)) is not None:
+        own["benchmark"] = made_by
     final = replace(found, benchmark=judged_on, own=own)
     print(
         f"\nbest settings, to be judged by test data:\n  {final.command}{_data(form)}\nor, with the file that they are in:"

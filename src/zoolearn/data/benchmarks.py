@@ -147,6 +147,8 @@ def recorded_benchmark(
 ) -> Benchmark:
     """The benchmark that a run's header tells of, made again, by `make` if it is not ours; refused if the data differs."""
     options = dict(header["settings"].get("benchmark") or {})
+    if "features" in options:
+        raise DataError(f"{run} was made on pre-trained features; it has no pictures of its own to go on with")
     making = {name: options.pop(name) for name in [*options] if name not in CUTS}
     whole = make(data, **making) if make else whole_benchmark(header["benchmark"], data, **making)
     tasks = cut_down(whole, **options)

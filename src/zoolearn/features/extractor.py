@@ -105,7 +105,7 @@ class Extractor:
             "inputs": "texts" if self.size is None else "RGB, cut to a centred square, bicubic",
             "views": 1 if self.size is None else 2,
             "step": STEP,
-            "versions": _versions(),
+            "versions": self.versions,
             "probe": embedded(self, self._probe())[0].tolist(),
         }
 
@@ -122,8 +122,13 @@ class Extractor:
             raise StoreError(
                 f"the extractor {self.name!r} gives other features than when it was recorded: a probe differs by {apart} of "
                 f"{LARGEST + 1}, more than {NEAR}; it was changed, or other versions of its libraries "
-                f"({_told(record['versions'])}; here {_told(_versions())}) or another processor compute it otherwise"
+                f"({_told(record['versions'])}; here {_told(self.versions)}) or another processor compute it otherwise"
             )
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The libraries that its features depend on, as far as they are installed."""
+        return _versions()
 
     def _probe(self) -> Any:
         return [TEXT] if self.size is None else probe_picture(self.size)

@@ -17,7 +17,7 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
-from zoolearn.runs.own import Own, own_benchmark
+from zoolearn.runs.own import Own
 from zoolearn.runs.results import Results
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
@@ -92,9 +92,9 @@ def _restored(
 def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchmark] | None:
     if own is None and header["benchmark"] not in BENCHMARKS:
         raise SettingsError(
-            f"benchmark {header['benchmark']!r} is none of ours; name the function that made it (--benchmark FILE.py:NAME)"
+            f"benchmark {header['benchmark']!r} is none of ours; name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)"
         )
-    return None if own is None else lambda data, **making: own_benchmark(own, data, making)
+    return None if own is None else lambda data, **making: own.benchmark(data, making)
 
 
 def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:

@@ -64,7 +64,7 @@ def single_run(results: Results, width: int | None = None) -> str:
     }
     return "\n".join(
         [
-            f"{results.method} on {results.benchmark}{state}",
+            f"{results.method} on {results.stream}{state}",
             text(per_task(results), width),
             ", ".join(f"{name} {value}" for name, value in measures.items()),
         ]
@@ -82,5 +82,5 @@ def matrix(name: str, group: Group) -> Table:
         cells = [percent(values).partition(" ")[0] for values in columns]
         rows.append((str(episode + 1), *cells, *[""] * (len(tasks) - episode - 1)))
     seeds = f"mean over {len(group.runs)} seeds" if len(group.runs) > 1 else "one seed"
-    note = f"{name} on {group.first.benchmark}: test accuracy in percent after each episode, {seeds}."
+    note = f"{name} on {group.first.stream}: test accuracy in percent after each episode, {seeds}."
     return Table(("episode", *tasks), tuple(rows), labels=1, notes=(note,))

@@ -94,7 +94,7 @@ def report(results: Sequence[Results]) -> Table:
     if not results:
         raise DataError("there are no runs to report; give at least one")
     counted = _one_per_seed(results)
-    groups = sorted(_groups(counted), key=lambda group: group.first.benchmark)
+    groups = sorted(_groups(counted), key=lambda group: group.first.stream)
     columns = _columns(groups)
     first = list(columns).index("average accuracy")
     return Table(
@@ -130,13 +130,13 @@ def tasks_of(run: Results) -> str:
     """
     options = run.spec.shown_options
     cuts = [f"{name.replace('_', ' ')} {_short(str(value))}" for name, value in options.items() if name != "task_order"]
-    return ", ".join([run.benchmark, *cuts])
+    return ", ".join([run.stream, *cuts])
 
 
 def grouped(results: Sequence[Results]) -> list[Group]:
     """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
     found = [group for group in _groups(_one_per_seed(results)) if group.runs]
-    return sorted(found, key=lambda group: group.first.benchmark)
+    return sorted(found, key=lambda group: group.first.stream)
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
@@ -147,7 +147,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
     """
     told = _own_settings(groups)
     settings = _in_short(groups, told, told)
-    methods = [(group.first.benchmark, group.first.method) for group in groups]
+    methods = [(group.first.stream, group.first.method) for group in groups]
     names: list[tuple[str, str]] = []
     for group, method, shown in zip(groups, methods, settings, strict=True):
         name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
@@ -164,7 +164,7 @@ def _in_short(groups: Sequence[Group], told: Sequence[str], otherwise: Sequence[
         preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""
         for group, shown in zip(groups, told, strict=True)
     ]
-    names = [(group.first.benchmark, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
+    names = [(group.first.stream, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
     short = []
     for group, shown, brief, name in zip(groups, told, otherwise, names, strict=True):
         preset = name[-1]
@@ -229,7 +229,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
     settings = _in_short(groups, _differing_settings(groups), _own_settings(groups))
     columns = {
         "method": [group.first.method for group in groups],
-        "benchmark": [group.first.benchmark for group in groups],
+        "benchmark": [group.first.stream for group in groups],
         "settings": settings,
         "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
@@ -256,7 +256,7 @@ def _measures(groups: Sequence[Group]) -> list[str]:
 
 def _same_length(groups: Sequence[Group]) -> bool:
     """Whether groups of one benchmark have equally many tasks."""
-    lengths = {(group.first.benchmark, len(group.first.tasks)) for group in groups}
+    lengths = {(group.first.stream, len(group.first.tasks)) for group in groups}
     return len(lengths) == len({benchmark for benchmark, _ in lengths})
 
 
@@ -286,9 +286,9 @@ def _own_settings(groups: Sequence[Group]) -> list[str]:
     flat = [_changed(group.first) for group in groups]
     shown = []
     for group, mine in zip(groups, flat, strict=True):
-        kind = (group.first.benchmark, group.first.method)
+        kind = (group.first.stream, group.first.method)
         alike = [
-            own for other, own in zip(groups, flat, strict=True) if (other.first.benchmark, other.first.method) == kind
+            own for other, own in zip(groups, flat, strict=True) if (other.first.stream, other.first.method) == kind
         ]
         told = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
         shown.append(", ".join(f"{name}={_short(mine[name])}" for name in told))
@@ -318,8 +318,7 @@ def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[di
     values = {
         settings.get(path)
         for other, settings in zip(groups, flat, strict=True)
-        if other.first.benchmark == group.first.benchmark
-        and (other.first.method == group.first.method or path in settings)
+        if other.first.stream == group.first.stream and (other.first.method == group.first.method or path in settings)
     }
     return len(values) > 1
 

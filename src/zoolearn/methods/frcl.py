@@ -197,6 +197,7 @@ class Frcl(SingleNet):
     def grown(self, task: Task) -> Net:
         """A copy of the net with a Gaussian head for the task."""
         net = super().grown(task)
+        self.shared(net)
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
             raise SettingsError(
                 f"frcl takes backbones without batch-norm, such as mlp, mlp-100 or mlp-2000; "

@@ -269,9 +269,10 @@ def _plain(body: nn.Module, backbone: str) -> list[nn.Module]:
     modules = sequence(body)
     wide = [module for module in modules if isinstance(module, nn.Conv2d) and module.groups > 1]
     other = [m for m in modules if not isinstance(m, (*LAYERS, Norm)) and any(True for _ in m.parameters())]
-    if wide or other:
+    if wide or other or not any(isinstance(module, LAYERS) for module in modules):
+        odd = f"has a {type((wide or other)[0]).__name__}" if wide or other else "has none"
         raise SettingsError(
-            f"hat gates the units of plain sequences of linear and convolutional layers, {backbone!r} has a "
-            f"{type((wide or other)[0]).__name__}; use mlp, small-conv or alexnet-hat"
+            f"hat gates the units of plain sequences of linear and convolutional layers, {backbone!r} {odd}; "
+            "use mlp, small-conv or alexnet-hat"
         )
     return modules

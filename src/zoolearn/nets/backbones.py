@@ -39,6 +39,11 @@ def small_conv(shape: Shape, dropout: float = 0.0) -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten())
 
 
+def identity(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """Nothing: heads are linear in the inputs themselves, as is right for pre-trained features."""
+    return nn.Flatten()
+
+
 def mlp(shape: Shape, dropout: float = 0.0) -> nn.Module:
     """Two hidden layers of 256 units; 269,322 weights with a 10-way head on 28x28 images."""
     return _perceptron(shape, 256, dropout)
@@ -131,6 +136,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "resnet18-s-one-conv": "nets.published.resnet18_s_one_conv",
         "alexnet-hat": "nets.published.alexnet_hat",
         "lenet-apd": "nets.published.lenet_apd",
+        "identity": "nets.backbones.identity",
         "mlp": "nets.backbones.mlp",
         "mlp-100": "nets.backbones.mlp_100",
         "mlp-2000": "nets.backbones.mlp_2000",

@@ -10,8 +10,9 @@ from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError
+from zoolearn.features.benchmarks import FEATURES
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
-from zoolearn.runs.own import Own, own_benchmark
+from zoolearn.runs.own import Own
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
@@ -57,7 +58,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     command = plan.command or spec.command
     events = progress(
         spec.learner(),
-        spec.tasks(whole=whole),
+        spec.tasks(plan.data, whole),
         folder,
         plan.checkpoint_every,
         plan.workers,
@@ -106,7 +107,7 @@ def job(title: str, spec: RunSpec, plan: Plan) -> Job:
 
 def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> Benchmark:
     options = json.loads(making)
-    return own_benchmark(own, data, options) if own else whole_benchmark(benchmark, data, **options)
+    return own.benchmark(data, options) if own else whole_benchmark(benchmark, data, **options)
 
 
 def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
@@ -142,6 +143,9 @@ def execute_all(
         folder, plan = folder.absolute(), replace(plan, checkpoint_every=plan.checkpoint_every or 1)
     else:
         plan = replace(plan, workers=max(1, place.workers_for() // place.workers_for(len(missing))))
+    for spec in missing.values():
+        if FEATURES in spec.options:
+            spec.tasks(plan.data)  # each picture is passed through the extractor once, not by every worker
     folder.mkdir(parents=True, exist_ok=True)  # a machine that does not see it shares no storage with this one
     jobs = [job(title, spec, replace(plan, out=folder / title)) for title, spec in missing.items()]
     with closing(map_jobs(jobs, place)) as events:

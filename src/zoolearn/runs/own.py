@@ -98,6 +98,15 @@ class Own:
             raise SettingsError(f"{self.word} is no function; write it with `def {self.name}`")
         return thing
 
+    def benchmark(self, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
+        """The benchmark that the thing makes, a function; the data root and options are given to it if it takes them."""
+        return _benchmark(self, data, json.dumps(making or {}, sort_keys=True))
+
+    @property
+    def benchmark_source(self) -> dict[str, str]:
+        """A digest of the function, as the benchmark that it makes records it."""
+        return {f"benchmark {self.name}": digest(self.load())}
+
     def _module(self) -> ModuleType:
         file = self.folder / f"{self.module}.py" if self.word.rpartition(":")[0].endswith(".py") else None
         if file is not None and not file.is_file():
@@ -125,11 +134,6 @@ class Own:
         return module
 
 
-def own_benchmark(own: Own, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
-    """The benchmark that a function of one's own makes; the data root and options are given to it if it takes them."""
-    return _benchmark(own, data, json.dumps(making or {}, sort_keys=True))
-
-
 @lru_cache(maxsize=2)
 def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
     make, given = own.function(), json.loads(making)
@@ -145,8 +149,7 @@ def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
         raise SettingsError(
             f"{own.word} gives a {type(made).__name__}, no Benchmark; return zoolearn.Benchmark(name, tasks)"
         )
-    source = {f"benchmark {own.name}": digest(make)}
-    return replace(made, options={**made.options, **given}, source=source)
+    return replace(made, options={**made.options, **given}, source=own.benchmark_source)
 
 
 def _single(parameter: Parameter) -> bool:

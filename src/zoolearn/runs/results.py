@@ -120,6 +120,11 @@ class Results:
         return RunSpec.of_record(self.method, self.benchmark, self.settings)
 
     @property
+    def stream(self) -> str:
+        """The benchmark, and whether it was met through pre-trained features: what tables are grouped by."""
+        return self.spec.stream
+
+    @property
     def identity(self) -> str:
         """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
         return json.dumps([self.spec.identity, self.train_samples, self.made_with])

@@ -12,12 +12,13 @@ from typing import Any, Self
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS, cut_down, options_record, whole_benchmark
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.features.benchmarks import FEATURES, on_features, open_extractor
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from
-from zoolearn.runs.own import Own, own_benchmark
+from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest
-from zoolearn.runs.source import digest, source_of
+from zoolearn.runs.source import source_of
 
 ORDERS = (
     "task_order",
@@ -33,8 +34,9 @@ class RunSpec:
     """A method with its settings, on a benchmark cut by its options, with a seed.
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
-    that are not given have their defaults. `options` are what `benchmark` takes. `own` says where code is found that is not
-    ours, as somebody named it; no record of a run does.
+    that are not given have their defaults. `options` are what `benchmark` takes, and the checksum of an extractor if the
+    run is on its `features`. `own` says where code is found that is not ours, as somebody named it, and `extractor` where
+    that file is; no record of a run does.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)
     >>> spec.name
@@ -51,6 +53,7 @@ class RunSpec:
     own: Mapping[str, Own] = field(
         default_factory=dict, compare=False
     )  # code of one's own: method, benchmark, settings
+    extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         usual = {
@@ -92,25 +95,35 @@ class RunSpec:
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
         whole = whole or self.whole(data)
-        return cut_down(whole, **{name: value for name, value in self.options.items() if name in CUTS})
+        cut = cut_down(whole, **{name: value for name, value in self.options.items() if name in CUTS})
+        return self._on_features(cut, data) if FEATURES in self.options else cut
+
+    def _on_features(self, tasks: Benchmark, data: Path | None) -> Benchmark:
+        if self.extractor is None:
+            raise SettingsError(f"the run is on features of {self.options[FEATURES]}; name the file (--features FILE)")
+        made = on_features(tasks, open_extractor(self.extractor), data)
+        if made.options[FEATURES] != self.options[FEATURES]:
+            raise SettingsError(
+                f"{self.extractor} is {made.options[FEATURES]}, the run is on features of {self.options[FEATURES]}; name that file"
+            )
+        return made
 
     def whole(self, data: Path | None = None) -> Benchmark:
         """The benchmark before it is cut down."""
         if "benchmark" in self.own:
-            return own_benchmark(self.own["benchmark"], data, self.making)
+            return self.own["benchmark"].benchmark(data, self.making)
         return whole_benchmark(self.benchmark, data, **self.making)
 
     @property
     def source(self) -> dict[str, str]:
         """A digest of the source of all code that is not ours."""
         made_by = self.own.get("benchmark")
-        of_benchmark = {f"benchmark {made_by.name}": digest(made_by.load())} if made_by else {}
-        return {**source_of(self.learner()), **of_benchmark}
+        return {**source_of(self.learner()), **(made_by.benchmark_source if made_by else {})}
 
     @property
     def making(self) -> dict[str, Json]:
         """The options that the benchmark itself is made with; the others cut it down."""
-        return {name: value for name, value in self.options.items() if name not in CUTS}
+        return {name: value for name, value in self.options.items() if name not in CUTS and name != FEATURES}
 
     def record(self) -> dict[str, Json]:
         """The settings as a run records them."""
@@ -150,6 +163,11 @@ class RunSpec:
                 shown[name] = value
         return shown
 
+    @property
+    def stream(self) -> str:
+        """The benchmark; on pre-trained features it is another one, never compared with learning from pixels alone."""
+        return f"{self.benchmark} on pre-trained features" if FEATURES in self.options else self.benchmark
+
     def _defaults(self) -> dict[str, Json]:
         known = "method" in self.own or self.method in METHODS
         return defaults(self.kind if known else Learner, self.settings)
@@ -166,9 +184,9 @@ class RunSpec:
         """The command that does it."""
         if "validation" in self.options:
             return shlex.join(["zoo", "tune", *self.subject])
-        flags = _flags(
-            {**self.changes, **self.own_settings, **self.options, **({"seed": self.seed} if self.seed else {})}
-        )
+        file = {FEATURES: str(self.extractor)} if self.extractor else {}
+        seed = {"seed": self.seed} if self.seed else {}
+        flags = _flags({**self.changes, **self.own_settings, **self.options, **file, **seed})
         return shlex.join(["zoo", "run", *self.subject, *flags])
 
     @property

@@ -36,10 +36,9 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     with zoo.beginning():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
-            settled, entry = taken_in(zoo, index, task)
+            settled, arrival = taken_in(zoo, index, task)
             kept = task.subsample(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
-            entry = changed(entry, train=kept_rows(zoo, kept, entry))
-            index = replace(settled, tasks={**index.tasks, task.name: entry})
+            index = settled.with_arrival(changed(arrival, train=kept_rows(zoo, index, arrival, kept)))
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)

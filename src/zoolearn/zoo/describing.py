@@ -1,7 +1,8 @@
 """What a zoo knows, as plain data for pages and programs."""
 
 from zoolearn.files import Json
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.scores import Share, doubts
 from zoolearn.zoo.zoo import Zoo
 
@@ -9,14 +10,14 @@ from zoolearn.zoo.zoo import Zoo
 def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> dict[str, Json]:
     """A task: what it is, how well it is answered, and how that came."""
     now = index.measures[entry.name]
-    accuracy = Share.of(now.accuracy, entry.test.count)
+    accuracy = Share.of(now.accuracy, entry.rows_held_out)
     most_frequent, rate = majority or (None, None)
     return {
         "name": entry.name,
         "episode": entry.episode,
         "classes": list(entry.classes),
-        "rows_kept": entry.train.count if entry.train else 0,
-        "rows_held_out": entry.test.count,
+        "rows_kept": entry.rows_kept,
+        "rows_held_out": entry.rows_held_out,
         "members": [member.number for member in index.voters(entry.name)],
         "accuracy": now.accuracy,
         "low": accuracy.low,
@@ -39,7 +40,7 @@ def describe_member(index: Index, entry: MemberEntry) -> dict[str, Json]:
         "episode": entry.episode,
         "trained_on": list(entry.tasks),
         "fitted": list(entry.fitted),
-        "votes_on": {name: share for name, share in entry.share.items() if index.counts(entry, name)},
+        "votes_on": {name: index.weight(entry, name) for name in entry.share if index.counts(entry, name)},
         "bytes": entry.bytes,
         "loss": entry.loss,
         "seconds": entry.seconds,

@@ -12,10 +12,12 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.learning import entry_of, measure, now, written
-from zoolearn.zoo.recall import learner_of, stored_task
+from zoolearn.zoo.recall import learner_of
+from zoolearn.zoo.stored import stored_task
 from zoolearn.zoo.zoo import Zoo
 
 
@@ -23,7 +25,7 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
     index, target = zoo.index, ZooFolder(Path(to))
     target.check_used()
-    bare = [name for name, entry in index.tasks.items() if entry.train is None]
+    bare = [name for name, entry in index.tasks.items() if not entry.keeps_rows]
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")
     learner = learner_of(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
@@ -39,9 +41,16 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
         small = replace(
-            made, tasks=index.tasks, episodes=tuple(changed(e, measures={}, since={}) for e in index.episodes)
+            made,
+            tasks={name: _without_votes(entry) for name, entry in index.tasks.items()},
+            episodes=tuple(changed(e, measures={}, since={}) for e in index.episodes),
         )
         small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
         small = small.measured(measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)
+
+
+def _without_votes(entry: TaskEntry) -> TaskEntry:
+    """A task whose older members are gone, and what they said."""
+    return TaskEntry(entry.name, tuple(changed(arrival, asked=(), votes=None) for arrival in entry.arrivals))

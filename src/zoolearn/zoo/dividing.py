@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
-from zoolearn.zoo.extracting import Origins
+from zoolearn.zoo.arrivals import Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Stored
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.source import Broken, Source
-from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined
+from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined, stored_digests
 from zoolearn.zoo.splitting import Holdout, last_rows, random_rows
+from zoolearn.zoo.stored import stored_labels
 
 MOST_NAMED = 10  # rows in one note
 
@@ -29,16 +30,43 @@ class Taken:
     stored: Stored
     prints: Prints
     broken: tuple[Broken, ...]
-    origins: Origins | None = None
+    ids: NDArray[np.uint8] | None = None  # digests of the files that rows are features of
 
 
 def divide(
-    folder: ZooFolder, index: Index, name: str, read: Sequence[Taken], classes: Sequence[str], holdout: Holdout
+    folder: ZooFolder,
+    index: Index,
+    name: str,
+    read: Sequence[Taken],
+    classes: Sequence[str],
+    holdout: Holdout,
+    *,
+    skip_known: bool = False,
 ) -> tuple[tuple[list[int], list[int]], list[str]]:
     """Which of the rows that were read are trained on and which are held out, and what was found about copies."""
+    data, entry = read[0], index.tasks.get(name)
+    notes = check_counts(data.source, data.labels.tolist(), classes, [] if entry is None else entry.classes)
+    (side, held), found = _divide(folder, index, name, read, classes, holdout)
+    notes = found + (notes if len(read) == 1 else [])
+    if entry is None:
+        return (side, held), notes
+    stored = known_rows(folder, entry, read, classes, skip_known=skip_known)
+    side, held = ([row for row in rows if row not in stored[place]] for rows, place in ((side, 0), (held, -1)))
+    if sum(map(len, stored)):
+        notes.append(f"{rows_of(sum(map(len, stored)))} left out, for being stored already")
+    if not side and len(read) == 1:
+        side, held = held, []
+    if not side:
+        raise DataError(
+            f"{data.source.where}: all rows are stored in task {name!r} already; there is nothing new to learn"
+        )
+    return (side, held), notes
+
+
+def _divide(
+    folder: ZooFolder, index: Index, name: str, read: Sequence[Taken], classes: Sequence[str], holdout: Holdout
+) -> tuple[tuple[list[int], list[int]], list[str]]:
     data = read[0]
-    if len(read) == 1:
-        check_counts(data.source, [classes[label] for label in data.labels], classes)
     if len(read) == 2:
         held = list(range(len(read[1].rows)))
         side, notes = _without_copies(data, list(range(len(data.rows))), read[1].prints.all)
@@ -50,6 +78,49 @@ def divide(
     else:
         return _divide_at_random(folder, index, name, data, classes, holdout)
     return (side, held), [*notes, *_contradictions(data, classes), *_held_earlier(folder, index, data.prints.all[side])]
+
+
+def known_rows(
+    folder: ZooFolder, entry: TaskEntry, read: Sequence[Taken], classes: Sequence[str], *, skip_known: bool
+) -> list[set[int]]:
+    """Of each source, the rows that the task has already; refused where that would mislead.
+
+    A row that is stored under another label is always refused, one on the other side (held out, and now to be trained on)
+    unless it is to be skipped.
+    """
+    stored = {side: _labels_of(folder, entry, side) for side in ("held", "train")}
+    found: list[set[int]] = []
+    for place, taken in enumerate(read):
+        digests, labels = taken.prints.all.tolist(), taken.labels.tolist()
+        for known in stored.values():
+            odd = [row for row, digest in enumerate(digests) if known.get(digest, labels[row]) != labels[row]]
+            if odd:
+                was = classes[known[digests[odd[0]]]]
+                raise DataError(
+                    f"{rows_of(len(odd))} stored already under another label ({_names(taken, odd)}; the first as {was!r}); "
+                    "leave them out, or change what is stored (`zoo correct`)"
+                )
+        other = stored["held" if place == 0 else "train"]
+        crossed = [row for row, digest in enumerate(digests) if digest in other]
+        if crossed and not skip_known:
+            how = "held out of this task to measure it" if place == 0 else "trained on already, and so no test"
+            raise DataError(
+                f"{rows_of(len(crossed))} {'is' if len(crossed) == 1 else 'are'} {how} ({_names(taken, crossed)}); leave "
+                "out what the task has already: --skip-known (skip_known=True)"
+            )
+        found.append(
+            {row for row, digest in enumerate(digests) if digest in stored["held"] or digest in stored["train"]}
+        )
+    return found
+
+
+def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]:
+    """The label of each stored row on one side, by the row's digest."""
+    where: Side = "test" if side == "held" else "train"
+    if where == "train" and not entry.keeps_rows:
+        return {}
+    digests, labels = stored_digests(folder, entry, where), stored_labels(folder, entry, where)
+    return dict(zip(digests.tolist(), labels.tolist(), strict=True))
 
 
 def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[int], list[str]]:
@@ -75,12 +146,13 @@ def _divide_at_random(
         if data.source.groups is None:
             raise DataError(f"{data.source.where} has no column {holdout.group!r} to hold out by; groups are in tables")
         groups = by_names(groups, [data.source.groups[row] for row in data.rows])
-    fixed = _fixed(folder, index, data.prints.all, groups)
-    split = random_rows(data.labels, groups, holdout.share, derive(index.settings.seed, "holdout", name), fixed)
+    own, others = _fixed(folder, index, name, data.prints.all, groups)
+    place = ("holdout", name, len(index.episodes)) if name in index.tasks else ("holdout", name)
+    split = random_rows(data.labels, groups, holdout.share, derive(index.settings.seed, *place), {**others, **own})
     notes = _copies(data, copies) + _alike(data, pairs) + _contradictions(data, classes)
-    if fixed:
+    if others:
         notes.append(
-            f"{rows_of(sum(int(group) in fixed for group in groups))} known from earlier tasks: on the side where they "
+            f"{rows_of(sum(int(group) in others for group in groups))} known from earlier tasks: on the side where they "
             "are there, so that nothing that is held out is trained on"
         )
     notes += [
@@ -90,13 +162,17 @@ def _divide_at_random(
     return (split.train, split.held), notes
 
 
-def _fixed(folder: ZooFolder, index: Index, prints: Digests, groups: NDArray[np.int64]) -> dict[int, str]:
-    """The side of groups that have a row which an earlier task has; held out, if it is so in any."""
-    fixed: dict[int, str] = {}
-    for _, side, known in earlier_sides(folder, index):
+def _fixed(
+    folder: ZooFolder, index: Index, name: str, prints: Digests, groups: NDArray[np.int64]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """The side of groups that have a row which this task has already, or an earlier one; held out, if it is so in any."""
+    own: dict[int, str] = {}
+    others: dict[int, str] = {}
+    for task, side, known in earlier_sides(folder, index):
+        fixed = own if task == name else others
         for group in groups[np.isin(prints, known)].tolist():
             fixed[group] = "held" if "held" in (side, fixed.get(group)) else "train"
-    return fixed
+    return own, others
 
 
 def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
@@ -170,11 +246,24 @@ def _names(data: Taken, rows: Sequence[int]) -> str:
     return names + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
 
 
-def check_counts(source: Source, labels: Sequence[str], classes: Sequence[str]) -> None:
-    """Refuses a class of which no row can be held out."""
+def check_counts(source: Source, labels: Sequence[int], classes: Sequence[str], known: Sequence[str] = ()) -> list[str]:
+    """Refuses a new class without a row, and a new task of which no row can be held out; notes classes of one row."""
     counts = Counter(labels)
-    for name in classes:
-        if counts[name] < 2:
-            raise DataError(
-                f"{source.where}: class {name!r} has {counts[name] or 'no'} example{'' if counts[name] == 1 else 's'}; it needs at least 2, one to test on"
-            )
+    new = [(name, counts[place]) for place, name in enumerate(classes) if name not in known]
+    for name, count in new:
+        if not count:
+            raise DataError(f"{source.where}: class {name!r} has no example; add some or drop the class")
+    if new and not known and max(count for _, count in new) < 2:
+        raise DataError(
+            f"{source.where}: every class has 1 example; at least one class needs 2, so that one can be held out to test on"
+        )
+    alone = [name for name, count in new if count == 1]
+    some = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
+    return (
+        [
+            f"{'class' if len(alone) == 1 else 'classes'} {some}: 1 row, which is trained on. None is held out, so how well it is "
+            "answered is not measured; expect many mistakes until more rows come"
+        ]
+        if alone
+        else []
+    )

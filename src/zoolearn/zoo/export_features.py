@@ -22,10 +22,10 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.exporting import INPUT, OUTPUT, TOLERANCE, Exported, check_target
 from zoolearn.zoo.extracting import extractor_file, to_rows
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import TaskEntry
 
 OLDEST = 12  # operator set that has all that is added
 STEPS = 2  # by which features are rounded otherwise, at most as measured

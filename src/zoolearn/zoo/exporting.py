@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.predict import combine, joined, votes
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.index import TaskEntry
+from zoolearn.zoo.arrivals import TaskEntry
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
 ROWS_CHECKED = 64
@@ -52,8 +52,8 @@ class Ensemble(nn.Module):
         columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
         self.columns = nn.ModuleList(map(deepcopy, columns))
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
-        total = sum(share for _, share in nets)
-        self.weights = [share / total for _, share in nets]
+        self.weights = [share for _, share in nets]
+        self.classes = max(net.head(task).out_features for net, _ in nets)
         self.flips = nets[0][0].flips
         self.scale, self.shift = (nn.Buffer(part.cpu()) for part in (nets[0][0].pixel_scale, nets[0][0].pixel_shift))
 
@@ -62,17 +62,32 @@ class Ensemble(nn.Module):
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
-            weight * torch.softmax(head(self.features(backbone, columns(x))), dim=1)
-            for backbone, head, columns, weight in zip(
-                self.backbones, self.heads, self.columns, self.weights, strict=True
-            )
+            torch.softmax(head(self.features(backbone, columns(x))), dim=1)
+            for backbone, head, columns in zip(self.backbones, self.heads, self.columns, strict=True)
         ]
-        return torch.stack(votes).sum(dim=0)
+        weighed = list(zip(votes, self.weights, strict=True))
+        of_all = [(vote, weight) for vote, weight in weighed if vote.shape[1] == self.classes]
+        whole = _mean(of_all)
+        if len(of_all) == len(weighed):
+            return whole
+        return _mean([(self.completed(vote, whole), weight) for vote, weight in weighed])
+
+    def completed(self, vote: Tensor, whole: Tensor) -> Tensor:
+        """A vote among the first classes, those that the member knew, as one among all: the rest is for others to say."""
+        known = vote.shape[1]
+        if known == self.classes:
+            return vote
+        return torch.cat([vote * whole[:, :known].sum(dim=1, keepdim=True), whole[:, known:]], dim=1)
 
     def features(self, backbone: nn.Module, x: Tensor) -> Tensor:
         """What a member makes of scaled inputs, and of their mirror images if those count."""
         features: Tensor = backbone(x)
         return (features + backbone(x.flip(-1))) / 2 if self.flips else features
+
+
+def _mean(votes: Sequence[tuple[Tensor, float]]) -> Tensor:
+    total = sum(weight for _, weight in votes)
+    return torch.stack([weight / total * vote for vote, weight in votes]).sum(dim=0)
 
 
 def export(
@@ -102,7 +117,7 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = _answers(nets, rows, task.name, recipe)
+            said = _answers(nets, rows, task, recipe)
             difference = float((found - said).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(
@@ -124,11 +139,13 @@ def check_target(path: Path, *, overwrite: bool) -> None:
         raise SettingsError(f"{path} exists already; give another file, or overwrite it (--overwrite)")
 
 
-def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: str, recipe: Recipe) -> Tensor:
+def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, recipe: Recipe) -> Tensor:
     """What the zoo says in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
     plain = replace(recipe, device="cpu", precision="float32")
-    pieces = votes([net for net, _ in nets], rows, task, plain)
-    return average([joined(said) for said in zip(*pieces, strict=True)], [share for _, share in nets])
+    pieces = votes([net for net, _ in nets], rows, task.name, plain)
+    said = [joined(piece) for piece in zip(*pieces, strict=True)]
+    knows = [task.classes[: vote.shape[1]] for vote in said]
+    return combine(said, [share for _, share in nets], knows, task.classes)
 
 
 def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:

@@ -1,9 +1,7 @@
-"""The extractor of a zoo on features: taken in once, compared at every opening, and what rows were made of."""
+"""The extractor of a zoo on features: taken in once, compared at every opening; and what rows are made of."""
 
-import json
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from zoolearn.errors import DataError, SettingsError, StoreError, unknown_name
 from zoolearn.features import Extractor, embedded
 from zoolearn.files import Json
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Rows, Stored
 from zoolearn.zoo.settings import Names, ZooSettings
 
 Features = Path | str | Callable[[Any], Any]  # an ONNX file, or a function of pictures with a `size`
@@ -81,39 +78,11 @@ def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
     return torch.from_numpy(embedded(extractor, pictures.numpy()))
 
 
-@dataclass
-class Origins:
-    """What rows were made of: a digest of each one's file (or of its pixels, where it is none), and the file's path."""
-
-    ids: list[bytes] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-
-    def add(self, x: NDArray[Any], paths: Iterable[Path | None]) -> None:
-        """Takes note of some rows."""
-        for values, path in zip(x, paths, strict=True):
-            content = values.tobytes() if path is None else path.read_bytes()
-            self.ids.append(sha256(content).digest())
-            self.paths.append("" if path is None else os.path.abspath(path))
-
-    def stored(self, folder: ZooFolder, rows: Sequence[int]) -> dict[str, Stored]:
-        """Writes those of some rows."""
-        ids = np.frombuffer(b"".join(self.ids[row] for row in rows), np.uint8).reshape(-1, 32)
-        found = {"ids": folder.store_blocks([ids], "uint8", (32,))}
-        if any(self.paths[row] for row in rows):
-            text = np.frombuffer(json.dumps([self.paths[row] for row in rows]).encode(), np.uint8)
-            found["paths"] = folder.store_blocks([text], "uint8", ())
-        return found
-
-
-def read_origins(folder: ZooFolder, rows: Rows) -> Origins:
-    """What stored rows were made of."""
-    ids = [] if rows.ids is None else [row.tobytes() for row in folder.tensor(rows.ids).numpy()]
-    if rows.paths is None:
-        return Origins(ids, [""] * len(ids))
-    try:
-        paths = json.loads(folder.tensor(rows.paths).numpy().tobytes())
-    except ValueError as error:
-        raise StoreError(f"{folder.path}: the paths of rows are no JSON; restore the files from a copy") from error
-    if not isinstance(paths, list) or len(paths) != len(ids) or not all(isinstance(path, str) for path in paths):
-        raise StoreError(f"{folder.path}: the paths of rows are not one for each; restore the files from a copy")
-    return Origins(ids, paths)
+def row_ids(x: NDArray[Any], files: Sequence[Path | None] | None = None) -> NDArray[np.uint8]:
+    """What rows are made of: the sha256 of each one's file, or of its own bytes where it is none."""
+    sources = files or [None] * len(x)
+    contents = (
+        values.tobytes() if file is None else file.read_bytes() for values, file in zip(x, sources, strict=True)
+    )
+    digests = b"".join(sha256(content).digest() for content in contents)
+    return np.frombuffer(digests, np.uint8).reshape(-1, 32)

@@ -35,8 +35,9 @@ from zoolearn.errors import StoreError
 from zoolearn.files import checksum, flush, read_tensor, save_tensors
 from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.arrivals import Dtype, Stored
 from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
-from zoolearn.zoo.index import Dtype, Index, LogEntry, Stored
+from zoolearn.zoo.index import Index, LogEntry
 from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.journal import NAME
 from zoolearn.zoo.reserve import Reserve

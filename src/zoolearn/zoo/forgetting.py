@@ -13,36 +13,40 @@ from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
 from zoolearn.zoo.owned import OwnedZoo
-from zoolearn.zoo.recall import member_net, members_of, stored_task
+from zoolearn.zoo.recall import member_net, members_of
 from zoolearn.zoo.settings import Names
+from zoolearn.zoo.stored import stored_task
 
 
 def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
-    """The zoo before its last episode (members never change, so it is exactly that), and the task that goes.
+    """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
 
-    Episodes whose task was forgotten since go with it: their members were retrained on the rest.
+    A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
+    retrained on the rest.
     """
     if not index.tasks:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    last = max(index.tasks.values(), key=lambda task: task.episode)
-    gone = index.episodes[last.episode - 1 :]
+    last = max(index.arrivals, key=lambda arrival: arrival.episode)
+    before = last.episode - 1
+    gone = index.episodes[before:]
+    tasks = {name: task.as_of(before) for name, task in index.tasks.items() if task.episode <= before}
     earlier = replace(
         index,
-        tasks={name: task for name, task in index.tasks.items() if name != last.name},
-        settings=index.settings if len(index.tasks) > 1 else index.chosen,
-        members=tuple(member for member in index.members if member.episode < last.episode),
-        episodes=index.episodes[: last.episode - 1],
+        tasks=tasks,
+        settings=index.settings if tasks else index.chosen,
+        members=tuple(member for member in index.members if member.episode <= before),
+        episodes=index.episodes[:before],
     )
     touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
-    left = next((name for name in earlier.tasks if name in touched and not earlier.voters(name)), None)
-    if left is not None:
-        if any(left in member.share for member in earlier.members):
-            how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
-        else:
-            how = f"pruned permanently; forget {last.name!r} instead"
-        raise DataError(f"before that episode no member answers for task {left!r}: its members were {how}")
+    for name in sorted(touched):
+        if not earlier.is_answered(name, earlier.voters(name)):
+            if earlier.is_answered(name, [member for member in earlier.members if name in member.share]):
+                how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
+            else:
+                how = f"pruned permanently; forget {last.task!r} instead"
+            raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
     earlier = earlier.measured(measure(folder, earlier, sorted(touched)))
-    return last.name, earlier.after("undone", now(), last.name, f"episode {last.episode}")
+    return last.task, earlier.after("undone", now(), last.task, f"episode {last.episode}")
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,18 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     entry = index.task(task)
     touched = [member for member in index.members if index.shaped_by(member, task)]
     alone = tuple(member.number for member in touched if not _left(index, member, task))
-    others = [member for member in touched if _left(index, member, task)]
+    again = [member for member in touched if _left(index, member, task)]
     if not drop:
-        _check_without_rows(index, task, others)
+        _check_without_rows(index, task, again)
     _check_silence(index, task, drop=drop)
-    shared = {
-        rows.x for other in index.tasks.values() if other.name != task for rows in (other.train, other.test) if rows
-    }
-    rows = entry.test.count + (entry.train.count if entry.train else 0)
+    others = (arrival for arrival in index.arrivals if arrival.task != task)
+    shared = {rows.x for arrival in others for rows in (arrival.train, arrival.test) if rows}
     return Cost(
-        retrained=() if drop else tuple(member.number for member in others),
-        dropped=tuple(member.number for member in others) if drop else (),
+        retrained=() if drop else tuple(member.number for member in again),
+        dropped=tuple(member.number for member in again) if drop else (),
         removed=alone,
-        rows=rows,
-        seconds=0.0 if drop else sum(member.seconds for member in others),
+        rows=entry.rows_held_out + entry.rows_kept,
+        seconds=0.0 if drop else sum(member.seconds for member in again),
         kept_for_others=sum(part.bytes for part in set(entry.stored) & shared),
     )
 
@@ -88,7 +90,7 @@ def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
     if not index.shaped_by(member, task):
         return set(member.share)
     trained = set(member.tasks) - {task}
-    refitted = {name for name in member.fitted if index.tasks[name].train is not None}
+    refitted = {name for name in member.fitted if index.tasks[name].keeps_rows}
     return ((trained | refitted) & member.share.keys()) - {task} if trained else set()
 
 
@@ -96,7 +98,8 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
     stay = [member for member in index.members if not (drop and index.shaped_by(member, task))]
     left = {member.number: _left(index, member, task) for member in stay}
     for name in index.tasks:
-        able = [member for member in stay if name in left[member.number]]
+        since = index.tasks[name].last_class
+        able = [member for member in stay if name in left[member.number] and member.episode >= since]
         if name != task and all(name in member.silent for member in able):
             way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
@@ -107,7 +110,7 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
 
 def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
     """Nothing is kept without replay, so that the heirs of a member cannot be retrained; a member of one task just goes."""
-    lost = [name for member in retrained for name in member.tasks if name != task and index.tasks[name].train is None]
+    lost = [name for member in retrained for name in member.tasks if name != task and not index.tasks[name].keeps_rows]
     if lost:
         newest = sorted(set(lost), key=lambda name: -index.tasks[name].episode)
         raise SettingsError(
@@ -156,8 +159,8 @@ def _retrained(
 ) -> Generator[Progress, None, MemberEntry]:
     """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
     entries = rest.tasks.values()
-    known = [entry.name for entry in entries if entry.train is not None and entry.episode <= member.episode]
-    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name]))
+    known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
+    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
     learner.episode = member.episode - 1
     learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != task]
@@ -182,11 +185,8 @@ def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
 
 def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode's measures as they would have been, for tasks whose members are no longer the same."""
-    names = [
-        name
-        for name in episode.measures
-        if since.get(name, episode.number + 1) <= episode.number and rest.voters(name, episode.number)
-    ]
-    gone = {name for name in episode.measures if not rest.voters(name, episode.number)}
+    at = episode.number
+    gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
+    names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]
     known = {name: value for name, value in episode.measures.items() if name not in gone}
-    return changed(episode, measures={**known, **measure(folder, rest, names, episode.number)})
+    return changed(episode, measures={**known, **measure(folder, rest, names, at)})

@@ -7,20 +7,22 @@ from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.recall import StoredVotes
 from zoolearn.zoo.scores import Change
+from zoolearn.zoo.stored import stored_labels
 
 
 def changes_between(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
     """What became of the answers for those of some tasks that were known before; no net is asked."""
     votes = StoredVotes(folder, after)
-    return {
-        name: Change.between(
-            votes.test(name, before.voters(name)).mean,
-            votes.test(name, after.voters(name)).mean,
-            folder.tensor(before.tasks[name].test.y),
-        )
-        for name in tasks
-        if name in before.tasks
-    }
+    return {name: _change(votes, before, name) for name in tasks if name in before.tasks}
+
+
+def _change(votes: StoredVotes, before: Index, task: str) -> Change:
+    """On all rows of classes that were known before, told apart among those: more classes are another question."""
+    labels = stored_labels(votes.folder, votes.index.tasks[task], "test")
+    classes = len(before.tasks[task].classes)
+    old = labels < classes
+    was, now = votes.answer(task, before), votes.answer(task)[:, :classes]
+    return Change.between(was[old], now[old], labels[old])
 
 
 def check_limit(unless_worse: float | None) -> None:

@@ -8,80 +8,26 @@ can be verified. Nothing in it refers to anything that refers back: members name
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import UnknownTask, unknown_name
+from zoolearn.zoo.arrivals import Arrival, Count, Name, Number, TaskEntry
 from zoolearn.zoo.journal import Digest
-from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 
 LONGEST_TEXT = 10_000
-SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
-
-Dtype = Literal["uint8", "int16", "float32", "int64"]
-Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
-Count = Annotated[int, Meta(ge=0)]
-Number = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-
-
-class Stored(Struct, frozen=True, gc=False):
-    """A tensor in the folder: its file is named by the digest of its bytes."""
-
-    digest: Digest
-    dtype: Dtype
-    shape: Annotated[tuple[Number, ...], Meta(min_length=1, max_length=4)]
-
-    @property
-    def bytes(self) -> int:
-        """The exact size of its file."""
-        return prod(self.shape) * SIZES[self.dtype]
-
-
-class Rows(Struct, frozen=True, gc=False):
-    """Examples in the folder: inputs and labels; of features, what each was made of: a digest of its file, and its path."""
-
-    x: Stored
-    y: Stored
-    ids: Stored | None = None
-    paths: Stored | None = None
-
-    @property
-    def count(self) -> int:
-        """How many examples."""
-        return self.x.shape[0]
-
-    @property
-    def stored(self) -> list[Stored]:
-        """All its tensors."""
-        return [part for part in (self.x, self.y, self.ids, self.paths) if part]
-
-
-class TaskEntry(Struct, frozen=True, gc=False):
-    """A task that was learned: its classes, and where its kept training rows and its held-out rows lie."""
-
-    name: Name
-    episode: Number
-    classes: Annotated[tuple[Name, ...], Meta(min_length=2)]
-    augment: tuple[Name, ...]
-    train: Rows | None
-    test: Rows
-
-    @property
-    def stored(self) -> list[Stored]:
-        """All its tensors."""
-        return [part for rows in (self.train, self.test) if rows for part in rows.stored]
 
 
 class MemberEntry(Struct, frozen=True, gc=False):
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
-    `share` is the weight of its vote for each task that it speaks for; tasks in `silent` are pruned, not yet permanently.
+    It knows the classes that its tasks had in its episode. `share` is the weight that its vote for each task that it speaks
+    for had then; tasks in `silent` are pruned, not yet permanently.
     For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
     """
 
@@ -140,13 +86,13 @@ class Record(Struct, frozen=True, gc=False):
     """One episode on the disk: what it did, what arrived in it (None once forgotten), and its members that are left."""
 
     episode: EpisodeEntry
-    arrival: TaskEntry | None
+    arrival: Arrival | None
     members: tuple[MemberEntry, ...]
 
     @property
     def files(self) -> set[str]:
         """The names, relative to the folder, of the files that belong to it."""
-        data = {f"data/{part.digest}.bin" for part in self.arrival.stored} if self.arrival else set()
+        data = self.arrival.files if self.arrival else set()
         members = {f"members/{member.file}.safetensors" for member in self.members}
         return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
 
@@ -203,11 +149,21 @@ class Index:
         since = {name: value for name, value in now.items() if bare.measures.get(name) != value}
         return replace(self, episodes=(*earlier, changed(last, since=since)))
 
-    def task(self, name: str) -> TaskEntry:
-        """A task by its name."""
+    def task(self, name: str, at: int | None = None) -> TaskEntry:
+        """A task by its name, as it is now or was after an episode."""
         if name not in self.tasks:
             raise UnknownTask(unknown_name("task", name, self.tasks))
-        return self.tasks[name]
+        return self.tasks[name] if at is None else self.tasks[name].as_of(at)
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        """All that has arrived, task by task."""
+        return [arrival for task in self.tasks.values() for arrival in task.arrivals]
+
+    def with_arrival(self, arrival: Arrival) -> "Index":
+        """The zoo with rows that arrived of a task, new or known."""
+        known = self.tasks.get(arrival.task, TaskEntry(arrival.task, ()))
+        return replace(self, tasks={**self.tasks, arrival.task: known.grown(arrival)})
 
     @cached_property
     def _numbered(self) -> Mapping[int, MemberEntry]:
@@ -256,16 +212,26 @@ class Index:
     def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`voters`, refused where no member is left: members of past episodes go when a zoo is pruned permanently or distilled."""
         voters = self.voters(task, at)
-        if not any(member.share[task] for member in voters):
-            first = min(member.episode for member in self.voters(task))
+        if not self.is_answered(task, voters, at):
+            episodes = range(self.tasks[task].episode, len(self.episodes) + 1)
+            first = next(number for number in episodes if self.is_answered(task, self.voters(task, number), number))
             raise UnknownTask(
                 f"no member that answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
         return voters
 
-    def heads(self, member: MemberEntry) -> dict[str, int]:
-        """The number of classes of each task that a member has a head for."""
-        return {name: len(self.tasks[name].classes) for name in member.heads}
+    def is_answered(self, task: str, voters: Sequence[MemberEntry], at: int | None = None) -> bool:
+        """Whether some members can answer for a task: one of them at least knows all classes that it has by then."""
+        since = self.task(task, at).last_class
+        return any(member.share[task] and member.episode >= since for member in voters)
+
+    def knows(self, member: MemberEntry, task: str) -> tuple[str, ...]:
+        """The classes of a task that a member has an output for, in the order of the outputs: those of its own episode."""
+        return self.tasks[task].as_of(member.episode).classes
+
+    def weight(self, member: MemberEntry, task: str, at: int | None = None) -> float:
+        """How much a vote counts, now or as of an episode: by the share of the rows arrived until then that it has seen."""
+        return member.share[task] * self.task(task, at).share_seen(member.episode)
 
     def shaped_by(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
@@ -273,7 +239,7 @@ class Index:
 
     def files(self) -> set[str]:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
-        data = {f"data/{part.digest}.bin" for task in self.tasks.values() for part in task.stored}
+        data = set().union(*(arrival.files for arrival in self.arrivals))
         members = {f"members/{member.file}.safetensors" for member in self.members}
         votes = {f"votes/{member.votes}.safetensors" for member in self.members}
         return data | members | votes | self.settings.files
@@ -284,7 +250,7 @@ class Index:
 
     def records(self) -> list[Record]:
         """The episodes as they are on the disk."""
-        arrivals = {task.episode: task for task in self.tasks.values()}
+        arrivals = {arrival.episode: arrival for arrival in self.arrivals}
         members: dict[int, list[MemberEntry]] = {}
         for member in self.members:
             members.setdefault(member.episode, []).append(member)
@@ -295,10 +261,13 @@ class Index:
 
     def with_records(self, records: Sequence[Record], log: Sequence[LogEntry]) -> "Index":
         """The zoo of these episodes."""
-        arrivals = [record.arrival for record in records if record.arrival is not None]
+        arrivals: dict[str, list[Arrival]] = {}
+        for record in records:
+            if record.arrival is not None:
+                arrivals.setdefault(record.arrival.task, []).append(record.arrival)
         return replace(
             self,
-            tasks={task.name: task for task in arrivals},
+            tasks={name: TaskEntry(name, tuple(parts)) for name, parts in arrivals.items()},
             members=tuple(member for record in records for member in record.members),
             episodes=tuple(record.episode for record in records),
             log=tuple(log),

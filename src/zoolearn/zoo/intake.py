@@ -1,12 +1,13 @@
 """People's data taken into the folder: read block by block, split, stored, and what was understood of it."""
 
+import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, unknown_name
@@ -14,17 +15,20 @@ from zoolearn.features import Extractor, embedded
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
+from zoolearn.zoo.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.dividing import Taken, check_counts, divide
-from zoolearn.zoo.extracting import Origins, to_rows
+from zoolearn.zoo.extracting import row_ids, to_rows
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Rows, TaskEntry
+from zoolearn.zoo.growth import Growth, NewClasses
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.leaks import Prints
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
+from zoolearn.zoo.stored import stored_task
 
 BYTES_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1024
@@ -42,14 +46,15 @@ AUGMENT: dict[Augment, tuple[str, ...]] = {
 class Reading:
     """What was understood of people's data before it is learned from; `notes` say what they should know of it."""
 
-    task: TaskEntry
+    task: TaskEntry  # with what has just arrived
     look: Look
     settings: ZooSettings
-    counts: dict[str, tuple[int, int]]  # of each class: rows to train on, rows held out
+    counts: dict[str, tuple[int, int]]  # of each class that has arrived: rows to train on, rows held out
     broken: tuple[Broken, ...]
     told: str  # of broken rows, lines for people
     left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
     notes: tuple[str, ...] = ()
+    growth: Growth | None = None  # None of a new task
 
 
 def iter_take_in(
@@ -59,9 +64,11 @@ def iter_take_in(
     data: Source,
     test: Source | None,
     *,
-    holdout: Holdout,
-    skip_broken: bool,
-    augment: Augment,
+    holdout: float | Holdout = 0.2,
+    skip_broken: bool = False,
+    augment: Augment = "auto",
+    new_classes: NewClasses = (),
+    skip_known: bool = False,
     extractor: Extractor | None = None,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
     """Reads labelled data into the folder, of pictures their features; gives the settled index and what was read.
@@ -69,15 +76,17 @@ def iter_take_in(
     All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
     stay on one side.
     """
-    check_name(name, index)
-    classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
+    _check_odd_name("task", name)
+    growth = growth_of(index, name, data)
+    classes = _classes(index, name, data, growth, new_classes)
+    entry = index.tasks.get(name, TaskEntry(name, ()))
     if test is None:
-        check_counts(data, data.labels or (), classes)
+        check_counts(data, _numbers(data, classes), classes, entry.classes)
     look = data.look()
     for column in look.columns:
         _check_odd_name("column", column)
     settings = index.settings.settled(look)
-    kinds = _augmentation(augment, settings.stored_shape)
+    kinds = _augmentation(augment, settings.stored_shape) if growth is None else _same_augmentation(augment, entry)
     read = []
     for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
         if source is not None:
@@ -90,22 +99,73 @@ def iter_take_in(
             f"{data.where}: {len(broken)} of {total} rows cannot be read; repair or remove them, or leave them out with "
             f"--skip-broken:{told}"
         )
-    split, notes = divide(folder, index, name, read, classes, holdout)
+    how = holdout if isinstance(holdout, Holdout) else Holdout(holdout)
+    split, notes = divide(folder, index, name, read, classes, how, skip_known=skip_known)
     parts = [_store_part(folder, part, rows) for part, rows in zip((read[0], read[-1]), split, strict=True)]
     _drop_scratch(folder, index, read, parts)
-    entry = TaskEntry(name, len(index.episodes) + 1, classes, kinds, parts[0], parts[1])
-    counts = _counts(folder, entry)
+    counts = _counts(read, split, classes)
+    arrival = Arrival(
+        name,
+        len(index.episodes) + 1,
+        classes[len(entry.classes) :],
+        kinds,
+        {label: count for label, (count, _) in counts.items() if count},
+        parts[0],
+        parts[1],
+    )
     left_out = (*data.left_out, *(test.left_out if test else ()))
     if settings.lacks_gpu:
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
-    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes))
+    entry = entry.grown(arrival)
+    stored_task(folder, entry)  # its own checks, before anything is trained
+    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes), growth)
     return replace(index, settings=settings), reading
 
 
-def taken_in(
-    folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None
-) -> tuple[Index, TaskEntry]:
-    """Stores a task that is at hand as tensors; gives the index with settled settings and the task's entry."""
+def _counts(
+    read: Sequence[Taken], split: tuple[list[int], list[int]], classes: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Of each class that there are rows of: how many are trained on, and how many are held out."""
+    train, held = (
+        np.bincount(part.labels[rows], minlength=len(classes)).tolist()
+        for part, rows in zip((read[0], read[-1]), split, strict=True)
+    )
+    return {name: (one, other) for name, one, other in zip(classes, train, held, strict=True) if one or other}
+
+
+def growth_of(index: Index, name: str, data: Source) -> Growth | None:
+    """What labelled data would add to a task; None if it is a new one. Refused where no row of it is kept."""
+    if name not in index.tasks:
+        return None
+    check_growable(index.tasks[name])
+    return Growth.of(index.tasks[name], _labels(data))
+
+
+def check_growable(entry: TaskEntry) -> None:
+    """Refuses to grow a task of which nothing is kept: a member that sees new rows only cannot tell them from the others."""
+    if not entry.keeps_rows:
+        raise DataError(
+            f"no rows of task {entry.name!r} are kept (replay is 0), so that nothing would tell its classes from new ones; "
+            "learn it all once more under another name, into a zoo that keeps rows (`zoo new --replay 0.1`)"
+        )
+
+
+def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_classes: NewClasses) -> tuple[str, ...]:
+    """The classes of a task with these rows; those that it has first."""
+    if growth is not None:
+        growth.check(new_classes)
+        return (*index.tasks[name].classes, *growth.new)
+    classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
+    if len(classes) < 2:
+        raise DataError(
+            f"{data.where} has one class, {classes[0]!r}, and task {name!r} is new: there is nothing to tell it from; give "
+            f"two classes, or the name of a task that is to grow ({', '.join(index.tasks) or 'there is none yet'})"
+        )
+    return classes
+
+
+def taken_in(folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None) -> tuple[Index, Arrival]:
+    """Stores a new task that is at hand as tensors; gives the index with settled settings, and what arrived."""
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
@@ -119,9 +179,10 @@ def taken_in(
             "done for you"
         )
     parts = [_store_rows(folder, rows, extractor) for rows in (task.train, task.test)]
-    augment = () if extractor else task.augment
-    entry = TaskEntry(task.name, len(index.episodes) + 1, task.classes, augment, parts[0], parts[1])
-    return replace(index, settings=settings), entry
+    counts = np.bincount(task.train.y.numpy(), minlength=len(task.classes)).tolist()
+    arrived, augment = dict(zip(task.classes, counts, strict=True)), () if extractor else task.augment
+    arrival = Arrival(task.name, len(index.episodes) + 1, task.classes, augment, arrived, parts[0], parts[1])
+    return replace(index, settings=settings), arrival
 
 
 def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
@@ -139,9 +200,18 @@ def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) 
     if extractor is None:
         return Rows(folder.store_tensor(x), folder.store_tensor(rows.y))
     made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
-    origins = Origins()
-    origins.add(x.numpy(), repeat(None, len(x)))
-    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), **origins.stored(folder, range(len(x))))
+    ids = folder.store_blocks([row_ids(x.numpy())], "uint8", (32,))
+    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), ids=ids)
+
+
+def sources_of(task: Task) -> tuple[Source, Source]:
+    """The rows of a task that is at hand, to train on and to test on, as those of a file are."""
+    sides = {"train": task.train, "test": task.test}
+    train, test = (
+        Numbers(f"{task.name}.{side}", rows.x.numpy(), [task.classes[label] for label in rows.y.tolist()])
+        for side, rows in sides.items()
+    )
+    return train, test
 
 
 def check_name(name: str, index: Index) -> None:
@@ -167,16 +237,16 @@ def _labels(source: Source) -> Sequence[str]:
     return source.labels
 
 
-def _numbers(source: Source, classes: Sequence[str], rows: Sequence[int]) -> list[int]:
+def _numbers(source: Source, classes: Sequence[str]) -> list[int]:
     """The number of each row's class."""
     place = {name: number for number, name in enumerate(classes)}
     labels = _labels(source)
-    for row in rows:
-        if labels[row] not in place:
+    for row, label in enumerate(labels):
+        if label not in place:
             raise DataError(
-                f"{source.name(row)}: {unknown_name('class', labels[row], classes)}; it was not in the training data"
+                f"{source.name(row)}: {unknown_name('class', label, classes)}; it was not in the training data"
             )
-    return [place[labels[row]] for row in rows]
+    return [place[label] for label in labels]
 
 
 def _iter_read(
@@ -188,43 +258,62 @@ def _iter_read(
     extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
     """Writes the rows that can be read, whatever side they come to; collects the others."""
-    numbers = _numbers(source, classes, range(len(source)))
+    numbers = _numbers(source, classes)
     rows: list[int] = []
     broken: list[Broken] = []
-    prints, origins = Prints(), None if extractor is None else Origins()
+    prints = Prints()
+    ids: list[NDArray[np.uint8]] = []
     with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
         for block in source.blocks(range(len(source)), settings.shape or ()):
             stored = block.x if extractor is None else embedded(extractor, block.x)
             writer.add(stored)
             prints.add(block.x, stored)
-            if origins is not None:
-                origins.add(block.x, map(source.file, block.rows))
+            if extractor is not None:
+                ids.append(row_ids(block.x, [source.file(row) for row in block.rows]))
             rows.extend(block.rows)
             broken.extend(block.broken)
             yield Step(what, len(rows), len(source))
     if not rows:
         raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
     labels = np.array([numbers[row] for row in rows], np.int64)
-    return Taken(source, rows, labels, writer.stored, prints, tuple(broken), origins)
+    return Taken(source, rows, labels, writer.stored, prints, tuple(broken), np.concatenate(ids) if ids else None)
 
 
-def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows:
-    """The rows of one side, as tensors of their own."""
+def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | None:
+    """The rows of one side, as tensors of their own, and what they were called; None if there are none."""
+    if not rows:
+        return None
     stored = taken.stored
     if len(rows) < len(taken.rows):
         every, at_once = folder.tensor(stored), max(1, BYTES_AT_ONCE // (stored.bytes // stored.shape[0]))
         blocks = (every[list(rows[first : first + at_once])].numpy() for first in range(0, len(rows), at_once))
         stored = folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
-    origins = {} if taken.origins is None else taken.origins.stored(folder, rows)
-    return Rows(stored, folder.store_blocks([taken.labels[list(rows)]], "int64", ()), **origins)
+    names = json.dumps([taken.source.name(taken.rows[row]) for row in rows], ensure_ascii=False).encode()
+    return Rows(
+        stored,
+        folder.store_blocks([taken.labels[list(rows)]], "int64", ()),
+        folder.store_blocks([np.frombuffer(names, np.uint8)], "uint8", ()),
+        None if taken.ids is None else folder.store_blocks([taken.ids[list(rows)]], "uint8", (32,)),
+    )
 
 
-def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows]) -> None:
+def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows | None]) -> None:
     """Deletes what was read, where neither side is all of it."""
-    wanted = {part.x.digest for part in parts} | {part.digest for task in index.tasks.values() for part in task.stored}
+    wanted = {part.x.digest for part in parts if part} | {
+        part.digest for task in index.tasks.values() for part in task.stored
+    }
     for taken in read:
         if taken.stored.digest not in wanted:
             folder.file("data", taken.stored.digest).unlink(missing_ok=True)
+
+
+def _same_augmentation(augment: Augment, entry: TaskEntry) -> tuple[str, ...]:
+    if augment != "auto" and AUGMENT[augment] != entry.augment:
+        was = next(name for name, kinds in AUGMENT.items() if kinds == entry.augment)
+        raise DataError(
+            f"augment is {augment!r}, but the images of task {entry.name!r} are varied by {was!r}; leave it out"
+        )
+    return entry.augment
 
 
 def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
@@ -235,11 +324,3 @@ def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
     if len(shape) != 3 or min(shape[1:]) < 24:
         return ()
     return ("crop", "flip") if flip_is_safe(shape) else ("crop",)
-
-
-def _counts(folder: ZooFolder, entry: TaskEntry) -> dict[str, tuple[int, int]]:
-    assert entry.train is not None
-    splits = [Examples(folder.tensor(rows.x), folder.tensor(rows.y)) for rows in (entry.train, entry.test)]
-    Task(entry.name, splits[0], splits[1], entry.classes, entry.augment)  # its own checks, before anything is trained
-    train, test = (np.bincount(examples.y.numpy(), minlength=len(entry.classes)) for examples in splits)
-    return {name: (int(train[place]), int(test[place])) for place, name in enumerate(entry.classes)}

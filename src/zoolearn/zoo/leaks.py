@@ -16,8 +16,10 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from zoolearn.zoo.arrivals import Side, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Rows
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.stored import stored_inputs
 
 SMALLEST_SIDE = 16  # of pictures that are compared by their looks: smaller ones show too little
 THUMBNAIL = (8, 9)
@@ -71,18 +73,18 @@ def row_digests(x: NDArray[Any]) -> Digests:
     return np.array([int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows], np.uint64)
 
 
-def stored_digests(folder: ZooFolder, rows: Rows) -> Digests:
-    """The digests of rows that a zoo stores."""
-    blocks = torch.split(folder.tensor(rows.x), ROWS_AT_ONCE)
+def stored_digests(folder: ZooFolder, entry: TaskEntry, side: Side) -> Digests:
+    """The digests of rows of a task that a zoo stores."""
+    blocks = torch.split(stored_inputs(folder, entry, side), ROWS_AT_ONCE)
     return np.concatenate([row_digests(block.numpy()) for block in blocks])
 
 
 def earlier_sides(folder: ZooFolder, index: Index) -> Iterator[tuple[str, str, Digests]]:
     """Of every task: its name, "held" or "train", and the digests of the rows on that side."""
     for task in index.tasks.values():
-        yield task.name, "held", stored_digests(folder, task.test)
-        if task.train is not None:
-            yield task.name, "train", stored_digests(folder, task.train)
+        yield task.name, "held", stored_digests(folder, task, "test")
+        if task.keeps_rows:
+            yield task.name, "train", stored_digests(folder, task, "train")
 
 
 def joined(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
 
+import torch
 from msgspec.structs import replace as changed
 from torch import Tensor
 
@@ -15,13 +16,15 @@ from zoolearn.nets.net import Net
 from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.arrivals import SIDES, Arrival, Rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.gate import changes_between
-from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry
 from zoolearn.zoo.owned import Plan
-from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured, stored_examples, stored_task
+from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
+from zoolearn.zoo.stored import stored_examples, stored_inputs, stored_labels, stored_task
 from zoolearn.zoo.testing import held_out_scores
 
 
@@ -45,39 +48,57 @@ class Learned:
 
 
 def iter_learn(
-    folder: ZooFolder, index: Index, task: TaskEntry, net_of: NetOf, names: Names | None, epochs: int | None = None
+    folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, names: Names | None, epochs: int | None = None
 ) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
     """Says what the episode will do, trains its member and writes it; gives the index that makes it part of the zoo."""
     learner = learner_of(folder, index, net_of, names, epochs)
-    digests = (part.digest for part in task.stored)
-    learner.checkpoints = checkpoints(folder, index, "learn", *digests, *task.augment, str(epochs))
-    yield learner.plan(stored_task(folder, task))
+    digests = (part.digest for part in arrival.stored)
+    learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
+    arrived = stored_task(folder, index.with_arrival(arrival).tasks[arrival.task])
+    yield learner.plan(arrived)
     seed = learner.episode_seed()
     started = perf_counter()
-    yield from learner.iter_learn(stored_task(folder, task))
+    yield from learner.iter_learn(arrived)
     seconds = perf_counter() - started
     assert learner.latest is not None
-    task = changed(task, train=kept_rows(folder, learner.kept.get(task.name), task))
-    tasks = {**index.tasks, task.name: task}
+    arrival = changed(arrival, train=kept_rows(folder, index, arrival, learner.kept.get(arrival.task)))
+    arrival = asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
+    grown = index.with_arrival(arrival)
     number = max((member.number for member in index.members), default=0) + 1
     entry = changed(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
-    grown = replace(index, tasks=tasks)
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = replace(grown, members=(*index.members, entry))
-    episode = EpisodeEntry(task.episode, task.name, entry.tasks, now(), measure(folder, grown, entry.heads))
+    measures = measure(folder, grown, entry.heads)
+    episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
     grown = replace(grown, episodes=(*index.episodes, episode))
     learned = Learned(
-        task.name,
-        task.episode,
+        arrival.task,
+        arrival.episode,
         entry.tasks,
-        {name: index.measures.get(name) for name in tasks},
+        {name: index.measures.get(name) for name in grown.tasks},
         grown.measures,
         seconds,
-        held_out_scores(folder, grown, task.name),
+        held_out_scores(folder, grown, arrival.task),
         changes_between(folder, index, grown, entry.heads),
     )
-    return grown.after("learned", episode.when, task.name, _detail(task, entry)), learned
+    did = "grown" if arrival.task in index.tasks else "learned"
+    return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
+
+
+def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
+    """Asks the members that speak for a task already about the rows held out of what has just arrived."""
+    earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
+    speakers = [member for member in index.members if arrival.task in member.share and member.episode < arrival.episode]
+    if arrival.test is None or not speakers:
+        return changed(arrival, asked=(), votes=None)
+    x = folder.tensor(arrival.test.x)
+    said = torch.zeros(len(speakers), len(x), len(earlier.classes))
+    for place, member in enumerate(speakers):
+        vote = probabilities(net_of(member), x, arrival.task, recipe)
+        said[place, :, : vote.shape[1]] = vote
+    digest, _ = folder.store_tensors("votes", {"test": said})
+    return changed(arrival, asked=tuple(member.number for member in speakers), votes=digest)
 
 
 def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float) -> MemberEntry:
@@ -100,18 +121,19 @@ def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, secon
     )
 
 
-def kept_rows(folder: ZooFolder, kept: Task | None, entry: TaskEntry) -> Rows | None:
-    """Where the training rows that are kept of a task lie; all of them are there already."""
-    if kept is None or entry.train is None:
+def kept_rows(folder: ZooFolder, index: Index, arrival: Arrival, kept: Task | None) -> Rows | None:
+    """Where the rows that are kept of an arrival lie, the last ones of its task; all of them are there already."""
+    if kept is None or arrival.train is None:
         return None
-    if len(kept.train) == entry.train.count:
-        return entry.train
-    return Rows(folder.store_tensor(kept.train.x), folder.store_tensor(kept.train.y))
+    before = index.tasks[arrival.task].rows_kept if arrival.task in index.tasks else 0
+    if len(kept.train) - before == arrival.train.count:
+        return arrival.train
+    return Rows(folder.store_tensor(kept.train.x[before:]), folder.store_tensor(kept.train.y[before:]))
 
 
-def _detail(task: TaskEntry, member: MemberEntry) -> str:
-    kept = task.train.count if task.train else 0
-    return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {kept} rows kept, {task.test.count} held out"
+def _detail(arrival: Arrival, member: MemberEntry) -> str:
+    rows = {side: part.count if (part := arrival.rows(side)) else 0 for side in SIDES}
+    return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {rows['train']} rows kept, {rows['test']} held out"
 
 
 def written(
@@ -120,11 +142,11 @@ def written(
     """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
     votes: dict[str, Tensor] = {}
     for place, name in enumerate(entry.heads):
-        task = index.tasks[name]
-        votes[f"test.{place}"] = probabilities(net, stored_examples(folder, task.test).x, name, recipe)
-        if has_train_votes(index, entry, name) and task.train is not None:
+        task = index.tasks[name].as_of(entry.episode)
+        votes[f"test.{place}"] = probabilities(net, stored_inputs(folder, task, "test"), name, recipe)
+        if has_train_votes(index, entry, name):
             votes[f"train.{place}"] = (
-                train[name] if name in train else on_labels(net, stored_examples(folder, task.train), name, recipe)
+                train[name] if name in train else on_labels(net, stored_examples(folder, task, "train"), name, recipe)
             )
     file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)
@@ -137,9 +159,8 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
     for name in tasks:
         on_labels = votes.train(name, at)
         loss = on_labels.loss if on_labels.weight else None
-        measures[name] = measured(
-            votes.test(name, index.voters(name, at)).mean, folder.tensor(index.tasks[name].test.y), loss
-        )
+        answer = votes.answer(name, at=at)
+        measures[name] = measured(answer, stored_labels(folder, index.task(name, at), "test"), loss)
     return measures
 
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-import torch
 from msgspec.structs import replace as changed
 from torch import Tensor
 
 from zoolearn.errors import SettingsError
 from zoolearn.methods.learner import accuracy
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import combine, probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.learning import measure
 from zoolearn.zoo.recall import NetOf, StoredVotes
+from zoolearn.zoo.stored import stored_inputs, stored_labels
 
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
 
@@ -38,21 +38,34 @@ def limit_of(**limits: float | None) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class TaskVotes:
-    """What each member that knows a task said about its held-out rows, times the weight of its vote; and the labels."""
+    """What each member that knows a task said about its held-out rows, the weight of its vote, and the labels.
+
+    Classes are in the order in which they came, so that who knows fewer of them knows the first.
+    """
 
     said: Mapping[int, Tensor]
+    weights: Mapping[int, float]
     labels: Tensor
+    classes: tuple[str, ...]
+
+    def can_answer(self, members: Iterable[int]) -> bool:
+        """Whether one of some members knows all classes."""
+        return any(self.said[number].shape[1] == len(self.classes) for number in members)
+
+    def answer(self, members: Iterable[int], rows: slice = slice(None)) -> Tensor:
+        """What some members together say of some of the rows."""
+        numbers = list(members)
+        said = [self.said[number][rows] for number in numbers]
+        knows = [self.classes[: vote.shape[1]] for vote in said]
+        return combine(said, [self.weights[number] for number in numbers], knows, self.classes)
 
     def accuracy(self, members: Iterable[int], rows: slice = slice(None)) -> float:
         """The accuracy of some members together, on some of the rows."""
-        total = torch.stack([self.said[number][rows] for number in members]).sum(dim=0)
-        return accuracy(total, self.labels[rows])
+        return accuracy(self.answer(members, rows), self.labels[rows])
 
-    def likelihood(self, members: Iterable[int], weights: Mapping[int, float], rows: slice) -> float:
+    def likelihood(self, members: Iterable[int], rows: slice) -> float:
         """The mean log-likelihood of the labels, which tells sets of equal accuracy apart."""
-        numbers = list(members)
-        total = torch.stack([self.said[number][rows] for number in numbers]).sum(dim=0)
-        mean = total / sum(weights[number] for number in numbers)
+        mean = self.answer(members, rows)
         return float(mean.gather(1, self.labels[rows][:, None]).clamp_min(1e-12).log().mean())
 
 
@@ -99,9 +112,9 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
     stored = StoredVotes(folder, index)
     votes = {name: _votes(stored, name) for name in index.tasks}
     choose: dict[str, Callable[[], Chosen]] = {
-        "loss": lambda: by_loss(index, votes, value),
-        "budget": lambda: by_budget(index, votes, value * 1e6),
-        "latency": lambda: by_count(index, votes, int(value / cost) if cost else 1, value, cost),
+        "loss": lambda: by_loss(votes, value),
+        "budget": lambda: by_budget({member.number: member.bytes for member in index.members}, votes, value * 1e6),
+        "latency": lambda: by_count(votes, int(value / cost) if cost else 1, value, cost),
     }
     chosen = choose[kind]()
     members = tuple(
@@ -113,12 +126,16 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
 
 
 def _votes(stored: StoredVotes, task: str) -> TaskVotes:
-    voters, labels = stored.index.voters(task), stored.index.tasks[task].test.y
-    votes = {member.number: member.share[task] * stored.said(member, task) for member in voters}
-    return TaskVotes(votes, stored.folder.tensor(labels))
+    index, voters = stored.index, stored.index.voters(task)
+    return TaskVotes(
+        {member.number: stored.said(member, task) for member in voters},
+        {member.number: index.weight(member, task) for member in voters},
+        stored_labels(stored.folder, index.tasks[task], "test"),
+        index.tasks[task].classes,
+    )
 
 
-def by_loss(index: Index, votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
+def by_loss(votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
     """For each task the members that greedy selection adds until it is at most `loss` below all of them together.
 
     Where two would help equally, the one that another task needs already is taken.
@@ -129,12 +146,12 @@ def by_loss(index: Index, votes: Mapping[str, TaskVotes], loss: float) -> Chosen
         goal = votes[name].accuracy(votes[name].said, CHOOSE) - loss
         chosen[name] = set()
         while not chosen[name] or votes[name].accuracy(chosen[name], CHOOSE) < goal - 1e-9:
-            chosen[name].add(_best(index, votes[name], name, chosen[name], needed))
+            chosen[name].add(_best(votes[name], chosen[name], needed))
         needed |= chosen[name]
     return chosen
 
 
-def by_count(index: Index, votes: Mapping[str, TaskVotes], most: int, latency: float, cost: float) -> Chosen:
+def by_count(votes: Mapping[str, TaskVotes], most: int, latency: float, cost: float) -> Chosen:
     """For each task the best `most` members that greedy selection finds, fewer if that is as good."""
     if most < 1:
         raise SettingsError(f"latency is {latency:g} ms, but a single member takes {cost:.3g} ms for a row; give more")
@@ -142,25 +159,25 @@ def by_count(index: Index, votes: Mapping[str, TaskVotes], most: int, latency: f
     for name, task in votes.items():
         order: list[int] = []
         while len(order) < min(most, len(task.said)):
-            order.append(_best(index, task, name, set(order), set()))
+            order.append(_best(task, set(order), set()))
         best = max(range(1, len(order) + 1), key=lambda count: (task.accuracy(order[:count], CHOOSE), -count))
         chosen[name] = set(order[:best])
     return chosen
 
 
-def _best(index: Index, votes: TaskVotes, task: str, chosen: set[int], needed: set[int]) -> int:
-    weights = {member.number: member.share[task] for member in index.voters(task)}
+def _best(votes: TaskVotes, chosen: set[int], needed: set[int]) -> int:
+    """The member that helps most beside those chosen; the first one is of those that know all classes."""
 
     def merit(number: int) -> tuple[float, bool, float]:
         together = {*chosen, number}
-        return votes.accuracy(together, CHOOSE), number in needed, votes.likelihood(together, weights, CHOOSE)
+        return votes.accuracy(together, CHOOSE), number in needed, votes.likelihood(together, CHOOSE)
 
-    return max((number for number in votes.said if number not in chosen), key=merit)
+    able = [number for number in votes.said if number not in chosen and votes.can_answer({*chosen, number})]
+    return max(able, key=merit)
 
 
-def by_budget(index: Index, votes: Mapping[str, TaskVotes], budget: float) -> Chosen:
+def by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], budget: float) -> Chosen:
     """Takes away, one by one, the member whose absence costs the least accuracy over all tasks, until the rest fits."""
-    sizes = {member.number: member.bytes for member in index.members}
     chosen = {name: set(task.said) for name, task in votes.items()}
     alive = set().union(*chosen.values())
     current = {name: votes[name].accuracy(chosen[name], CHOOSE) for name in votes}
@@ -184,11 +201,11 @@ def by_budget(index: Index, votes: Mapping[str, TaskVotes], budget: float) -> Ch
 def _loss_without(
     votes: Mapping[str, TaskVotes], chosen: Chosen, current: Mapping[str, float], number: int
 ) -> float | None:
-    """The accuracy that all tasks together lose without a member; None if one would have no member left."""
+    """The accuracy that all tasks together lose without a member; None if nobody were left that knows all of one's classes."""
     loss = 0.0
     for name, members in chosen.items():
         if number in members:
-            if len(members) == 1:
+            if not votes[name].can_answer(members - {number}):
                 return None
             loss += current[name] - votes[name].accuracy(members - {number}, CHOOSE)
     return loss
@@ -237,7 +254,7 @@ def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe,
     times = []
     for member in index.members[:: max(1, len(index.members) // 5)]:
         name = member.tasks[0]
-        x = folder.tensor(index.tasks[name].test.x)[:rows]
+        x = stored_inputs(folder, index.tasks[name].as_of(member.episode), "test")[:rows]
         net = net_of(member)
         times.append(min(_timed(lambda: probabilities(net, x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
     return sum(times) / len(times)

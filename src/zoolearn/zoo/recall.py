@@ -1,4 +1,4 @@
-"""From files back to what they were: nets, votes, tasks, and the learner that a zoo's settings describe."""
+"""From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -6,18 +6,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Examples, Task
-from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
 from zoolearn.methods.learner import accuracy
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
+from zoolearn.training.predict import combine
+from zoolearn.zoo.arrivals import Arrival
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Measure, MemberEntry, Rows, TaskEntry
+from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.settings import Names, known_backbone
+from zoolearn.zoo.stored import stored_task, without_deleted
 
 NetOf = Callable[[MemberEntry], Net]
 
@@ -25,7 +27,7 @@ NetOf = Callable[[MemberEntry], Net]
 def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names | None) -> Net:
     """A member's net, after comparing its file with what the index lets expect; nothing is allocated before."""
     recipe, settings = index.settings.recipe, index.settings
-    heads = index.heads(member)
+    heads = {name: len(index.knows(member, name)) for name in member.heads}
     spec = {
         "backbone": settings.backbone,
         "shape": list(settings.stored_shape),
@@ -53,38 +55,32 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     return net.freeze()
 
 
-def stored_examples(folder: ZooFolder, rows: Rows) -> Examples:
-    """Stored rows, memory-mapped."""
-    return Examples(folder.tensor(rows.x), folder.tensor(rows.y))
-
-
-def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
-    """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
-    if entry.train is None:
-        raise DataError(
-            f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
-        )
-    test, train = stored_examples(folder, entry.test), stored_examples(folder, entry.train)
-    try:
-        return Task(entry.name, train, test, entry.classes, entry.augment)
-    except DataError as error:
-        raise StoreError(f"{folder.path}: {error}; the files were altered, restore them from a copy") from error
-
-
 def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[str, Tensor]:
-    """What a member said: `test.K` of all classes of the K-th task it has a head for, `train.K` of labels it was trained on."""
+    """What a member said of rows that were there in its own episode.
+
+    `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
+    """
     wanted: dict[str, tuple[Shape, torch.dtype]] = {}
     for place, name in enumerate(member.heads):
-        entry = index.tasks[name]
-        wanted[f"test.{place}"] = ((entry.test.count, len(entry.classes)), torch.float32)
-        if entry.train is not None and has_train_votes(index, member, name):
-            wanted[f"train.{place}"] = ((entry.train.count,), torch.float32)
+        entry = index.tasks[name].as_of(member.episode)
+        wanted[f"test.{place}"] = ((entry.rows_held_out, len(entry.classes)), torch.float32)
+        if has_train_votes(index, member, name):
+            wanted[f"train.{place}"] = ((entry.rows_kept,), torch.float32)
     return folder.tensors("votes", member.votes, wanted)
 
 
+def votes_beside(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
+    """What older members said of rows held out of an arrival: (member, row, class), in the order of who was asked."""
+    assert arrival.votes is not None
+    assert arrival.test is not None
+    classes = len(index.tasks[arrival.task].as_of(arrival.episode - 1).classes)
+    shape = (len(arrival.asked), arrival.test.count, classes)
+    return folder.tensors("votes", arrival.votes, {"test": (shape, torch.float32)})["test"]
+
+
 def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
-    """Whether what a member says of a task's kept rows counts when past tasks are weighed."""
-    return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].train is not None
+    """Whether a member's file tells what it says of a task's kept rows, which counts when past tasks are weighed."""
+    return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].keeps_rows
 
 
 class StoredVotes:
@@ -93,23 +89,37 @@ class StoredVotes:
     def __init__(self, folder: ZooFolder, index: Index) -> None:
         self.folder, self.index = folder, index
         self.files: dict[int, dict[str, Tensor]] = {}
+        self.beside: dict[int, Tensor] = {}  # by episode
 
-    def said(self, member: MemberEntry, task: str) -> Tensor:
-        """What a member said about the held-out rows of a task that it speaks for."""
-        return self._of(member)[f"test.{member.heads.index(task)}"]
+    def said(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
+        """What a member said about the held-out rows of a task that it speaks for, of the classes that it knows."""
+        said = self._of(member)[f"test.{member.heads.index(task)}"]
+        for arrival in self.index.tasks[task].since(member.episode):
+            if at is not None and arrival.episode > at:
+                break
+            if arrival.fix_test is not None:
+                said = without_deleted(self.folder, arrival.fix_test, said)
+            if arrival.test is not None:
+                said = torch.cat([said, self._beside(arrival)[arrival.asked.index(member.number), :, : said.shape[1]]])
+        return said
 
-    def test(self, task: str, voters: Iterable[MemberEntry]) -> Votes:
-        """The sum of some members' votes on the held-out rows of a task."""
-        votes = Votes("stored")
-        for member in voters:
-            votes = votes.add(self.said(member, task), member.share[task])
-        return votes
+    def answer(self, task: str, index: Index | None = None, at: int | None = None) -> Tensor:
+        """What the zoo answers for the held-out rows of a task, now, as of an episode, or as it was before it grew."""
+        index = index or self.index
+        voters = index.voters(task, at)
+        return combine(
+            [self.said(member, task, at) for member in voters],
+            [index.weight(member, task, at) for member in voters],
+            [index.knows(member, task) for member in voters],
+            index.task(task, at).classes,
+        )
 
     def train(self, task: str, at: int | None = None) -> Votes:
-        """The sum of the votes on the labels of a task's kept rows, by which it is weighed."""
+        """The sum of the votes on the labels of a task's kept rows, by which it is weighed: of those that saw all of them."""
         votes = Votes("stored")
+        entry = self.index.task(task, at)
         for member in self.index.speakers(task, at):
-            if has_train_votes(self.index, member, task):
+            if member.episode >= entry.latest and has_train_votes(self.index, member, task):
                 votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
@@ -117,6 +127,11 @@ class StoredVotes:
         if member.number not in self.files:
             self.files[member.number] = member_votes(self.folder, self.index, member)
         return self.files[member.number]
+
+    def _beside(self, arrival: Arrival) -> Tensor:
+        if arrival.episode not in self.beside:
+            self.beside[arrival.episode] = votes_beside(self.folder, self.index, arrival)
+        return self.beside[arrival.episode]
 
 
 class KnownVotes(Votes):
@@ -150,7 +165,7 @@ def learner_of(
     learner.episode = len(index.episodes)
     learner.members = members_of(index, index.members, net_of)
     learner.classes = {name: task.classes for name, task in index.tasks.items()}
-    kept = [name for name, task in index.tasks.items() if task.train is not None]
+    kept = [name for name, task in index.tasks.items() if task.keeps_rows]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
     stored = StoredVotes(folder, index)
     for name in kept if learner.tasks_per_episode > 1 else ():
@@ -165,8 +180,8 @@ def learner_of(
 
 def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
     """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
-    votes = Votes("kept")
-    for member in index.voters(task):
+    votes, since = Votes("kept"), index.tasks[task].last_class
+    for member in [voter for voter in index.voters(task) if voter.episode >= since]:
         said = on_labels(net_of(member), learner.kept[task].train, task, learner.recipe)
         votes = votes.add(said, member.share[task])
     return votes
@@ -180,7 +195,9 @@ def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> L
 def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
     """With the votes that count now."""
     votes = {
-        task: Vote(weight, index.tasks[task].classes, task in entry.supersedes)
+        task: Vote(
+            weight, index.knows(entry, task), task in entry.supersedes, index.tasks[task].rows_seen(entry.episode)
+        )
         for task, weight in entry.share.items()
         if entry.votes_on(task)
     }

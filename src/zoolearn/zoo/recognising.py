@@ -38,7 +38,7 @@ def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
         raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
     if not index.tasks:
         raise DataError("the zoo knows no task yet; teach it one first")
-    bare = [name for name, entry in index.tasks.items() if entry.train is None]
+    bare = [name for name, entry in index.tasks.items() if not entry.keeps_rows]
     if bare:
         raise DataError(
             f"no rows of task {bare[0]!r} are stored, and tasks are told apart by stored rows; name the task of the "

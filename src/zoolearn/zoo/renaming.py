@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace as changed
 
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import check_name
 from zoolearn.zoo.learning import now
@@ -29,7 +30,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
 
     return replace(
         index,
-        tasks={name(key): changed(entry, name=name(key)) for key, entry in index.tasks.items()},
+        tasks={name(key): _renamed(entry, name(key)) for key, entry in index.tasks.items()},
         members=tuple(
             changed(
                 member,
@@ -37,6 +38,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
                 fitted=names(member.fitted),
                 share=keys(member.share),
                 silent=names(member.silent),
+                supersedes=names(member.supersedes),
             )
             for member in index.members
         ),
@@ -52,3 +54,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
         ),
         log=tuple(changed(line, task=None if line.task is None else name(line.task)) for line in index.log),
     ).after("renamed", now(), to)
+
+
+def _renamed(entry: TaskEntry, to: str) -> TaskEntry:
+    return TaskEntry(to, tuple(changed(arrival, task=to) for arrival in entry.arrivals))

@@ -57,7 +57,7 @@ def random_rows(
     seed: int,
     fixed: Mapping[int, str] | None = None,
 ) -> Split:
-    """About this share of each class is held out, whole groups at a time.
+    """About this share of each class is held out, whole groups at a time; of a class of one row, none.
 
     `fixed` are groups that are on one side already, "held" or "train", because an earlier task has their rows there.
 
@@ -70,7 +70,12 @@ def random_rows(
     side = dict(fixed or {})
     held: set[int] = set()
     torn, torn_apart = [], []
-    for label in np.unique(labels).tolist():
+    found, counts = np.unique(labels, return_counts=True)
+    for label in found[counts == 1].tolist():  # it is trained on, whatever else its group holds
+        group = int(groups[labels == label][0])
+        torn_apart += [label] if side.get(group) == "held" else []
+        side[group] = "train"
+    for label in found[counts > 1].tolist():
         rows = np.flatnonzero(labels == label)
         of_class, sizes = np.unique(groups[rows], return_counts=True)
         wanted = _count(len(rows), share)

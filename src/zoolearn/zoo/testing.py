@@ -9,12 +9,14 @@ from torch import Tensor
 
 from zoolearn.errors import DataError, unknown_name
 from zoolearn.runs.step import Step
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.leaks import row_digests, stored_digests
 from zoolearn.zoo.recall import StoredVotes
 from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.stored import stored_labels
 
 MOST_ERRORS = 1000  # rows that are named
 
@@ -43,22 +45,21 @@ class Tested:
     broken: tuple[Broken, ...]
 
 
-def held_out_answers(folder: ZooFolder, index: Index, task: str, voters: Sequence[MemberEntry] | None = None) -> Tensor:
-    """What members (those that answer now) said about a task's held-out rows; no net is asked."""
-    members = index.voters(task) if voters is None else voters
-    return StoredVotes(folder, index).test(task, members).mean
+def held_out_answers(folder: ZooFolder, index: Index, task: str) -> Tensor:
+    """What the members that answer now said about a task's held-out rows; no net is asked."""
+    return StoredVotes(folder, index).answer(task)
 
 
 def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
     """The most frequent class of a task's held-out rows, and the share of them that it has."""
-    counts = torch.bincount(folder.tensor(entry.test.y), minlength=len(entry.classes))
-    return entry.classes[int(counts.argmax())], float(counts.max()) / entry.test.count
+    counts = torch.bincount(stored_labels(folder, entry, "test"), minlength=len(entry.classes))
+    return entry.classes[int(counts.argmax())], float(counts.max()) / entry.rows_held_out
 
 
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
-    return Scores.of(held_out_answers(folder, index, task), folder.tensor(entry.test.y), entry.classes)
+    return Scores.of(held_out_answers(folder, index, task), stored_labels(folder, entry, "test"), entry.classes)
 
 
 def iter_test(
@@ -74,7 +75,7 @@ def iter_test(
     assert shape is not None
     rows = list(range(len(source)))
     numbers = _numbers(source, task, classes)
-    trained = [stored_digests(folder, entry.train) for entry in index.tasks.values() if entry.train is not None]
+    trained = [stored_digests(folder, entry, "train") for entry in index.tasks.values() if entry.keeps_rows]
     known = np.concatenate(trained) if trained else np.empty(0, np.uint64)
     seen = 0
     answers: list[Tensor] = []

@@ -7,7 +7,8 @@ from zoolearn.errors import DataError, StoreError
 from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
-from zoolearn.zoo.recall import NetOf, member_votes, stored_examples, stored_task
+from zoolearn.zoo.recall import NetOf, member_votes, votes_beside
+from zoolearn.zoo.stored import stored_examples, stored_task
 
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
@@ -27,8 +28,9 @@ def _unusable(folder: ZooFolder, index: Index, net_of: NetOf) -> list[str]:
     entries = index.tasks.values()
     checks: list[Callable[[], object]] = [partial(net_of, member) for member in index.members]
     checks += [partial(member_votes, folder, index, member) for member in index.members]
-    checks += [partial(stored_task, folder, entry) for entry in entries if entry.train is not None]
-    checks += [partial(stored_examples, folder, entry.test) for entry in entries]
+    checks += [partial(votes_beside, folder, index, arrival) for arrival in index.arrivals if arrival.votes is not None]
+    checks += [partial(stored_task, folder, entry) for entry in entries if entry.keeps_rows]
+    checks += [partial(stored_examples, folder, entry, "test") for entry in entries]
     for check in checks:
         try:
             check()

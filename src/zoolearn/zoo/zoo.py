@@ -16,9 +16,10 @@ from zoolearn.features import Extractor
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
-from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.predict import combine, joined, votes
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
+from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
 from zoolearn.zoo.export_features import export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
@@ -26,19 +27,21 @@ from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
-from zoolearn.zoo.index import Index, Measure, MemberEntry, TaskEntry
+from zoolearn.zoo.growth import Growth, NewClasses
+from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
-from zoolearn.zoo.intake import Augment, Reading, iter_take_in, taken_in
+from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, now
 from zoolearn.zoo.owned import Plan, check_epochs
-from zoolearn.zoo.recall import learner_of, member_net, stored_task
+from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
 from zoolearn.zoo.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
 from zoolearn.zoo.splitting import Holdout
+from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
@@ -140,25 +143,49 @@ class Zoo:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def learn(self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None) -> Learned:
-        """Learns one new task; without `epochs`, those of the zoo's settings, or as many as the episode's rows need.
+    def learn(
+        self,
+        task: Task,
+        *,
+        epochs: int | None = None,
+        new_classes: NewClasses = (),
+        unless_worse: float | None = None,
+    ) -> Learned:
+        """Learns one new task, or what a known one is to grow by; `new_classes` announces classes that it does not have yet.
 
-        `unless_worse=0.01`: if held-out rows show beyond chance that an earlier task lost more than a point of accuracy,
-        the episode is taken back, and `Learned.worse` names these tasks.
+        Without `epochs`, those of the zoo's settings, or as many as the episode's rows need. `unless_worse=0.01`: if
+        held-out rows show beyond chance that an earlier task lost more than a point of accuracy, the episode is taken back,
+        and `Learned.worse` names these tasks.
         """
-        work = self.iter_learn(task, epochs=epochs, unless_worse=unless_worse)
+        work = self.iter_learn(task, epochs=epochs, new_classes=new_classes, unless_worse=unless_worse)
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
         return learned
 
     def iter_learn(
-        self, task: Task, *, epochs: int | None = None, unless_worse: float | None = None
-    ) -> Generator[Plan | Progress, None, Learned]:
+        self,
+        task: Task,
+        *,
+        epochs: int | None = None,
+        new_classes: NewClasses = (),
+        unless_worse: float | None = None,
+    ) -> Generator[Step | Plan | Progress, None, Learned]:
         """`learn`, step by step: what will be done, then how training goes."""
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self.folder.writing() as before:
-            index, entry = taken_in(self.folder, before, task, self.extractor)
-            return (yield from self._iter_learn(before, index, entry, epochs, unless_worse))
+            if task.name in before.tasks:
+                work = iter_take_in(
+                    self.folder, before, task.name, *sources_of(task), new_classes=new_classes, extractor=self.extractor
+                )
+                index, reading = yield from work
+                arrival = reading.task.arrivals[-1]
+            else:
+                index, arrival = taken_in(self.folder, before, task, self.extractor)
+            return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse))
+
+    def growth(self, name: str, data: Data) -> Growth | None:
+        """What labelled data would add to a task that is known; None if it is a new one."""
+        return growth_of(self.index, name, both_sources(data, None, Columns(wanted=self.settings.columns))[0])
 
     def learn_from(
         self,
@@ -170,12 +197,15 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        new_classes: NewClasses = (),
+        skip_known: bool = False,
         unless_worse: float | None = None,
     ) -> Learned:
-        """Learns one new task from people's data; `test`, or a share of `data`, is held out to measure it.
+        """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
 
-        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `unless_worse` as in
-        `learn`.
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
+        classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
+        `skip_known` leaves out rows that it has already. `unless_worse` as in `learn`.
         """
         work = self.iter_learn_from(
             name,
@@ -185,6 +215,8 @@ class Zoo:
             skip_broken=skip_broken,
             augment=augment,
             epochs=epochs,
+            new_classes=new_classes,
+            skip_known=skip_known,
             unless_worse=unless_worse,
         )
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
@@ -200,6 +232,8 @@ class Zoo:
         skip_broken: bool = False,
         augment: Augment = "auto",
         epochs: int | None = None,
+        new_classes: NewClasses = (),
+        skip_known: bool = False,
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
@@ -211,21 +245,23 @@ class Zoo:
                 before,
                 name,
                 *both_sources(data, test, Columns(wanted=before.settings.columns)),
-                holdout=holdout if isinstance(holdout, Holdout) else Holdout(holdout),
+                holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
+                new_classes=new_classes,
+                skip_known=skip_known,
                 extractor=self.extractor,
             )
             yield reading
-            return (yield from self._iter_learn(before, index, reading.task, epochs, unless_worse))
+            return (yield from self._iter_learn(before, index, reading.task.arrivals[-1], epochs, unless_worse))
 
     def _iter_learn(
-        self, before: Index, index: Index, entry: TaskEntry, epochs: int | None, unless_worse: float | None
+        self, before: Index, index: Index, arrival: Arrival, epochs: int | None, unless_worse: float | None
     ) -> Generator[Plan | Progress, None, Learned]:
         """Commits once: the grown zoo, or the one before with a line in its log."""
-        grown, learned = yield from iter_learn(self.folder, index, entry, self._net_in(index), self.names, epochs)
+        grown, learned = yield from iter_learn(self.folder, index, arrival, self._net_in(index), self.names, epochs)
         if worse := tasks_below(learned.changes, unless_worse):
-            grown = taken_back(before, entry.name, now(), learned.changes, worse)
+            grown = taken_back(before, arrival.task, now(), learned.changes, worse)
         self._commit(grown)
         return replace(learned, worse=worse)
 
@@ -235,8 +271,14 @@ class Zoo:
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
         """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
-        said = self.votes(x, task, at)
-        return average(list(said.values()), [self._member(member).share[task] for member in said])
+        return self.together(self.votes(x, task, at), task, at)
+
+    def together(self, said: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+        """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
+        members = [self._member(number) for number in said]
+        weights = [self.index.weight(member, task, at) for member in members]
+        knows = [self.index.knows(member, task) for member in members]
+        return combine(list(said.values()), weights, knows, self.index.task(task, at).classes)
 
     def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
@@ -244,7 +286,7 @@ class Zoo:
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
         """
         places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
-        classes = self.index.task(task).classes  # only now: answering may have taken up a newer state
+        classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
         return [classes[place] for place in places]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
@@ -278,7 +320,7 @@ class Zoo:
         if self._fitted is None or self._fitted.generation != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else judge_by_statistics(learner.kept.values())
-            held = {name: self.folder.tensor(entry.test.x) for name, entry in self.tasks.items()}
+            held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted
 
@@ -332,7 +374,7 @@ class Zoo:
 
     def accuracy(self, task: str) -> Share:
         """The accuracy on the held-out rows of a task, with its interval."""
-        return Share.of(self.measure(task).accuracy, self.tasks[task].test.count)
+        return Share.of(self.measure(task).accuracy, self.tasks[task].rows_held_out)
 
     def majority(self, task: str) -> tuple[str, float]:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
@@ -420,14 +462,14 @@ class Zoo:
         self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
     ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
+        entry = self.index.task(task)
         if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
             net = self.net(self.index.answering(task)[-1].number)
-            return export_on_features(content, self.extractor, net, self.tasks[task], Path(path), overwrite=overwrite)
+            return export_on_features(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
         voters = self.index.voters(task)
-        nets = [(self.net(member.number), member.share[task]) for member in voters]
-        entry = self.index.task(task)
-        rows = self.folder.tensor(entry.test.x)
+        nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
+        rows = stored_inputs(self.folder, entry, "test")
         return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:

@@ -8,9 +8,10 @@ from typing import ClassVar
 from torch import nn
 
 from zoolearn.data.task import Task
-from zoolearn.errors import DataError
+from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
+from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import OPTIMIZERS, Progress
 
@@ -50,7 +51,13 @@ class SingleNet(Learner):
     def shared(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
         module = net if self.shared_head else net.backbone
-        return [parameter for parameter in module.parameters() if parameter.requires_grad]
+        found = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        if not found:
+            raise SettingsError(
+                f"{type(self).__name__} works on weights that tasks share, and backbone "
+                f"{backbone_name(net.backbone_fn)!r} has none; take mlp"
+            )
+        return found
 
     @property
     def stored_samples(self) -> int:

@@ -36,8 +36,6 @@ def image_folder(folder: Path) -> Pictures:
         labels += [name] * len(images)
     if not classes:
         raise DataError(f"{folder} has no subfolders; give a folder with one subfolder of images for each class")
-    if len(classes) < 2:
-        raise DataError(f"{folder} has one class, {classes[0]!r}; give at least two subfolders, one for each class")
     if {name.lower() for name in classes} <= SPLITS:
         test = next((name for name in classes if name.lower() not in ("train", "training")), "test")
         raise DataError(

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.errors import StoreError, ZooError
-from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.index import Index, MemberEntry, TaskEntry
+from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.index_files import HEAD
 from zoolearn.zoo.recognising import Fitted, Recognised
 from zoolearn.zoo.serve.rows import Rows
@@ -59,11 +59,12 @@ class Answers:
             yield self.classes[best], float(row[best])
 
     def _one(self, probabilities: list[float]) -> dict[str, object]:
+        """An answer by names; a member knows the first classes only where others came after it."""
         best = max(probabilities)
         return {
             "class": self.classes[probabilities.index(best)],
             "probability": best,
-            "probabilities": dict(zip(self.classes, probabilities, strict=True)),
+            "probabilities": dict(zip(self.classes, probabilities, strict=False)),
         }
 
 
@@ -101,7 +102,7 @@ class Following:
         self.file = folder / HEAD
         self.seen = self._mark()
         self.zoo = Zoo(folder)
-        self.majorities: dict[str, tuple[str, float]] = {}  # by the digest of labels
+        self.majorities: dict[str, tuple[str, float]] = {}  # by the digests of files
         self.prepared, self.ready = 0, False  # how many members have their nets at hand; whether all once had
         self.fitted: Fitted | None = None
         self.fitting: asyncio.Future[None] | None = None
@@ -122,20 +123,20 @@ class Following:
             except StoreError:
                 if not self.zoo.refresh():  # nobody has changed the zoo under our hands: it is damaged
                     raise
-        weights = {member.number: member.share[task] for member in self.zoo.members if member.number in votes}
-        mean = average(list(votes.values()), [weights[number] for number in votes])
+        weights = {number: self.index.weight(self.index.member(number), task) for number in votes}
+        mean = self.zoo.together(votes, task)
         said = {number: vote.numpy() for number, vote in votes.items()}
         return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
 
     def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
         """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
-        digest = entry.test.y.digest
-        if digest not in self.majorities:  # a file never changes
+        key = "".join(part.digest for part in entry.stored)
+        if key not in self.majorities:  # files never change
             try:
-                self.majorities[digest] = held_out_majority(self.zoo.folder, entry)
+                self.majorities[key] = held_out_majority(self.zoo.folder, entry)
             except (ZooError, OSError):
                 return None
-        return self.majorities[digest]
+        return self.majorities[key]
 
     def recognise(self, sure: str, rows: Rows) -> Recognitions:
         """The task and class of some rows, where the chance of the task is at least so high; on the thread."""

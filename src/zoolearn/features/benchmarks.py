@@ -1,0 +1,42 @@
+"""A benchmark of pictures seen through an extractor: the same tasks and rows, with features as inputs."""
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
+from zoolearn.features.cache import FeatureCache
+from zoolearn.features.extractor import Extractor
+
+FEATURES = "features"  # of a benchmark's record
+
+
+def open_extractor(path: Path) -> Extractor:
+    """The extractor in a file, checked and tried once for each process and state of the file."""
+    return _opened(path, path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@lru_cache(maxsize=2)
+def _opened(path: Path, changed: int) -> Extractor:
+    return Extractor.of_file(path)
+
+
+def extractor_id(extractor: Extractor) -> str:
+    """What a run's record calls an extractor: the beginning of its checksum."""
+    return extractor.sha256[:16]
+
+
+def on_features(benchmark: Benchmark, extractor: Extractor, data: Path | str | None = None) -> Benchmark:
+    """The benchmark with features in place of pictures; computed once for each picture, and kept below the data root.
+
+    Pictures are not varied in training any more. A net's `backbone` is `identity` (a linear head on the features) or `mlp`.
+    """
+    cache = FeatureCache(extractor, data)
+    tasks = tuple(_on_features(task, cache) for task in benchmark)
+    return replace(benchmark, tasks=tasks, options={**benchmark.options, FEATURES: extractor_id(extractor)})
+
+
+def _on_features(task: Task, cache: FeatureCache) -> Task:
+    train, test = (cache.examples(part, task.name) for part in (task.train, task.test))
+    return replace(task, train=train, test=test, augment=())
