@@ -14,6 +14,8 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError
 from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.report import NOT_TOLD, report
+from zoolearn.lab.run_figures import ranking
+from zoolearn.lab.sections import accuracies, sections
 from zoolearn.runs import run as running
 from zoolearn.runs.class_incremental import task_logits
 from zoolearn.runs.results import Results, Untold
@@ -147,6 +149,20 @@ def test_a_single_run_tells_it_for_each_task_and_in_its_last_line():
     assert [row[4:] for row in per_task(measured).rows] == [("25.00", "50.00"), ("50.00", "75.00"), ("37.50", "62.50")]
     last = single_run(measured).splitlines()[-1]
     assert "class-incremental (not told) 37.50, class-incremental (task inferred) 62.50" in last
+
+
+def test_figures_and_pages_show_it_beside_what_is_told():
+    measured = with_untold(recorded(), {"0-1": 0.5, "2-3": 0.75})
+    (section,) = sections([measured, recorded(method="er")])
+    drawn = {series.name: list(series.y) for series in ranking(section).frames[""].panels[0].series}
+    assert {name: values[0] for name, values in drawn.items()} == {
+        "task told": pytest.approx(100 * measured.summary()["average_accuracy"]),
+        "task not told": 37.5,
+        "task inferred": 62.5,
+    }
+    assert drawn["task not told"][1] is None, "the other run has not recorded it"
+    assert accuracies(section).header[:4] == ("method", "average accuracy", "task not told", "task inferred")
+    assert [row[2:4] for row in accuracies(section).rows] == [("37.50", "62.50"), ("-", "-")]
 
 
 def test_it_must_be_of_the_tasks_of_the_run():

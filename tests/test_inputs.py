@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from sklearn.datasets import load_diabetes
 
 import zoolearn
@@ -85,6 +85,19 @@ def test_what_is_no_image_is_told(tmp_path, content) -> None:
     (tmp_path / "bad.png").write_bytes(content)
     with pytest.raises(Undecodable):
         decode(tmp_path / "bad.png", (3, 4, 4))
+
+
+def test_a_photograph_is_decoded_at_a_fraction_of_its_size_and_looks_the_same(tmp_path, monkeypatch) -> None:
+    slopes = np.add.outer(np.arange(480), np.arange(640)) // 5
+    photo = Image.fromarray(np.stack([slopes, slopes // 2, 255 - slopes], -1).astype(np.uint8))
+    path = saved(photo, tmp_path / "photo.jpg")
+    turned, sizes = ImageOps.exif_transpose, []
+    monkeypatch.setattr(ImageOps, "exif_transpose", lambda image: sizes.append(image.size) or turned(image))
+    found = decode(path, (3, 32, 32))
+    assert sizes == [(160, 120)], "the next smaller fraction, 80x60, has not twice the pixels that are wanted"
+    with Image.open(path) as image:
+        whole = np.asarray(ImageOps.fit(image, (32, 32), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
+    assert np.abs(found.astype(int) - whole).mean() < 1
 
 
 def test_an_image_that_claims_to_be_enormous_is_not_decoded() -> None:

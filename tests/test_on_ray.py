@@ -24,6 +24,7 @@ from zoolearn.errors import DataError
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
+from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec
 from zoolearn.training.fit import Progress
@@ -265,6 +266,9 @@ def test_code_of_ones_own_is_found_on_the_cluster(
     for seed in (0, 1):
         title = f"RayMethod-own-seed{seed}"
         assert outcome(tmp_path / "ray" / title) == outcome(tmp_path / "here" / title)
+        untold = Results.load(tmp_path / "ray" / title).untold
+        assert untold is not None, "accuracy without the task told is measured there too"
+        assert {*untold.accuracy} == {"0-1", "2-3"}
     Path("ray_code.py").rename("moved.py")
     with pytest.raises(SystemExit):
         main([*words, "--device", "cpu", "--seed", "2", "--seeds", "2", "--on", "ray", "--out", "gone"])

@@ -30,6 +30,12 @@ class Mine(FineTune):
 class Alone(Isolated):
     pass
 
+class Fragile(FineTune):
+    def _train(self, task):
+        if self.seed == 1 and self.episode:
+            raise KeyError(task.name)
+        return (yield from super()._train(task))
+
 class Half(Learner):
     pass
 
@@ -128,6 +134,17 @@ def test_training_images_are_varied_by_a_function_of_ones_own(capsys: pytest.Cap
     assert [*results.source] == ["backbone wide", "augment_by bleach"]
     said = refused(capsys, *words, "own_bench.py:shrink", "--out", "shrunk")
     assert re.search(r"augment_by shrink gave \(\d+, 1, 7, 8\) .* for images .* it must keep shape and dtype", said)
+
+
+def test_a_seed_that_fails_stands_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        zoo("run", "own_methods.py:Fragile", "split-digits", *BRIEF, "--seeds", "3", "--on", "here", "--out", "runs")
+    said = capsys.readouterr()
+    assert "seeds 2, 1 of 3 failed" in said.out
+    assert "Fragile on split-digits, seed 1, failed: KeyError: '2-3'" in said.out
+    assert re.search(r"Fragile-split-digits-seed1: KeyError: '2-3' \(.*own_methods.py, line \d+\)", said.err)
+    zoo("report", "runs")
+    assert "seeds 2, 1 of 3 failed" in capsys.readouterr().out, "and later too"
 
 
 @pytest.mark.slow  # processes are started

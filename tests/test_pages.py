@@ -17,11 +17,11 @@ from evidence_toys import TASKS, finished_run, saved_runs
 from tabs import watched_tab
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError, StoreError
-from zoolearn.lab.evidence import average_over_episodes, figures, section_figures
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.pages import page
 from zoolearn.lab.pages.charts import chart_html
 from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.run_figures import average_over_episodes, figures, section_figures
 from zoolearn.lab.sections import sections
 from zoolearn.lab.studies.study import Study
 from zoolearn.runs.results import Results

@@ -94,6 +94,14 @@ def test_a_row_wants_its_own_data_and_order_too():
         assert bool(runs_of(few, [run])) == fits
 
 
+def test_a_row_is_no_run_of_another_code_or_of_other_data_under_its_name():
+    first, second, third = zoo_runs(3)
+    assert not runs_of(SMALL, [replace(first, source={"benchmark split_cifar100": "0123"})])
+    told = [replace(first, data="aa"), replace(second, data="bb"), replace(third, data="bb")]
+    assert runs_of(SMALL, told) == told[1:]
+    assert runs_of(SMALL, [first, *told[1:]]) == [first, *told[1:]], "an older record tells no data"
+
+
 def test_runs_with_a_part_of_the_data_say_so_and_are_not_mixed_with_others():
     parts = [replace(run, train_samples=[400] * len(run.tasks)) for run in zoo_runs(2)]
     assert runs_of(SMALL, parts) == parts

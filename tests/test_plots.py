@@ -8,9 +8,9 @@ from evidence_toys import finished_run, saved_runs
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.lab.drawing import _number_columns, style
-from zoolearn.lab.evidence import figures
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.plots import Print, draw, save_figures
+from zoolearn.lab.run_figures import figures
 
 STARTS = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
 

@@ -425,4 +425,8 @@ def test_seeds_that_diverged_stand_in_the_table_and_a_setting_that_always_did_ha
         == column(report([finished_run(seed=0), finished_run(seed=1)]), "average accuracy")[0]
     )
     assert column(table, "average accuracy")[1] == "-"
+    broken = replace(finished_run(seed=4, episodes=1), failed="KeyError: 'x'")
+    table = report([finished_run(seed=0), finished_run(seed=1), *lost, broken])
+    assert column(table, "seeds") == ["2, 2 of 5 diverged, 1 of 5 failed"]
+    assert "model-zoo on split-digits, seed 4, failed: KeyError: 'x'" in " ".join(table.notes)
     assert [len(group.runs) for group in grouped([finished_run(), never])] == [1]

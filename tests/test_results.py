@@ -117,6 +117,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
         "source": {},
         "parameters": None,
         "diverged": "",
+        "failed": "",
         "tasks": ["0-1", "2-3", "4-5"],
         "train_samples": [],
         "settings": {"seed": 3, "recipe": {"epochs": 1, "lr": 0.01}},

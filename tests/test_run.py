@@ -164,6 +164,25 @@ def test_divergence_keeps_the_episodes_before_it(tmp_path):
     assert (tmp_path / "members/0001.safetensors").exists()
 
 
+def test_an_error_of_ones_own_method_is_recorded_until_the_run_goes_on(tmp_path):
+    def fragile(losses):
+        raise KeyError("dots")
+
+    with pytest.raises(KeyError):
+        run(zoo(weigh=fragile), TOYS, tmp_path)
+    results = Results.load(tmp_path)
+    assert (results.failed, results.diverged, len(results.accuracy)) == ("KeyError: 'dots'", "", 1)
+
+    def fragile(losses):
+        return uniform(losses)
+
+    with pytest.raises(SettingsError, match="the source of weigh fragile was changed"):
+        run(zoo(weigh=fragile), TOYS, tmp_path)
+    *_, done = progress(zoo(weigh=fragile), TOYS, tmp_path, anyway=True)
+    assert done.finished
+    assert not Results.load(tmp_path).failed
+
+
 def test_a_run_writes_nothing_unless_it_is_told_where(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run(zoo(), TOYS).finished

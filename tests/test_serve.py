@@ -181,13 +181,14 @@ class TestRoutes:
         assert best["probability"] == max(best["probabilities"].values())
         assert "votes" not in best
 
-    def test_votes_come_if_asked_for_and_average_to_the_answer(self, client, folder):
+    def test_votes_come_if_asked_for_and_are_the_answer_on_average_at_the_task_s_temperature(self, client, folder):
         said = client.rows("stripes", X[:1].tolist(), "?votes=true")
         votes = said.json["predictions"][0]["votes"]
         assert [vote["member"] for vote in votes] == [1, 2]
         weights = [vote["weight"] for vote in votes]
         each = [list(vote["probabilities"].values()) for vote in votes]
-        assert probabilities(said)[0] == pytest.approx(np.average(each, axis=0, weights=weights), abs=1e-6)
+        mean = np.average(each, axis=0, weights=weights) ** (1 / client.get("/tasks/stripes").json["temperature"])
+        assert probabilities(said)[0] == pytest.approx(mean / mean.sum(), abs=1e-6)
 
     def test_votes_of_unequal_weight_and_silent_members_are_told_as_they_are(self, tmp_path):
         zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5)

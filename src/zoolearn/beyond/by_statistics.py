@@ -12,7 +12,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import linear
+from zoolearn.nets.backbones import identity
 from zoolearn.training.fit import Progress
 
 
@@ -29,7 +29,7 @@ def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[
     yield from ()
     (task,) = tasks
     head = stat_head(task.train.x, task.train.y, len(task.classes))
-    net = zoo.new_net([task], seed, linear)
+    net = zoo.new_net([task], seed, identity)
     with torch.no_grad():
         net.head(task.name).weight.copy_(head.weight)
         net.head(task.name).bias.copy_(head.bias)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Columns
+from zoolearn.training.predict import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
@@ -46,7 +46,7 @@ def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 
 
 def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, what its heads say read in some way and averaged by the weights of votes.
+    """For each task, what its heads say read in some way and averaged by the weights of votes, of those that know all classes.
 
     Every member looks once; at features of a table, which each task has its own scale for, once for each task.
     """
@@ -57,8 +57,10 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
         net, device = member.net, zoo.recipe.torch_device
         features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
-            if task.name in member.votes and number >= first[place]:
-                weight = member.votes[task.name].weight
+            vote = member.votes.get(task.name)
+            if vote is not None and vote.classes == zoo.classes[task.name] and number >= first[place]:
+                latest = zoo.arrived[task.name].total if task.name in zoo.arrived else vote.arrived
+                weight = vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest
                 if net.standardize:
                     features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()

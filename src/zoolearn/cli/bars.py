@@ -103,8 +103,8 @@ def follow_all(events: Iterable[Event], console: Console) -> list[Done | Failed]
                 case Done(_, result):
                     bars.close(title, f"done, {_accuracy(result)}")
                     ends.append(event)
-                case Failed(_, error):
-                    bars.close(title, f"failed: {error}")
+                case Failed():
+                    bars.close(title, f"failed: {event.why}")
                     ends.append(event)
                 case _ if isinstance(event.content, Results):
                     bars.met(title, event.content)

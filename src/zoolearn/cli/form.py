@@ -4,6 +4,7 @@ import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -21,6 +22,7 @@ from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
 from zoolearn.runs.own import Own, is_place
+from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
 from zoolearn.training.recipe import Recipe
@@ -106,7 +108,10 @@ OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.nam
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
-    """The filled-in form: of one method with its own settings, of several with those that all learners have."""
+    """The filled-in form: of one method with its own settings, of several with those that all learners have.
+
+    What several are not given is the default of each, so `given` says what was.
+    """
     kinds = [_kind(name) for name in names]
     method = kinds[0] if len(names) == 1 else Learner
     own = places_in(arguments)
@@ -125,9 +130,19 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
         and not form.run.preset.endswith(".json")
     ):
         find_preset(form.run.preset, names[0], form.benchmark)
+    form.given = {_setting_in(word) for word in arguments if word.startswith("--")} if len(names) > 1 else None
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form
+
+
+def _setting_in(flag: str) -> str:
+    """The setting that a flag is of.
+
+    >>> _setting_in("--batch-size=8"), _setting_in("--no-nesterov")
+    ('batch_size', 'nesterov')
+    """
+    return flag.partition("=")[0].removeprefix("--").removeprefix("no-").replace("-", "_")
 
 
 def _kind(method: str) -> type[Learner]:
@@ -171,7 +186,7 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
             ("place", PlaceOptions, field(default_factory=PlaceOptions)),
             ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
             ("learner", learner, field(default_factory=learner)),
-            ("recipe", recipe, field(default_factory=recipe)),
+            ("recipe", recipe, field(default_factory=partial(recipe, **recipe_defaults(method)))),
         ],
     )
 
@@ -202,7 +217,10 @@ def _written(name: str, value: Any) -> list[str]:
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    settings, own = named_settings(_kind(name), {**vars(form.learner), **vars(form.recipe)})
+    told = {**vars(form.learner), **vars(form.recipe)}
+    if form.given is not None:
+        told = {setting: value for setting, value in told.items() if setting in (*form.given, "seed")}
+    settings, own = named_settings(_kind(name), told)
     first = settings.pop("seed")
     options = {option: read_order(option, getattr(form.tasks, option)) for option in OPTIONS}
     benchmark = form.benchmark

@@ -11,9 +11,9 @@ from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.cli.report import other_words
 from zoolearn.errors import SettingsError
-from zoolearn.lab.evidence import figures
 from zoolearn.lab.pages.sources import gathered
 from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
+from zoolearn.lab.run_figures import figures
 
 
 @dataclass

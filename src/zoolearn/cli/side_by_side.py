@@ -1,13 +1,13 @@
 """Several runs of one command: side by side wherever there is room, a folder each, one table in the end."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.errors import Diverged
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
 from zoolearn.runs.execute import Plan, execute_all, finished
@@ -36,12 +36,25 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
         sys.exit(130)
     outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
     failed = [end for end in ends if isinstance(end, Failed)]
-    outcome |= {end.job.name: Results.load(folder / end.job.name) for end in failed if isinstance(end.error, Diverged)}
+    for end in failed:
+        if (run := _lost(specs[end.job.name], folder / end.job.name, end.why, [*outcome.values()])) is not None:
+            outcome[end.job.name] = run
     if outcome:
         print(text(report([outcome[title] for title in specs if title in outcome]), output.width()))
         place_of = f"{folder}, a folder for each run" if len(specs) > 1 else folder / next(iter(specs))
         console.print(f"written to {place_of}", soft_wrap=True)
     for end in failed:
-        print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
+        print(f"zoo: {end.job.name}: {end.why}", file=sys.stderr)
     if failed:
         sys.exit(1)
+
+
+def _lost(spec: RunSpec, folder: Path, error: str, others: Sequence[Results]) -> Results | None:
+    """What there is of a run that diverged or failed; if that is nothing, what others tell that differ in their seeds."""
+    if (folder / Results.FILE).exists():
+        run = Results.load(folder)
+        return run if run.diverged or run.failed else replace(run, failed=error)
+    for other in others:
+        if other.spec.family == spec.family:
+            return replace(other, settings=spec.record(), accuracy=[], episodes=[], untold=None, failed=error)
+    return None

@@ -123,7 +123,7 @@ def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
         sys.exit(130)
     for end in ends:
         if isinstance(end, Failed):
-            print(f"zoo: {end.job.name}: {end.error}", file=sys.stderr)
+            print(f"zoo: {end.job.name}: {end.why}", file=sys.stderr)
 
 
 def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:

@@ -30,10 +30,16 @@ class Benchmark:
                     f"benchmark {self.name!r}: task {task.name!r} has {task.train!r}, task {first.name!r} has "
                     f"{first.train!r}; tasks of one benchmark share one input shape"
                 )
-        names = [task.name for task in self.tasks]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"benchmark {self.name!r} has two tasks named {name!r}; give each its own name")
+        met: set[str] = set()
+        for task in self.tasks:
+            if task.name in met and not task.part:
+                raise DataError(
+                    f"benchmark {self.name!r} has two tasks named {task.name!r}; give each its own name, or say that the "
+                    "later one is a part"
+                )
+            if task.name not in met and task.part:
+                raise DataError(f"benchmark {self.name!r} begins task {task.name!r} with a part; give the task first")
+            met.add(task.name)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -48,6 +54,8 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if not isinstance(place, slice):
             return self.tasks[place]
+        if "arrivals" in self.options:
+            raise DataError(f"{self.name} comes in parts, and no record could tell which are left; cut its tasks first")
         first = self.options.get("after_tasks", 0)
         places = [*(self.options.get("only") or range(first, first + len(self)))]
         chosen = places[place]

@@ -3,6 +3,7 @@
 import logging
 import warnings
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,10 @@ def export(module: "nn.Module", size: int, scaling: Scaling, path: Path | str) -
     """
     from zoolearn.files import replacing
 
-    content = _onnx(_scaled(module, scaling), size)
+    whole = _scaled(module, scaling)
+    content = _onnx(whole, size)
     extractor = Extractor.of_bytes(content, Path(path).name)
-    difference = _difference(extractor, _scaled(module, scaling), size)
+    difference = _difference(extractor, whole, size)
     if not difference <= NEAR:
         raise DataError(
             f"the exported file answers otherwise than the module, by {difference:.2g} of the largest feature; not written"
@@ -47,7 +49,7 @@ def _scaled(module: "nn.Module", scaling: Scaling) -> "nn.Module":
     class Scaled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.module = module
+            self.module = deepcopy(module)
             mean, deviation = (torch.as_tensor(part, dtype=torch.float32).reshape(-1, 1, 1) for part in scaling)
             if {len(mean), len(deviation)} - {1, 3} or not (deviation > 0).all():
                 raise SettingsError(

@@ -15,7 +15,10 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, ORDERS
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
-UNTOLD = ("class_incremental_accuracy", "class_incremental_inferred")  # in tables of runs that recorded it
+UNTOLD = {
+    "class_incremental_accuracy": "task not told",
+    "class_incremental_inferred": "task inferred",
+}  # in tables and figures of runs that recorded it, and what it is called where there is little room
 NOT_TOLD = "Class incremental: task not told, all classes of all tasks are candidates; after the last episode only."
 LEARNING = "Forward transfer: the accuracy of a task just learned (learning accuracy)."
 SEARCH = "tune.json"  # in the folder of a search
@@ -29,18 +32,22 @@ class Group:
     """Runs that differ in nothing but their seed, and have come equally far."""
 
     runs: tuple[Results, ...]
-    diverged: tuple[Results, ...] = ()  # others like them, whose training did
+    lost: tuple[Results, ...] = ()  # others like them, which diverged or failed
 
     @property
     def first(self) -> Results:
         """The run that speaks for the group's method, benchmark and settings."""
-        return (self.runs or self.diverged)[0]
+        return (self.runs or self.lost)[0]
 
     @property
     def seeds(self) -> str:
-        """How many there are, in how many orders if there are several, and how many diverged."""
-        lost = f", {len(self.diverged)} of {len(self.runs) + len(self.diverged)} diverged" if self.diverged else ""
-        return f"{count_seeds(self.runs)}{lost}"
+        """How many there are, in how many orders if there are several, and how many diverged or failed."""
+        diverged = sum(bool(run.diverged) for run in self.lost)
+        known = {"diverged": diverged, "failed": len(self.lost) - diverged}
+        whole = len(self.runs) + len(self.lost)
+        return ", ".join(
+            [count_seeds(self.runs), *(f"{count} of {whole} {how}" for how, count in known.items() if count)]
+        )
 
 
 def count_seeds(runs: Sequence[Results]) -> str:
@@ -103,7 +110,7 @@ def report(results: Sequence[Results]) -> Table:
         labels=first,
         notes=_notes(len(results) - len(counted), groups),
         best=frozenset(
-            (row, first + place) for place, measure in enumerate(_measures(groups)) for row in _best(groups, measure)
+            (row, first + place) for place, measure in enumerate(measures_of(groups)) for row in _best(groups, measure)
         ),
     )
 
@@ -193,7 +200,7 @@ def _groups(results: Sequence[Results]) -> list[Group]:
     alike: dict[tuple[str, int], list[Results]] = {}
     lost: dict[str, list[Results]] = {}
     for run, identity in zip(results, _identities(results), strict=True):
-        if run.diverged:
+        if run.diverged or run.failed:
             lost.setdefault(identity, []).append(run)
         else:
             alike.setdefault((identity, len(run.accuracy)), []).append(run)
@@ -234,7 +241,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],
     }
-    for measure in _measures(groups):
+    for measure in measures_of(groups):
         columns[measure.replace("_", " ")] = [
             percent([run.summary()[measure] for run in group.runs]) for group in groups
         ]
@@ -248,7 +255,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
     return columns
 
 
-def _measures(groups: Sequence[Group]) -> list[str]:
+def measures_of(groups: Iterable[Group]) -> list[str]:
     """The measures of the matrix, and of those without the task told the ones that some run recorded."""
     told = [run.summary() for group in groups for run in group.runs]
     return [*MEASURES, *(name for name in UNTOLD if any(summary[name] is not None for summary in told))]
@@ -270,11 +277,13 @@ def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[flo
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
-    notes = [LEARNING, *([NOT_TOLD] if len(_measures(groups)) > len(MEASURES) else [])]
+    notes = [LEARNING, *([NOT_TOLD] if len(measures_of(groups)) > len(MEASURES) else [])]
     if left_out:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups if group.runs):
         notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
+    for run in (run for group in groups for run in group.lost if run.failed):
+        notes.append(f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}")
     for run in (run for group in groups for run in group.runs if run.changes):
         seed = run.settings.get("seed")
         notes.append(f"{run.method}, seed {seed}, was continued under other conditions: {'; '.join(run.changes)}.")

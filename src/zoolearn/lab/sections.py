@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoolearn.lab.differences import ONE_ORDER, paired
-from zoolearn.lab.report import Group, equal_settings, grouped, labels, settings_apart, tasks_of
+from zoolearn.lab.report import (
+    NOT_TOLD,
+    UNTOLD,
+    Group,
+    equal_settings,
+    grouped,
+    labels,
+    measures_of,
+    settings_apart,
+    tasks_of,
+)
 from zoolearn.lab.tables import MISSING, Table, human, percent, spent
 from zoolearn.runs.results import Results
 
@@ -123,14 +133,17 @@ def same_in_all(section: Section) -> str:
 
 def accuracies(section: Section) -> Table:
     """Average accuracy with its deviation, best first; then forgetting and what it cost."""
-    header = ("method", "average accuracy", "forgetting", "training", "seeds")
+    untold = _untold(section)
+    header = ("method", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "training", "seeds")
     rows = tuple(
         (
             name,
-            _accuracy(group),
-            percent([run.summary()["forgetting"] for run in group.runs]),
+            *(
+                percent([run.summary()[measure] for run in group.runs])
+                for measure in ("average_accuracy", *untold, "forgetting")
+            ),
             spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
-            str(len(group.runs)),
+            group.seeds,
         )
         for name, group in section.named
     )
@@ -138,19 +151,27 @@ def accuracies(section: Section) -> Table:
         (difference := paired(group, section.named[0][1])) and difference.one_order for _, group in section.named[1:]
     )
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
-    return Table(header, rows, labels=1, notes=(ONE_ORDER,) if one_order else (), best=marks)
+    notes = [*([ONE_ORDER] if one_order else []), *([NOT_TOLD] if untold else [])]
+    return Table(header, rows, labels=1, notes=tuple(notes), best=marks)
+
+
+def _untold(section: Section) -> list[str]:
+    return [measure for measure in measures_of(group for _, group in section.named) if measure in UNTOLD]
 
 
 def run_table(section: Section) -> Table:
     """Every run: accuracy, forgetting, cost."""
+    untold = _untold(section)
     header = (
-        "method", "seed", "average accuracy", "forgetting", "learning accuracy", "training", "ms per answer", "params", "samples kept",
+        "method", "seed", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "learning accuracy",
+        "training", "ms per answer", "params", "samples kept",
     )  # fmt: skip
     rows = []
     for name, group in section.named:
         for run in group.runs:
             told = run.summary()
-            measures = [percent([told[key]]) for key in ("average_accuracy", "forgetting", "forward_transfer")]
+            shown = ("average_accuracy", *untold, "forgetting", "forward_transfer")
+            measures = [percent([told[key]]) for key in shown]
             ms = MISSING if run.ms_per_sample is None else f"{run.ms_per_sample:.2g}"
             costs = [spent(run.seconds["train"]), ms, human(run.num_parameters), f"{run.stored_samples:,}"]
             rows.append((name, str(run.settings.get("seed", "?")), *measures, *costs))

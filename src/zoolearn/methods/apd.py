@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts.additive import AdditiveLayer, additive, check_strengths, objective
 from zoolearn.methods.parts.taskweight import Layer, end_task
 from zoolearn.nets.net import Net
 from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
 
 
 @dataclass(kw_only=True, eq=False)
@@ -39,6 +40,7 @@ class Apd(TaskNet):
     0. The anchors are taken again with every task, as published, so small movements of old weights add up.
     """
 
+    recipe: Recipe = recipe_field(lr=3e-3)
     sparsity: float = field(default=6e-4, metadata={"help": "weight of the size of corrections (lambda 1)"})
     retention: float = field(default=100.0, metadata={"help": "weight of past tasks' changes (lambda 2)"})
 

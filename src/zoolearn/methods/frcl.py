@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import shortened
 from zoolearn.methods.parts.pergrad import evaluating
@@ -22,6 +22,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress
+from zoolearn.training.recipe import Recipe
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
 
@@ -147,6 +148,7 @@ class Frcl(SingleNet):
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
     backbone: Backbone = field(default=mlp, metadata={"help": "any without batch-norm", "choices": BACKBONES})
+    recipe: Recipe = recipe_field(optimizer="adam", lr=3e-3)
     points: int = field(default=40, metadata={"help": "inputs of each task at which its function is remembered"})
     select: Select = field(
         default=least_unexplained, metadata={"help": "how those inputs are chosen", "choices": SELECTIONS}

@@ -12,7 +12,7 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
 from zoolearn.methods.parts.flat import Flat, shortened
@@ -24,6 +24,7 @@ from zoolearn.seeds import generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress, cross_entropy
 from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
 
@@ -74,6 +75,7 @@ class Fromp(SingleNet):
 
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
+    recipe: Recipe = recipe_field(optimizer="adam", lr=1e-3)
     memory_size: int = field(
         default=40, metadata={"help": "memorable inputs kept of each task, equally of its classes"}
     )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts.protect import Guard, undecayed
 from zoolearn.methods.parts.taskweight import (
     LAYERS,
@@ -28,6 +28,7 @@ from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch, steps_per_epoch
 from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.recipe import Recipe
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
@@ -81,6 +82,7 @@ class Hat(TaskNet):
     A single epoch gives the gates little time to form.
     """
 
+    recipe: Recipe = recipe_field(lr=0.05)
     s_max: float = field(default=400.0, metadata={"help": "largest scale of the gates' steepness"})
     sparsity: float = field(default=0.75, metadata={"help": "weight of the mean new gate in the loss (the paper's c)"})
     binary: bool = field(default=False, metadata={"help": "round gates at 0.5, so that protection is exact"})

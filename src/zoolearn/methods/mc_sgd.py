@@ -63,7 +63,9 @@ class McSgd(SingleNet):
     line_start: float = field(
         default=0.5, metadata={"help": "where w starts: 0 at the old solution, 1 at the new task's"}
     )
-    line_lr: float = field(default=0.01, metadata={"help": "learning rate along the lines; 0 leaves w where it starts"})
+    line_lr: float = field(
+        default=0.005, metadata={"help": "learning rate along the lines; 0 leaves w where it starts"}
+    )
     line_batch: int = field(default=64, metadata={"help": "rows per step on each of the two lines"})
     line_epochs: int = field(default=1, metadata={"help": "passes over the new task's line_samples"})
     line_samples: int = field(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode, check_share
+from zoolearn.methods.learner import Episode, check_share, recipe_field
 from zoolearn.methods.parts.protect import Guard, undecayed
 from zoolearn.methods.parts.taskweight import (
     LAYERS,
@@ -29,6 +29,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 from zoolearn.training.batches import Batch, steps_per_epoch
 from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.recipe import Recipe
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
 
@@ -60,6 +61,7 @@ class Rmn(TaskNet):
 
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
+    recipe: Recipe = recipe_field(lr=0.05)
     steepness: float = field(default=100.0, metadata={"help": "of the map's sigmoid (beta)"})
     least_relevance: float = field(default=0.999999, metadata={"help": "maps keep weights above this (mu)"})
     least_weight: float = field(default=1e-5, metadata={"help": "maps keep weights larger than this (nu)"})

@@ -7,8 +7,9 @@ from typing import ClassVar
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
 
@@ -29,7 +30,9 @@ class StableSgd(SingleNet):
     """
 
     smooths_labels: ClassVar[bool] = True
+    tasks_grow: ClassVar[bool] = True
 
+    recipe: Recipe = recipe_field(lr=0.05)
     lr_decay: float = field(default=0.85, metadata={"help": "factor of the learning rate from each task to the next"})
     lr_floor: float = field(default=5e-5, metadata={"help": "the learning rate does not fall below this"})
 

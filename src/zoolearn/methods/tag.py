@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,12 +11,13 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
-from zoolearn.methods.learner import Episode
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
 
 EPSILON = 1e-8
 TINY = torch.finfo(torch.float32).tiny
@@ -37,12 +39,15 @@ class Tag(SingleNet):
     v itself, heads learn e^(b/2) times slower than the rest expects, and Split-CIFAR100 ends ten points lower. (One shared
     head has its past like the rest.) A tensor of the backbone counts a past task only if it had gradients in it; the
     cosine of a gradient that is zero is 0. The step goes through the recipe: its momentum acts on
-    the divided gradient, and its weight decay beside it. The paper has neither, and a small constant rate: give
-    `momentum=0, weight_decay=0, schedule="constant"` and a rate well below that of SGD (2.5e-4 for Split-CIFAR100).
+    the divided gradient, and its weight decay beside it. The paper has neither, and a small constant rate, well
+    below that of SGD (2.5e-4 for Split-CIFAR100); so are the defaults, but for the schedule.
 
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
 
+    tasks_grow: ClassVar[bool] = True
+
+    recipe: Recipe = recipe_field(lr=5e-4, momentum=0.0, weight_decay=0.0)
     contrast: float = field(
         default=5.0, metadata={"help": "how sharply agreement with a past task's direction counts (the paper's b)"}
     )

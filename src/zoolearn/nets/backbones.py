@@ -98,11 +98,6 @@ def wrn_16_4(shape: Shape, dropout: float = 0.0) -> nn.Module:
     return net
 
 
-def linear(shape: Shape, dropout: float = 0.0) -> nn.Module:
-    """No layer at all: heads read the inputs as they are, for features that a pre-trained net made."""
-    return nn.Sequential(nn.Flatten())
-
-
 class _WideBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -142,7 +137,6 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "mlp-2000": "nets.backbones.mlp_2000",
         "mlp-frcl": "nets.published.mlp_frcl",
         "tabular": "nets.backbones.tabular",
-        "linear": "nets.backbones.linear",
     }
 )
 READOUTS: Mapping[str, Callable[[nn.Sequential, Shape], Any]] = Named({"layers": "nets.readout.LayerFeatures"})

@@ -176,6 +176,18 @@ class Net(nn.Module):
         if self.standardize:
             self.columns.append(Columns(self.shape[0], rows).to(self.device))
 
+    def widen_head(self, task: str, classes: int) -> None:
+        """Lets the head of a task tell more classes apart: the first ones as before, the others untrained, of bias zero."""
+        before, place = self.head(task), self.head_index[task]
+        with global_seed(derive(self.seed, "head", task, classes), torch.device("cpu")):
+            head = nn.Linear(before.in_features, classes)
+        nn.init.zeros_(head.bias)
+        with torch.no_grad():
+            head.weight[: before.out_features] = before.weight
+            head.bias[: before.out_features] = before.bias
+        self.heads[place] = head.to(self.device)
+        self._mixtures.clear()  # which knew how wide the head was
+
     def read_layers(self) -> None:
         """Lets heads read the layers inside a sequence, too, where it answers; training moves what they read of the last."""
         if isinstance(self.backbone, nn.Sequential):
@@ -218,9 +230,9 @@ class Net(nn.Module):
         """Raw inputs as the backbone takes them: pixels and steps become floats; floats (scaled already) stay as they are."""
         if x.dtype == torch.int16:
             return x.to(torch.float32) * STEP
-        layout = self._layout if x.ndim == 4 else torch.preserve_format
         if x.dtype != torch.uint8:
-            return x.to(memory_format=layout)
+            return x
+        layout = self._layout if x.ndim == 4 else torch.preserve_format
         return x.to(torch.float32, memory_format=layout).mul_(self.pixel_scale).sub_(self.pixel_shift)
 
     def standardized(self, x: Tensor, task: str) -> Tensor:

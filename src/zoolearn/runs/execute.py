@@ -157,7 +157,7 @@ def check_failures(failures: Sequence[Failed], count: int) -> None:
     if failures:
         named: dict[str, list[str]] = {}
         for failed in failures:
-            named.setdefault(str(failed.error), []).append(failed.job.name)
+            named.setdefault(failed.why, []).append(failed.job.name)
         errors = "; ".join(f"{_some(names)}: {error}" for error, names in named.items())
         raise ZooError(f"{len(failures)} of {count} failed: {errors}") from failures[0].error
 

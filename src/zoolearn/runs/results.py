@@ -63,6 +63,7 @@ class File(msgspec.Struct):
     source: dict[str, str] = {}
     parameters: Count | None = None
     diverged: str = ""
+    failed: str = ""
     untold: Untold | None = None
 
 
@@ -105,6 +106,7 @@ class Results:
     source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name
     parameters: int | None = None  # of a new net whose backbone is not ours
     diverged: str = ""  # how its latest training did, if it did
+    failed: str = ""  # by which other error it ended, if it did
     untold: Untold | None = (
         None  # of a finished run, where its tasks have classes of their own; older records have none
     )
@@ -201,6 +203,7 @@ class Results:
             "source": self.source,
             "parameters": self.parameters,
             "diverged": self.diverged,
+            "failed": self.failed,
             "tasks": self.tasks,
             "train_samples": self.train_samples,
             "settings": self.settings,

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
-from zoolearn.errors import Diverged, SettingsError
+from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json
 from zoolearn.locks import locked
 from zoolearn.methods.learner import Episode, Learner
@@ -163,10 +163,14 @@ def _episodes(
         for number in range(len(results.accuracy) + 1, len(benchmark) + 1):
             try:
                 episode, accuracy = yield from _one_episode(learner, benchmark, number, ahead)
-            except Diverged as error:
-                results.diverged = str(error)
+            except Exception as error:
+                if isinstance(error, Diverged):
+                    results.diverged = str(error)
+                else:
+                    results.failed = f"{type(error).__name__}: {error}"
                 if folder is not None:
-                    results.save(folder.path)
+                    with suppress(StoreError):  # what it ended by says more
+                        results.save(folder.path)
                 raise
             changed = _changed(results, accuracy)
             _add(results, episode, changed)

@@ -11,6 +11,7 @@ from typing import Any
 
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
+from zoolearn.methods.learner import default_recipe
 from zoolearn.names import registered_name
 from zoolearn.training.recipe import Recipe
 
@@ -77,12 +78,18 @@ def _named(value: Any, metadata: Mapping[str, Any]) -> Json:
     return registered_name(value, metadata["choices"]) if "choices" in metadata else value
 
 
+def recipe_defaults(cls: type) -> dict[str, Json]:
+    """The settings of the recipe that a method has by default."""
+    recipe = default_recipe(cls)
+    return {setting.name: _named(getattr(recipe, setting.name), setting.metadata) for setting in fields(Recipe)}
+
+
 @cache
 def _defaults(cls: type) -> dict[str, Json]:
     usual: dict[str, Json] = {}
     for setting in fields(cls):
         if setting.init and setting.name == "recipe":
-            usual |= _defaults(Recipe)
+            usual |= recipe_defaults(cls)
         elif setting.init:
             value: Any = setting.default
             usual[setting.name] = _named(value, setting.metadata)

@@ -17,7 +17,7 @@ from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.own import Own
-from zoolearn.runs.settings import defaults, flatten, nest
+from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import source_of
 
 ORDERS = (
@@ -34,7 +34,7 @@ class RunSpec:
     """A method with its settings, on a benchmark cut by its options, with a seed.
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
-    that are not given have their defaults. `options` are what `benchmark` takes, and the checksum of an extractor if the
+    that are not given have the method's. `options` are what `benchmark` takes, and the checksum of an extractor if the
     run is on its `features`. `own` says where code is found that is not ours, as somebody named it, and `extractor` where
     that file is; no record of a run does.
 
@@ -66,6 +66,8 @@ class RunSpec:
     def of_record(cls, method: str, benchmark: str, settings: Mapping[str, Json]) -> Self:
         """What the record of a run says that it is."""
         flat = flatten({name: value for name, value in settings.items() if name not in ("benchmark", "seed")})
+        if "recipe" in settings:  # records leave out what came later and was as usual, in whatever method
+            flat = {**recipe_defaults(Learner), **flat}
         return cls(method, benchmark, flat, settings.get("benchmark") or {}, settings.get("seed", 0))
 
     def check(self) -> Self:
@@ -90,7 +92,8 @@ class RunSpec:
         for setting, own in self.own.items():
             if setting not in ("method", "benchmark"):
                 names[own.name] = own.function()
-        return learner_from(self.kind, {**nest(self.kind, self.settings), "seed": self.seed}, names)
+        whole = {**recipe_defaults(self.kind), **self.settings}
+        return learner_from(self.kind, {**nest(self.kind, whole), "seed": self.seed}, names)
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""

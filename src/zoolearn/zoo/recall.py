@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
@@ -148,10 +149,14 @@ class KnownVotes(Votes):
         return self.read().add(said, weight)
 
 
-def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
-    """Accuracy and confidence of answers on rows whose labels are known."""
-    confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
-    return Measure(accuracy(probabilities, labels), confidence, loss)
+def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
+    """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it.
+
+    Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
+    """
+    temperature = calibration(probabilities, labels) if calibrates else 1.0
+    chosen = calibrated(probabilities, temperature).max(dim=1).values
+    return Measure(accuracy(probabilities, labels), min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
 def learner_of(

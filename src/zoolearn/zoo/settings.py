@@ -188,7 +188,7 @@ class ZooSettings:
                     "statistics of all rows of one task; leave it out"
                 )
         side = record["size"]
-        settled = cls.chosen(backbone="linear", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
+        settled = cls.chosen(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
         return replace(settled, features=dict(record), shape=(3, side, side))
 
     @classmethod

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.by_statistics import judge_by_statistics
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
 from zoolearn.features import Extractor
@@ -33,7 +35,8 @@ from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
-from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.learning import Learned, iter_learn, measure, now
+from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -45,6 +48,7 @@ from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
+MOST_FAMILIAR = 16  # tasks whose rows are compared with; a matrix of features by features each, and one of others
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
@@ -75,6 +79,7 @@ class Zoo:
         self._nets: dict[tuple[str, tuple[str, ...]], Net] = {}  # two tasks can have one head, and so one file
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
+        self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
         self.folder.tidy(self.index)
 
     @classmethod
@@ -136,7 +141,7 @@ class Zoo:
         if changed:
             kept = {(member.file, member.heads) for member in newest.members}
             self._nets = {key: net for key, net in self._nets.items() if key in kept}
-            self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
+            self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
@@ -270,24 +275,56 @@ class Zoo:
         self.refresh()
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        """
         return self.together(self.votes(x, task, at), task, at)
 
-    def together(self, said: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
         """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
-        members = [self._member(number) for number in said]
+        members = [self._member(number) for number in votes]
         weights = [self.index.weight(member, task, at) for member in members]
         knows = [self.index.knows(member, task) for member in members]
-        return combine(list(said.values()), weights, knows, self.index.task(task, at).classes)
+        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
+        return calibrated(answer, self.temperature(task, at))
 
-    def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
+
+    def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
 
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
+        check_sure(sure)
+        inputs = self.rows(x)
+        answers = self.predict_proba(inputs, task, at)
+        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
         classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
-        return [classes[place] for place in places]
+        places = answers.argmax(dim=1).tolist()
+        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+
+    def familiarity(self, task: str, at: int | None = None) -> Familiarity:
+        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        voter = self.index.answering(task, at)[-1]
+        key = task, voter.file
+        if key not in self._familiar:
+            try:
+                net = self._net_in(self.index)(voter)
+                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+            except StoreError:
+                if not self.refresh():
+                    raise
+                return self.familiarity(task, at)
+            if len(self._familiar) >= MOST_FAMILIAR:
+                del self._familiar[next(iter(self._familiar))]
+            self._familiar[key] = found
+        return self._familiar[key]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
@@ -297,7 +334,7 @@ class Zoo:
         are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
         check_unrecognisable(self.index, sure)
-        inputs = self._rows(x)
+        inputs = self.rows(x)
         while True:
             generation = self.generation
             try:
@@ -340,12 +377,12 @@ class Zoo:
     def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
         voters = index.answering(task, at)
-        inputs = self._rows(x)
+        inputs = self.rows(x)
         net_of = self._net_in(index)
         pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
 
-    def _rows(self, x: Inputs) -> Tensor:
+    def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
         if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
@@ -390,7 +427,7 @@ class Zoo:
         self.index.task(task)
         columns = Columns(wanted=self.settings.columns)
         source = data if isinstance(data, Source) else source_of(Path(data), columns)
-        return (yield from iter_test(self.predict_proba, self._rows, self.folder, self.index, task, source))
+        return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
         """Gives a task another name; nothing else changes."""
@@ -470,7 +507,8 @@ class Zoo:
         voters = self.index.voters(task)
         nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
         rows = stored_inputs(self.folder, entry, "test")
-        return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
+        temperature = self.temperature(task)
+        return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""

@@ -11,11 +11,11 @@ from collections.abc import Collection, Sequence
 from importlib.resources import files
 from itertools import groupby
 
-from zoolearn.lab.evidence import section_figures
 from zoolearn.lab.figures import Figure
 from zoolearn.lab.frames import rows_as_csv, run_rows
 from zoolearn.lab.pages.charts import chart_html
 from zoolearn.lab.plots import file_names
+from zoolearn.lab.run_figures import section_figures
 from zoolearn.lab.sections import Section, accuracies, conclusion, overview, run_table, same_in_all, sections
 from zoolearn.lab.tables import Table
 from zoolearn.runs.results import Results

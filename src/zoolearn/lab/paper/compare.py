@@ -66,24 +66,28 @@ def all_runs(folders: Iterable[Path]) -> list[Results]:
 
 
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
-    """The runs that are this row, by seed: the data and the order of tasks are those of the row too.
+    """The runs that are this row, by seed: method, settings, data and the order of tasks, and no code that is not ours.
 
-    The precision may be any, but only one: that of most seeds, and of two with as many float32.
+    The precision may be any, but only one, and so may the data, which a row does not tell: those of most seeds, and of two
+    with as many float32. A record that is older tells no data; it is taken for that of the others if these agree.
     """
     if row.spec.method not in METHODS:
         return []
     mine = [
         run
         for run in runs
-        if (run.method, run.benchmark) == (row.spec.method, row.spec.benchmark)
+        if not run.source
+        and (run.method, run.benchmark) == (row.spec.method, row.spec.benchmark)
         and _of_any_precision(run.spec) == _of_any_precision(row.run(run.spec.seed))
     ]
     most = max((sum(run.train_samples) for run in mine), default=0)
     whole = [run for run in mine if sum(run.train_samples) in (0, most)]  # others saw a part of the data only
-    alike: dict[str, dict[int, Results]] = {}
+    known = {run.data for run in whole} - {""}
+    alike: dict[tuple[bool, str, str], dict[int, Results]] = {}
     for run in whole:
-        alike.setdefault(precision(run), {}).setdefault(run.spec.seed, run)
-    by_seed = max((alike[kind] for kind in sorted(alike, key=lambda kind: kind != FLOAT32)), key=len, default={})
+        data = run.data if len(known) > 1 else ""
+        alike.setdefault((precision(run) != FLOAT32, precision(run), data), {}).setdefault(run.spec.seed, run)
+    by_seed = max((alike[kind] for kind in sorted(alike)), key=len, default={})
     return [by_seed[seed] for seed in sorted(by_seed)]
 
 

@@ -1,11 +1,14 @@
 """What a job is, what is heard of it, and how it is worked off in the process that has it."""
 
 import pickle  # only between a process and the workers it started itself; files are never pickled
+import re
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from zoolearn.errors import ZooError
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,14 @@ class Failed:
     job: Job
     error: Exception
     trace: str = ""
+
+    @property
+    def why(self) -> str:
+        """The error in a line; one that is not ours, as in code of one's own, with its kind and where it was raised."""
+        if isinstance(self.error, ZooError):
+            return str(self.error)
+        *_, place = ["", *(f" ({file}, {line})" for file, line in re.findall(r'File "(.+)", (line \d+)', self.trace))]
+        return f"{type(self.error).__name__}: {self.error}{place}"
 
 
 Event = Report | Done | Failed

@@ -150,7 +150,7 @@ def _fit(image: "Image", shape: Shape) -> NDArray[np.uint8]:
     from PIL import Image, ImageOps
 
     channels, height, width = shape
-    image.draft(None, (3 * width, 3 * height))  # photographs are decoded at a fraction of their size, where possible
+    image.draft(None, (2 * max(width, height),) * 2)  # a JPEG is decoded at a half, quarter or eighth of its size
     image = _flat(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
     if image.size != (width, height):
         image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
-from zoolearn.lab.report import Group
+from zoolearn.lab.report import NOT_TOLD, UNTOLD, Group, measures_of
 from zoolearn.lab.sections import MOST, Named, Section, sections
 from zoolearn.runs.metrics import running_average
 from zoolearn.runs.results import Results
@@ -38,21 +38,26 @@ def section_figures(section: Section) -> list[Figure]:
 def ranking(section: Section) -> Figure:
     """Average accuracy at the end, a row for each finished group, best first."""
     rows = section.finished[:MOST_ROWS]
-    cells = [_over_seeds([[value] for value in percents(_averages(group))]) for _, group in rows]
-    means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
-    series = Series("average accuracy", [name for name, _ in rows], means, deviations, "points")
+    untold = [measure for measure in measures_of(group for _, group in rows) if measure in UNTOLD]
+    names = {"average_accuracy": "task told" if untold else "average accuracy", **UNTOLD}
+    series = []
+    for colour, measure in enumerate(("average_accuracy", *untold)):
+        cells = [_over_seeds([[value] for value in percents(_summaries(group, measure))]) for _, group in rows]
+        means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
+        series.append(Series(names[measure], [name for name, _ in rows], means, deviations, "points", colour))
     left = f" The best {MOST_ROWS} of {len(section.finished)}." if len(section.finished) > MOST_ROWS else ""
+    left += f" {NOT_TOLD}" if untold else ""
     return _figure(
         section,
         "ranking",
         "Average accuracy at the end",
         f"Mean test accuracy over all tasks{_band(rows, 'bars')} The axis does not start at zero.{left}",
-        Plot([Panel("", [series], turned=True)], "average accuracy, %"),
+        Plot([Panel("", series, turned=True)], "average accuracy, %"),
     )
 
 
-def _averages(group: Group) -> list[Number]:
-    return [run.summary()["average_accuracy"] for run in group.runs]
+def _summaries(group: Group, measure: str = "average_accuracy") -> list[Number]:
+    return [run.summary()[measure] for run in group.runs]
 
 
 def average_over_episodes(section: Section) -> Figure:
@@ -183,7 +188,7 @@ def cost(section: Section) -> Figure:
                 continue
             costs = [measure(run) for run in group.runs]
             known = [value for value in costs if value is not None]
-            (mean,), (deviation,) = _over_seeds([[value] for value in percents(_averages(group))])
+            (mean,), (deviation,) = _over_seeds([[value] for value in percents(_summaries(group))])
             if known and mean is not None:
                 series.append(Series(name, [fmean(known)], [mean], [deviation], "points", colour))
         if series:
