@@ -22,9 +22,7 @@ Array = Tensor | NDArray[np.generic]
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
 
-    Images are uint8, whose pixels nets scale, or float32, which nets take as they are.
-
-    Features that a pre-trained net made are of length 1 in steps of 2**-15, as int16.
+    Images are uint8, whose pixels nets scale, or float32, which nets take as they are. Features are float32, or int16: steps of 2**-15.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
