@@ -9,12 +9,12 @@ import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.data.arrivals import in_arrivals, part_by_class
+from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
 from zoolearn.data.benchmarks import benchmark as by_name
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
-from zoolearn.data.task import Task, join_parts
+from zoolearn.data.task import Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune

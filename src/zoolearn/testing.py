@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoolearn.data.arrivals import part_by_class
+from zoolearn.data.arrivals import join_parts, part_by_class
 from zoolearn.data.stream import Benchmark
-from zoolearn.data.task import Examples, Task, join_parts
+from zoolearn.data.task import Examples, Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.methods.learner import Learner, accuracy

@@ -1,6 +1,6 @@
 """Tasks that arrive in parts: first some classes, the others later, between those of other tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -46,6 +46,14 @@ def _parts(task: Task, sizes: Sequence[int], seed: int) -> list[Task]:
         )
     order = torch.randperm(len(task.classes), generator=generator(derive(seed, "class arrivals", task.name)))
     return part_by_class(task, [part.tolist() for part in torch.split(order, list(sizes))])
+
+
+def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
+    joined: dict[str, Task] = {}
+    for task in tasks:
+        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
+    return joined
 
 
 def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:

@@ -1,7 +1,7 @@
 """What a learner is shown: examples, and tasks made of them."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
 
+STEP = 2.0**-15  # of features in 16 bits
 Array = Tensor | NDArray[np.generic]
 
 
@@ -21,7 +22,7 @@ Array = Tensor | NDArray[np.generic]
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
 
-    Images are uint8, whose pixels nets scale, or float32, which nets take as they are.
+    Images are uint8, whose pixels nets scale, or float32, which nets take as they are. Features are float32, or int16: steps of 2**-15.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
@@ -41,7 +42,8 @@ class Examples:
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
                 "or features as (count, features)"
             )
-        if self.x.dtype != torch.float32 and (self.x.ndim == 2 or self.x.dtype != torch.uint8):
+        known = (torch.uint8, torch.float32) if self.x.ndim == 4 else (torch.float32, torch.int16)
+        if self.x.dtype not in known:
             kind = "images are uint8, 0 to 255, or float32" if self.x.ndim == 4 else "features must be float32"
             raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
         if 0 in self.x.shape[1:]:
@@ -230,14 +232,6 @@ class Task:
 def grown_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
     """The classes of a task after a part of it came: in the order of their arrival."""
     return tuple(dict.fromkeys((*known, *part)))
-
-
-def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
-    joined: dict[str, Task] = {}
-    for task in tasks:
-        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
-    return joined
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:
