@@ -19,6 +19,9 @@ class Benchmark:
     tasks: tuple[Task, ...]
     options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
     source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
+    near_duplicates: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # by task, the test rows of which a row to train on is nearly a copy; empty where nobody has looked
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -76,7 +79,7 @@ class Benchmark:
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by a percentage of its training data instead of by its test data."""
         tasks = tuple(task.validation_split(percent) for task in self.tasks)
-        return replace(self, tasks=tasks, options={**self.options, "validation": percent})
+        return replace(self, tasks=tasks, options={**self.options, "validation": percent}, near_duplicates={})
 
     def shuffled(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
 
+STEP = 2.0**-15  # of features in 16 bits
 Array = Tensor | NDArray[np.generic]
 
 
@@ -21,7 +22,7 @@ Array = Tensor | NDArray[np.generic]
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
 
-    Images are uint8, whose pixels nets scale, or float32, which nets take as they are.
+    Images are uint8, whose pixels nets scale, or float32, which nets take as they are. Features are float32, or int16: steps of 2**-15.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
@@ -41,7 +42,8 @@ class Examples:
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
                 "or features as (count, features)"
             )
-        if self.x.dtype != torch.float32 and (self.x.ndim == 2 or self.x.dtype != torch.uint8):
+        known = (torch.uint8, torch.float32) if self.x.ndim == 4 else (torch.float32, torch.int16)
+        if self.x.dtype not in known:
             kind = "images are uint8, 0 to 255, or float32" if self.x.ndim == 4 else "features must be float32"
             raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
         if 0 in self.x.shape[1:]:

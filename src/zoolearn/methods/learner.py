@@ -216,7 +216,7 @@ class Learner(Stateful, ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
-            standardize=self.standardizes and len(tasks[0].shape) == 1,
+            standardize=self.standardizes and len(tasks[0].shape) == 1 and tasks[0].train.x.is_floating_point(),
             seed=seed,
         )
         for task in tasks:

@@ -20,6 +20,7 @@ from zoolearn.training.fit import Progress
 Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
 GROW: Named[Any] = Named(
     {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
+    | {"statistics": "beyond.by_statistics.by_statistics"}
 )
 
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
@@ -226,7 +227,9 @@ class Net(nn.Module):
             passed.rows["trained" if self.training else "asked"] += rows
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Raw inputs as the backbone takes them: pixels are scaled; floats (and what is scaled already) stay as they are."""
+        """Raw inputs as the backbone takes them: pixels and steps become floats; floats (scaled already) stay as they are."""
+        if x.dtype == torch.int16:
+            return x.to(torch.float32) * STEP
         if x.dtype != torch.uint8:
             return x
         layout = self._layout if x.ndim == 4 else torch.preserve_format

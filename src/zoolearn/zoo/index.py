@@ -243,7 +243,8 @@ class Index:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
         data = set().union(*(arrival.files for arrival in self.arrivals))
         members = {f"members/{member.file}.safetensors" for member in self.members}
-        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+        votes = {f"votes/{member.votes}.safetensors" for member in self.members}
+        return data | members | votes | self.settings.files
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""

@@ -160,7 +160,8 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
         on_labels = votes.train(name, at)
         loss = on_labels.loss if on_labels.weight else None
         answer = votes.answer(name, at=at)
-        measures[name] = measured(answer, stored_labels(folder, index.task(name, at), "test"), loss)
+        labels = stored_labels(folder, index.task(name, at), "test")
+        measures[name] = measured(answer, labels, loss, calibrates=index.settings.features is None)
     return measures
 
 
