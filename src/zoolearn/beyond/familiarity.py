@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.data.task import Examples
 from zoolearn.nets.net import Net
+from zoolearn.training.predict import feature_rows
 from zoolearn.training.recipe import Recipe
 
 SHRINKAGE = 0.3  # of scatter towards a ball

@@ -93,6 +93,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor) -> Iterator[Answer]:
+    x = zoo.rows(x)
     votes = zoo.votes(x, options.name, options.at)
     index, together = zoo.index, zoo.together(votes, options.name, options.at)
     classes = index.task(options.name, options.at).classes

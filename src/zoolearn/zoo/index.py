@@ -46,6 +46,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     supersedes: tuple[Name, ...] = ()
     layers: bool = False
     epochs: Number | None = None  # that were asked for; None: as many as its rows needed
+    rows_trained: Count | None = None  # that it was shown in training, since that was last continued; None: not known
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -243,7 +244,8 @@ class Index:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
         data = set().union(*(arrival.files for arrival in self.arrivals))
         members = {f"members/{member.file}.safetensors" for member in self.members}
-        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+        votes = {f"votes/{member.votes}.safetensors" for member in self.members}
+        return data | members | votes | self.settings.files
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""

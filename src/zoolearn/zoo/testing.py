@@ -65,9 +65,14 @@ def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
 
 
 def iter_test(
-    ask: Callable[[Tensor, str], Tensor], folder: ZooFolder, index: Index, task: str, source: Source
+    ask: Callable[[Tensor, str], Tensor],
+    stored: Callable[[Tensor], Tensor],
+    folder: ZooFolder,
+    index: Index,
+    task: str,
+    source: Source,
 ) -> Generator[Step, None, Tested]:
-    """Asks about labelled rows, block by block."""
+    """Asks about labelled rows, block by block; `stored` gives inputs as the zoo would store them."""
     classes, shape = index.task(task).classes, index.settings.shape
     assert shape is not None
     rows = list(range(len(source)))
@@ -82,8 +87,9 @@ def iter_test(
     for block in source.blocks(rows, shape):
         broken += block.broken
         if len(block.x):
-            seen += int(np.isin(row_digests(block.x), known).sum())
-            answers.append(ask(torch.from_numpy(block.x), task))
+            x = stored(torch.from_numpy(block.x))
+            seen += int(np.isin(row_digests(x.numpy()), known).sum())
+            answers.append(ask(x, task))
             labels += [numbers[row] for row in block.rows]
             asked += block.rows
         yield Step(f"testing {task}", len(asked) + len(broken), len(rows))
