@@ -1,7 +1,6 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -24,6 +23,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
 from zoolearn.runs.class_incremental import class_incremental
+from zoolearn.runs.counting import count_rows
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
@@ -208,26 +208,14 @@ def _one_episode(
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    rows = yield from _count_rows(learner.iter_learn(met[-1]))
+    _, rows = yield from count_rows(learner.iter_learn(met[-1]))
     if number == len(benchmark):
-        rows += yield from _count_rows(learner.iter_finish())
+        rows += (yield from count_rows(learner.iter_finish()))[1]
     trained = perf_counter()
     accuracy = learner.evaluate(met)
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
-
-
-def _count_rows(work: Generator[Progress, None, None]) -> Generator[Progress, None, Counter[str]]:
-    """Does some work step by step and gives the rows that it took, without those of others between its steps."""
-    total = Counter[str]()
-    while True:
-        before = passed.rows.copy()
-        step = next(work, None)
-        total += passed.rows - before
-        if step is None:
-            return total
-        yield step
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
