@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 
 from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, NONE, STREAMS, Line, board
 from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
@@ -79,11 +80,13 @@ def paragraph(lines: Sequence[Line]) -> str:
     sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
     run = sum(bool(line.runs) for line in lines)
     rest = f"{run} of {len(lines)} lines were run yet" if run < len(lines) else "All lines were run"
-    if not sentences:
-        return f"The paper finds that nets which share nothing beat one net that learns on; under equal conditions that was not run yet ({rest})."
-    return (
+    told = " ".join(sentences) or "not run yet."
+    return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe and pass; settings chosen by one search): {' '.join(sentences)} {rest}."
+        f"conditions (one net, recipe and pass; settings chosen by one search): {told} {rest}.",
+        width=120,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
