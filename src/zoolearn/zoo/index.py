@@ -46,6 +46,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     supersedes: tuple[Name, ...] = ()
     layers: bool = False
     epochs: Number | None = None  # that were asked for; None: as many as its rows needed
+    rows_trained: Count | None = None  # that it was shown in training, since that was last continued; None: not known
 
     @property
     def heads(self) -> tuple[str, ...]:

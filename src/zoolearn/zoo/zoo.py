@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
-from zoolearn.features import Extractor
+from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -36,7 +37,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, measure, now
-from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -48,7 +49,6 @@ from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
-MOST_FAMILIAR = 16  # tasks whose rows are compared with; a matrix of features by features each, and one of others
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
@@ -190,7 +190,7 @@ class Zoo:
 
     def growth(self, name: str, data: Data) -> Growth | None:
         """What labelled data would add to a task that is known; None if it is a new one."""
-        return growth_of(self.index, name, both_sources(data, None, Columns(wanted=self.settings.columns))[0])
+        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
 
     def learn_from(
         self,
@@ -249,7 +249,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                *both_sources(data, test, Columns(wanted=before.settings.columns)),
+                *both_sources(data, test, replace(self.columns, wanted=before.settings.columns)),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -312,8 +312,7 @@ class Zoo:
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
         """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
         voter = self.index.answering(task, at)[-1]
-        key = task, voter.file
-        if key not in self._familiar:
+        if (task, voter.file) not in self._familiar:
             try:
                 net = self._net_in(self.index)(voter)
                 found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
@@ -321,10 +320,10 @@ class Zoo:
                 if not self.refresh():
                     raise
                 return self.familiarity(task, at)
-            if len(self._familiar) >= MOST_FAMILIAR:
+            self._familiar[task, voter.file] = found
+            if len(self._familiar) > MOST_FAMILIAR:
                 del self._familiar[next(iter(self._familiar))]
-            self._familiar[key] = found
-        return self._familiar[key]
+        return self._familiar[task, voter.file]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
@@ -385,9 +384,15 @@ class Zoo:
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
-        if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
-            return rows_of(x, self.settings)
-        return to_rows(extractor, rows_of(x, self.settings))
+        rows = rows_of(x, self.settings, self.columns.embed)
+        return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
+
+    @property
+    def columns(self) -> Columns:
+        """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
+        extractor = self.extractor if self.settings.takes_texts else None
+        embed = None if extractor is None else partial(embedded, extractor)
+        return Columns(wanted=self.settings.columns, embed=embed)
 
     def _member(self, number: int) -> MemberEntry:
         return self.index.member(number)
@@ -425,8 +430,7 @@ class Zoo:
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
         """`test`, step by step."""
         self.index.task(task)
-        columns = Columns(wanted=self.settings.columns)
-        source = data if isinstance(data, Source) else source_of(Path(data), columns)
+        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
