@@ -81,7 +81,7 @@ def _named(value: Any, metadata: Mapping[str, Any]) -> Json:
 def recipe_defaults(cls: type) -> dict[str, Json]:
     """The settings of the recipe that a method has by default."""
     recipe = default_recipe(cls)
-    return {setting.name: getattr(recipe, setting.name) for setting in fields(Recipe)}
+    return {setting.name: _named(getattr(recipe, setting.name), setting.metadata) for setting in fields(Recipe)}
 
 
 @cache
