@@ -104,3 +104,13 @@ def test_a_module_whose_answers_depend_on_the_batch_gets_no_file(tmp_path) -> No
     with pytest.raises(DataError, match="alone"):
         export(Centred(), SIZE, (0, 255), tmp_path / "net.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_module_that_torch_cannot_export_is_told_in_one_error(tmp_path) -> None:
+    class Broken(nn.Module):
+        def forward(self, x):
+            raise RuntimeError("no such layer")
+
+    with pytest.raises(DataError, match="torch cannot export the module"):
+        export(Broken(), SIZE, (0, 255), tmp_path / "net.onnx")

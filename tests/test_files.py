@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.files import load_tensors, save_tensors
 from zoolearn.nets.backbones import mlp
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 
 

@@ -1,11 +1,31 @@
-"""Tasks that grow: who speaks for a class that came later, and how much older members count."""
+"""Tasks that grow: who speaks for a class that came later, how much older members count, and what an episode does then."""
+
+import math
+from dataclasses import replace
+from itertools import islice
 
 import pytest
 import torch
 
-from zoolearn.errors import DataError
+from toys import TINY, embedded, learner_of, row_set, same, state
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.data.arrivals import in_arrivals, part_by_class
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task, join_parts
+from zoolearn.data.toys import blobs, pictures, toy_benchmark
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Tally, Vote, vote_weights
-from zoolearn.training.predict import average, combine, complete
+from zoolearn.methods.er import Er
+from zoolearn.methods.isolated import Isolated
+from zoolearn.methods.learner import accuracy
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.growth import Statistics, count_as_arrived
+from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.net import Net
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import cross_entropy
+from zoolearn.training.predict import average, combine, complete, feature_rows, probabilities
 
 OLD, ALL = ("cat", "dog"), ("cat", "dog", "fox")
 
@@ -86,3 +106,291 @@ def test_a_tally_of_votes_is_what_the_voters_say_together():
     assert torch.allclose(tally.mean, together, atol=1e-6)
     assert tally.weight == pytest.approx(sum(vote_weights(votes)))
     assert (tally.members, len(tally.sums)) == (5, 3)
+
+
+STRIPES, DOTS, WAVES = (pictures(name, 3, 8, test_per_class=10) for name in ("stripes", "dots", "waves"))
+FIRST, THEN = part_by_class(STRIPES, [[0, 1], [2]])
+LONGER = replace(TINY, epochs=8)
+
+
+def zoo_of(*tasks, kind=ModelZoo, **settings):
+    zoo = learner_of(kind, **{"tasks_per_episode": 2, "recipe": LONGER, **settings} if kind is ModelZoo else settings)
+    for task in tasks:
+        zoo.learn(task)
+    return zoo
+
+
+def recalls(learner, task):
+    """The share of the test rows of each class that is told rightly, as the task is now."""
+    said = learner.predict_proba(task.test.x, task.name).argmax(dim=1)
+    return [float((said[task.test.y == label] == label).float().mean()) for label in range(len(task.classes))]
+
+
+def test_a_task_and_its_parts_are_joined_by_the_names_of_classes():
+    later = Task("stripes", THEN.train, THEN.test, ("stripes 2",), part=True)
+    more = replace(part_by_class(STRIPES, [[1, 0], [2]])[0], part=True)
+    joined = FIRST.joined(later).joined(more)
+    assert joined.classes == ("stripes 0", "stripes 1", "stripes 2")
+    names = [joined.classes[label] for label in joined.train.y]
+    parts = [part.classes[label] for part in (FIRST, later, more) for label in part.train.y]
+    assert names == parts
+    assert torch.equal(joined.test.x, torch.cat([part.test.x for part in (FIRST, later, more)]))
+    assert join_parts([DOTS, FIRST, later])["dots"] is DOTS
+
+
+def test_one_class_alone_is_a_part_and_no_task():
+    with pytest.raises(DataError, match="has one class, 'stripes 2'; there is nothing to tell apart"):
+        replace(THEN, part=False)
+    with pytest.raises(DataError, match="nothing to tell apart"):
+        zoo_of(THEN)
+    with pytest.raises(DataError, match="begins task 'stripes' with a part"):
+        Benchmark("wrong", (THEN, FIRST))
+    with pytest.raises(DataError, match="has two tasks named 'stripes'"):
+        Benchmark("wrong", (FIRST, FIRST))
+
+
+def test_a_growth_is_one_episode_on_all_rows_of_the_task_and_others_that_are_drawn(monkeypatch):
+    zoo = zoo_of(FIRST, DOTS, WAVES, tasks_per_episode=3)
+    with embedded(monkeypatch) as passes:
+        zoo.learn(THEN)
+    trained = set().union(*(row_set(x) for _, training, x in passes if training))
+    assert zoo.latest.tasks[0] == "stripes"
+    assert {*zoo.latest.tasks[1:]} == {*zoo.latest.weights} == {"dots", "waves"}
+    assert trained == row_set(torch.cat([task.train.x for task in (STRIPES, DOTS, WAVES)]))
+    assert (len(zoo.members), zoo.episode) == (4, 4)
+    assert zoo.members[-1].votes["stripes"] == Vote(1.0, STRIPES.classes, arrived=24)
+    assert zoo.stored_samples == 3 * 24
+
+
+def test_no_older_member_changes_and_a_task_that_is_not_drawn_is_answered_bit_for_bit_as_before():
+    zoo = zoo_of(FIRST, DOTS, WAVES)
+    before = [state(member.net) for member in zoo.members]
+    said = {task.name: zoo.predict_proba(task.test.x, task.name) for task in (DOTS, WAVES)}
+    zoo.learn(THEN)
+    assert all(map(same, before, [state(member.net) for member in zoo.members]))
+    (left,) = {"dots", "waves"} - {*zoo.latest.tasks}
+    assert torch.equal(zoo.predict_proba((DOTS if left == "dots" else WAVES).test.x, left), said[left])
+
+
+@pytest.mark.parametrize("replay", [1.0, 0.25, 0.0])
+@pytest.mark.parametrize("grow", [None, WarmStart(held_out=0.2)])
+def test_a_class_that_came_alone_is_told_and_the_older_ones_are_not_forgotten(replay, grow):
+    zoo = zoo_of(FIRST, DOTS, THEN, replay=replay, **{"grow": grow} if grow else {})
+    assert zoo.classes["stripes"] == STRIPES.classes
+    assert min(recalls(zoo, STRIPES)) >= 0.7
+    assert zoo.evaluate([STRIPES, DOTS])["stripes"] == accuracy(
+        zoo.predict_proba(STRIPES.test.x, "stripes"), STRIPES.test.y
+    )
+
+
+def test_accuracies_after_a_growth_count_the_votes_that_come_later_too():
+    zoo = zoo_of(FIRST, DOTS, tasks_per_episode=3)
+    zoo.evaluate([FIRST, DOTS])
+    for task in (THEN, WAVES, replace(DOTS, part=True)):
+        zoo.learn(task)
+        zoo.evaluate([STRIPES])
+    said = zoo.predict_proba(STRIPES.test.x, "stripes")
+    assert torch.allclose(zoo.test_votes["stripes"].mean, said, atol=1e-6)
+    assert len(zoo.test_votes["stripes"].sums) == 2
+
+
+def test_a_growth_that_is_abandoned_leaves_no_trace():
+    zoo, again = zoo_of(FIRST, DOTS), zoo_of(FIRST, DOTS)
+    work = again.iter_learn(THEN)
+    list(islice(work, 2))
+    work.close()
+    assert (again.arrived, again.classes, again.episode) == (zoo.arrived, zoo.classes, 2)
+    for learner in (zoo, again):
+        learner.learn(THEN)
+    assert torch.equal(*(learner.predict_proba(STRIPES.test.x, "stripes") for learner in (zoo, again)))
+
+
+def test_more_rows_without_a_new_class_count_by_how_many_they_are():
+    few, many = (pictures("stripes", 3, count, test_per_class=10, seed=0) for count in (2, 8))
+    zoo = zoo_of(few, replace(many, part=True), tasks_per_episode=1)
+    assert [weight for _, weight in zoo.voters("stripes")] == pytest.approx([6 / 30, 1.0])
+
+
+def test_a_head_that_saw_uneven_rows_counts_classes_as_they_arrived():
+    net = Net(mlp_100, STRIPES.shape)
+    net.add_head("stripes", 3)
+    at_hand = replace(STRIPES, train=STRIPES.train.select(torch.tensor([0, 1, 3, 2, 5, 8])))  # 2, 1 and 3 rows
+    before = probabilities(net, STRIPES.test.x, "stripes", TINY).double()
+    count_as_arrived(net, at_hand, (20, 20, 3))
+    by_hand = before * torch.tensor([20 / 2, 20 / 1, 3 / 3])
+    after = probabilities(net, STRIPES.test.x, "stripes", TINY).double()
+    assert torch.allclose(after, by_hand / by_hand.sum(dim=1, keepdim=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("grow", [None, WarmStart(held_out=0.0, all_tasks=False)])
+def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_episode(monkeypatch, grow):
+    corrected = []
+    monkeypatch.setattr(
+        "zoolearn.methods.bases.keeps_rows.count_as_arrived",
+        lambda net, task, arrived: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
+    )
+    zoo = zoo_of(FIRST, DOTS, replay=0.25, **{"grow": grow} if grow else {})
+    assert corrected == []
+    zoo.learn(THEN)
+    assert {*map(str, corrected)} == {str(("stripes", [2, 2, 8], (8, 8, 8)))}
+    corrected.clear()
+    zoo.learn(WAVES)
+    assert corrected == []
+    assert zoo.share(zoo.kept["stripes"]) == 0.25
+
+
+def test_statistics_of_parts_add_up_to_those_of_all_rows():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(40, 5, generator=rng), torch.arange(40) % 4
+    is_first = (y < 3) & (torch.arange(40) < 28)  # later a new class, and more rows of older ones
+    first, later = Statistics.of(x[is_first], y[is_first], 3), Statistics.of(x[~is_first], y[~is_first], 4)
+    whole, joined = Statistics.of(x, y, 4), first.joined(later)
+    for name in ("counts", "means", "scatter"):
+        assert torch.allclose(getattr(joined, name), getattr(whole, name), atol=1e-9), name
+
+
+def test_the_discriminant_is_bayes_rule_for_bells_of_one_shape():
+    rng = torch.Generator().manual_seed(0)
+    mix, centres = torch.randn(4, 4, generator=rng).double(), 3 * torch.randn(3, 4, generator=rng).double()
+    y = torch.tensor([0] * 20000 + [1] * 10000 + [2] * 2000)
+    x = centres[y] + torch.randn(len(y), 4, generator=rng).double() @ mix
+    weight, bias = Statistics.of(x, y, 3).discriminant()
+    said = torch.softmax(x[::16] @ weight.T + bias, dim=1)
+    bells = [torch.distributions.MultivariateNormal(centre, mix.T @ mix) for centre in centres]
+    by_hand = torch.stack([bell.log_prob(x[::16]) for bell in bells], dim=1) + torch.bincount(y).log()
+    assert float((said - torch.softmax(by_hand, dim=1)).abs().max()) < 0.05
+
+
+def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_of_its_features():
+    zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0)
+    first, _, grown = zoo.members
+    features = feature_rows(first.net, STRIPES.train.x, zoo.recipe)
+    weight, _ = Statistics.of(features, STRIPES.train.y, 3).discriminant()
+    assert torch.allclose(grown.net.head("stripes").weight.double(), weight, rtol=1e-3, atol=1e-4)
+    assert same(state(first.net.backbone), state(grown.net.backbone))
+    assert [net for net, _ in zoo.voters("stripes")] == [grown.net]
+    assert (zoo.stored_samples, grown.trained) == (0, False)
+    zoo.learn(replace(STRIPES, part=True))  # and again
+    assert zoo.statistics["stripes"].counts.tolist() == [16.0, 16.0, 16.0]
+
+
+def test_without_replay_a_warm_start_goes_on_from_the_last_member_that_was_trained(monkeypatch):
+    zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0, grow=WarmStart())
+    begun, fit = [], ModelZoo.fit_member
+    monkeypatch.setattr(
+        ModelZoo, "fit_member", lambda zoo, net, *a, **o: begun.append(state(net.backbone)) or fit(zoo, net, *a, **o)
+    )
+    zoo.learn(WAVES)
+    assert same(begun[0], state(zoo.members[1].net.backbone))
+
+
+def test_features_in_tables_grow_too():
+    first, then = part_by_class(blobs("near", 3), [[0, 2], [1]])
+    whole = first.joined(then)
+    for replay in (1.0, 0.0):
+        zoo = zoo_of(first, then, replay=replay)
+        assert accuracy(zoo.predict_proba(whole.test.x, "near"), whole.test.y) > 0.8
+
+
+def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_again_on_all_of_it(monkeypatch):
+    with pytest.raises(DataError, match="isolated nets keep none of its rows"):
+        zoo_of(FIRST, THEN, kind=Isolated)
+    isolated = zoo_of(FIRST, DOTS, kind=Isolated, replay=1.0, networks=2)
+    with embedded(monkeypatch) as passes:
+        isolated.learn(THEN)
+    trained = set().union(*(row_set(x) for _, training, x in passes if training))
+    assert trained == row_set(STRIPES.train.x)
+    assert [net for net, _ in isolated.voters("stripes")] == [member.net for member in isolated.members[-2:]]
+    assert isolated.stored_samples == 48
+
+
+def test_one_net_for_all_tasks_widens_the_head_and_begins_with_what_it_knew():
+    tuned = zoo_of(FIRST, DOTS, kind=FineTune, recipe=LONGER)
+    before = tuned.net
+    grown = tuned.grown(THEN.among(STRIPES.classes))
+    assert torch.equal(grown.head("stripes").weight[:2], before.head("stripes").weight)
+    assert grown.head("stripes").out_features == 3
+    tuned.learn(THEN)
+    assert recalls(tuned, STRIPES) == [0.0, 0.0, 1.0], "fine-tuning on a new class alone forgets the others"
+
+
+def test_a_widened_head_is_seen_by_batches_of_several_tasks_too():
+    net = Net(mlp_100, STRIPES.shape)
+    for task in (FIRST, DOTS):
+        net.add_head(task.name, len(task.classes))
+    both = ("stripes", "dots")
+    rows = torch.tensor([0, 1])
+    net.forward_mixed(STRIPES.test.x[:2], both, rows)
+    net.widen_head("stripes", 3)
+    logits, first = net.forward_mixed(STRIPES.test.x[:2], both, rows)
+    assert (logits.shape, first.tolist()) == ((2, 6), [0, 3])
+    assert cross_entropy(net, Batch(STRIPES.test.x[:2], torch.tensor([2, 2]), rows, both)).isfinite()
+
+
+def test_one_head_for_all_tasks_takes_more_rows_and_no_new_class():
+    shared = zoo_of(FIRST, kind=FineTune, shared_head=True)
+    shared.learn(replace(FIRST, part=True))
+    with pytest.raises(DataError, match="brings the new class 'stripes 2', but all tasks share one head"):
+        shared.learn(THEN)
+
+
+def test_a_memory_of_rows_knows_the_task_of_rows_that_came_later():
+    er = zoo_of(FIRST, DOTS, THEN, kind=Er)
+    rows, owners = er.memory.columns["x"][: er.memory.filled], er.memory.columns["task"][: er.memory.filled]
+    stripes = row_set(STRIPES.train.x)
+    assert [int(owner) for owner in owners] == [0 if row_set(row[None]) <= stripes else 1 for row in rows]
+
+
+def test_an_open_softmax_inherits_what_a_head_knew_before_its_task_grew(monkeypatch):
+    zoo = zoo_of(FIRST, DOTS, grow=WarmStart(open_softmax=True), tasks_per_episode=2)
+    last, begun = zoo.members[-1].net, []
+    fit = ModelZoo.fit_member
+    monkeypatch.setattr(
+        ModelZoo,
+        "fit_member",
+        lambda zoo, net, *a, **o: begun.append(net.head("stripes").weight.clone()) or fit(zoo, net, *a, **o),
+    )
+    zoo.learn(THEN)
+    assert torch.equal(begun[0][:2], last.head("stripes").weight)
+
+
+def test_a_newest_member_that_answers_alone_does_so_for_a_task_that_grew():
+    zoo = zoo_of(FIRST, THEN, grow=WarmStart(supersede=True))
+    assert [net for net, _ in zoo.voters("stripes")] == [zoo.members[-1].net]
+
+
+def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
+    grow = WarmStart(vote_sharpness=2.0, held_out=0.0)
+    zoo = zoo_of(FIRST, THEN, grow=grow)
+    guess = torch.full((1,), -math.log(3.0))  # by chance, as -log 2 is among two classes
+    assert grow._vote(zoo, STRIPES, guess).weight == pytest.approx(math.exp(-2 * math.log(2.0)))
+    assert grow._vote(zoo, DOTS, guess).weight == pytest.approx(math.exp(-2 * math.log(3.0)))
+
+
+def test_a_benchmark_comes_in_parts_that_a_seed_deals():
+    whole = toy_benchmark(3, per_class=2, test_per_class=2)
+    three = Benchmark("toys", tuple(pictures(task.name, 3, 2, test_per_class=2) for task in whole))
+    stream, other = in_arrivals(three, (2, 1), seed=0), in_arrivals(three, (2, 1), seed=1)
+    assert [len(task.classes) for name in ("stripes", "dots", "rings") for task in stream if task.name == name] == [
+        2,
+        1,
+    ] * 3
+    assert stream.options == {"arrivals": [2, 1], "arrivals_seed": 0}
+    assert [task.name for task in stream] != [task.name for task in other]
+    for task in join_parts(stream).values():
+        original = next(each for each in three if each.name == task.name)
+        assert {*task.classes} == {*original.classes}
+        for split in ("train", "test"):
+            rows, origin = getattr(task, split), getattr(original, split)
+            named = {(row.numpy().tobytes(), task.classes[label]) for row, label in zip(rows.x, rows.y, strict=True)}
+            assert named == {
+                (row.numpy().tobytes(), original.classes[label]) for row, label in zip(origin.x, origin.y, strict=True)
+            }
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"), [((1, 2), "2 or more"), ((3,), "as 3\\+1\\+1"), ((2, 2), "4 classes, but task 'stripes' has 3")]
+)
+def test_arrivals_that_are_none_are_refused(sizes, words):
+    with pytest.raises(SettingsError, match=words):
+        in_arrivals(Benchmark("toys", (STRIPES,)), sizes)

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, state, with_norm
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
@@ -24,7 +23,7 @@ from zoolearn.runs.run import episodes, run
 from zoolearn.runs.state import restore
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.predict import probabilities, votes
+from zoolearn.training.predict import feature_rows, probabilities, votes
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from toys import settled
 from zoolearn.nets.backbones import (
     BACKBONES,
+    identity,
     mlp,
     mlp_100,
     mlp_2000,
@@ -168,6 +169,10 @@ def net_of_frcl(body: nn.Module, x: Tensor, training: bool) -> Tensor:
     return active @ linear.weight.T + linear.bias
 
 
+def as_they_are(body: nn.Module, x: Tensor, training: bool) -> Tensor:
+    return x
+
+
 BY_HAND = [
     (wrn_16_4, (3, 16, 12), wide_net),
     (resnet18_s, (3, 32, 32), residual_net(basic_block)),
@@ -182,6 +187,7 @@ BY_HAND = [
     (mlp_100, (1, 9, 7), perceptron),
     (mlp_2000, (5,), perceptron),
     (tabular, (9,), over_columns),
+    (identity, (9,), as_they_are),
     (alexnet_hat, (3, 32, 32), net_of_hat),
     (lenet_apd, (3, 12, 12), net_of_apd),
     (mlp_frcl, (1, 9, 7), net_of_frcl),
@@ -250,7 +256,7 @@ def test_statistics_of_norms_move_a_tenth_of_the_way_to_those_of_each_batch(back
     shape = (3, 24, 24)
     body, x = body_of(backbone, shape), inputs(5, *shape)
     norms = [layer for layer in body.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-    assert bool(norms) == (backbone not in (mlp, mlp_100, mlp_2000, mlp_frcl))
+    assert bool(norms) == (backbone not in (identity, mlp, mlp_100, mlp_2000, mlp_frcl))
     before = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in norms]
     given = {}
     for norm in norms:

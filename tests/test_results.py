@@ -79,6 +79,7 @@ def any_results(draw):
         passes=draw(st.none() | numbers),
         stored_bytes=draw(st.none() | st.integers(0, 2**60)),
         command=draw(names),
+        unique=draw(st.none() | st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1)))),
         untold=draw(
             st.none()
             | st.builds(
@@ -131,6 +132,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "forgetting": 0.25,
             "forward_transfer": 0.875,
             "backward_transfer": -0.25,
+            "unique_accuracy": None,
             "stored_samples": 200,
             "num_parameters": 238_890,
             "ms_per_sample": 0.125,
@@ -143,6 +145,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "class_incremental_rows_asked": None,
         },
         "untold": None,
+        "unique": None,
         "environment": {"torch": "2.6"},
         "sittings": [],
         "finished": False,

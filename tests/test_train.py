@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from toys import TINY, Spy, benchmark, blobs, net_for, pictures, row_set, same, state, with_norm
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.methods.bases.single_net import FineTune
@@ -27,7 +26,7 @@ from zoolearn.training import recipe as recipes
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch, batch_sizes
 from zoolearn.training.fit import Checkpoints, cross_entropy, iter_fit, run_to_end
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows

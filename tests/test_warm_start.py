@@ -12,7 +12,7 @@ from torch import nn
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import feature_rows, fit_head
+from zoolearn.beyond.linear_head import fit_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.voting import alone, hear
 from zoolearn.beyond.warm_start import WarmStart
@@ -29,7 +29,7 @@ from zoolearn.seeds import derive
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.zoo.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace as changed
 
 import zoolearn
 from toys import TINY, contents, pictures
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
@@ -86,7 +87,8 @@ def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(t
         shares = [member.share[task.name] for member in voters]
         votes = [torch.softmax(zoo.net(member.number)(task.test.x, task.name), dim=1) for member in voters]
         mean = sum(share * said for share, said in zip(shares, votes, strict=True)) / sum(shares)
-        assert torch.allclose(zoo.predict_proba(task.test.x, task.name), mean, atol=1e-5)
+        said = calibrated(mean, zoo.temperature(task.name))
+        assert torch.allclose(zoo.predict_proba(task.test.x, task.name), said, atol=1e-5)
 
 
 def test_a_member_that_knew_nothing_else_is_removed_and_learning_goes_on(tmp_path) -> None:

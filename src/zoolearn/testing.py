@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoolearn.data.arrivals import part_by_class
+from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, UnknownTask, ZooError
@@ -35,6 +37,8 @@ TINY = Recipe(epochs=2, batch_size=8, lr=0.05, device="cpu")
 LEARNING = Recipe(epochs=10, batch_size=8, lr=0.05, device="cpu", augment="no")
 SITTINGS = 100  # more than any method needs to finish when it is cut again and again
 TOYS = toy_benchmark(3, per_class=8, test_per_class=6)
+GROWN = part_by_class(pictures("rings", 3, per_class=8, test_per_class=6), [[0, 2], [1]])
+GROWING = Benchmark("growing toys", (GROWN[0], TOYS[1], GROWN[1]))
 
 
 def show(learner: Learner, tasks: Iterable[Task]) -> Learner:
@@ -162,18 +166,47 @@ def check_features(subject: Subject) -> None:
 
 
 def check_refusals(subject: Subject) -> None:
-    """Unknown tasks, tasks learned twice and inputs of another kind are refused, and nothing is lost by it."""
+    """Unknown tasks and inputs of another kind are refused, and nothing is lost by it."""
     learner = show(subject.fresh(), TOYS[:2])
     before = answers(learner, TOYS[:2])
     _refused(lambda: learner.predict_proba(TOYS[0].test.x, "stripe"), UnknownTask, "did you mean 'stripes'")
     _refused(lambda: subject.fresh().predict_proba(TOYS[0].test.x, "stripes"), UnknownTask, "there is none")
-    _refused(lambda: learner.learn(TOYS[1]), DataError, "task 'dots' was learned already")
     _refused(lambda: learner.learn(pictures("wide", shape=(1, 8, 9))), DataError, "this learner takes (1, 8, 8)")
     _refused(lambda: learner.learn(blobs()), DataError, "task 'blobs' has inputs")
     for x in (torch.zeros(2, 1, 8, 9).byte(), torch.zeros(2, 1, 8, 8), torch.zeros(1, 8, 8).byte()):
         _refused(lambda x=x: learner.predict_proba(x, "stripes"), DataError, "(count, 1, 8, 8) torch.uint8")  # type: ignore[misc]
     _claim(list(learner.classes) == ["stripes", "dots"], "what was refused counts as met")
     _claim(equal(answers(learner, TOYS[:2]), before), "what was refused changed the answers")
+
+
+def check_growth(subject: Subject) -> None:
+    """A task that is met again grows by classes and rows; or the method says that it cannot, and stays as it is."""
+    first, second, third = GROWING
+    learner = subject.fresh(LEARNING)
+    learner.learn(first)
+    learner.learn(second)
+    before = answers(learner, [first, second]) if learner.answers_at_once else {}
+    try:
+        learner.learn(third)
+    except DataError as refusal:
+        _claim(
+            "was learned already" in str(refusal), f"it refuses to learn more of a task without saying so: {refusal}"
+        )
+        _claim(
+            equal(answers(learner, [first, second]), before), "a refusal to learn more of a task changed the answers"
+        )
+        return
+    run_to_end(learner.iter_finish())
+    whole = first.joined(third)
+    _claim(learner.classes[first.name] == whole.classes, f"a task that grew has classes {learner.classes[first.name]}")
+    said = learner.predict_proba(whole.test.x, first.name)
+    _claim(said.shape == (len(whole.test), len(whole.classes)), f"answers for a task that grew have shape {said.shape}")
+    _claim(torch.allclose(said.sum(dim=1), torch.ones(len(said)), atol=1e-5), "probabilities do not sum to 1")
+    is_new = whole.test.y == len(first.classes)
+    recall = accuracy(said[is_new], whole.test.y[is_new])
+    _claim(recall > 0.5, f"a class that came later is told in {recall:.0%} only")
+    _claim(learner.evaluate([whole])[first.name] == accuracy(said, whole.test.y), "accuracy is not that of the answers")
+    _claim(learner.episode == len(GROWING), f"episode is {learner.episode} after {len(GROWING)} arrivals")
 
 
 def check_skipped_steps(subject: Subject) -> None:
@@ -269,6 +302,7 @@ CHECKS: tuple[Callable[[Subject], None], ...] = (
     check_abandoned,
     check_features,
     check_refusals,
+    check_growth,
     check_skipped_steps,
     check_counts,
     check_runs,

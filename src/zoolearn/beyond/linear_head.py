@@ -14,9 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.nets.net import Net
-from zoolearn.training.batches import to_device
-from zoolearn.training.predict import aligned, make_ready, rows_at_once
-from zoolearn.training.recipe import Recipe
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the pull towards 0, in units of the features' mean variance
 STEPS = 12
@@ -118,15 +115,3 @@ def set_head(net: Net, task: str, head: FittedHead) -> None:
     """Makes a fitted head the net's own."""
     net.head(task).weight.copy_(head.weight)
     net.head(task).bias.copy_(head.bias)
-
-
-def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
-    """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
-    device, dtype = recipe.torch_device, recipe.autocast_dtype
-    make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
-    parts = []
-    with torch.inference_mode():
-        for rows in torch.split(x, rows_at_once(net, device)):
-            with torch.autocast(device.type, dtype, enabled=dtype is not None):
-                parts.append(net.embed(to_device(aligned(rows), device)).float().cpu())
-        return torch.cat(parts)

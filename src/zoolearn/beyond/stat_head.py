@@ -18,14 +18,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.data.task import STEP
 from zoolearn.errors import DataError
 
-UNIT = 2**15  # the length of a row in steps
+UNIT = round(1 / STEP)  # the length of a row in steps
 MOST_ROWS = 2**23  # above, sums of products of steps would be rounded
 JUDGES = 5000  # rows at most that shrinkage and sharpness are chosen by
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)
 SHARPNESS = 12.0  # where no class has two rows that differ, so that nothing can be left out to find it
-STRANGE = 0.01  # share of unseen rows that are farther from every class than an input may be
+STRANGE = 0.05  # share of unseen rows that are farther from every class than an input may be
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,13 @@ class StatHead:
         """The head's answer to rows of steps."""
         return features(rows) @ self.weight.T + self.bias
 
+    def densities(self, rows: Tensor) -> Tensor:
+        """How likely rows of steps are in each class: the logarithm, but for a constant."""
+        return self.logits(rows) - self.sharpness / 2 * self.metric.squares(features(rows))[:, None]
+
     def strange(self, rows: Tensor) -> Tensor:
         """Which rows of steps are farther from every class than nearly all unseen rows are."""
-        nearest = self.metric.squares(features(rows)) - 2 / self.sharpness * self.logits(rows).max(dim=1).values
-        return nearest > self.far
+        return self.densities(rows).max(dim=1).values < -self.sharpness / 2 * self.far
 
 
 def features(rows: Tensor) -> Tensor:

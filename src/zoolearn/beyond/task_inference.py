@@ -7,17 +7,17 @@ where the input is not stranger to every task than nearly all stored rows are to
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.linear_head import feature_rows
 from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Columns
+from zoolearn.training.predict import feature_rows
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
@@ -46,7 +46,7 @@ def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 
 
 def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, what its heads say read in some way and averaged by the weights of votes.
+    """For each task, what its heads say read in some way and averaged by the weights of votes, of those that know all classes.
 
     Every member looks once; at features of a table, which each task has its own scale for, once for each task.
     """
@@ -57,8 +57,10 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
         net, device = member.net, zoo.recipe.torch_device
         features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
-            if task.name in member.votes and number >= first[place]:
-                weight = member.votes[task.name].weight
+            vote = member.votes.get(task.name)
+            if vote is not None and vote.classes == zoo.classes[task.name] and number >= first[place]:
+                latest = zoo.arrived[task.name].total if task.name in zoo.arrived else vote.arrived
+                weight = vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest
                 if net.standardize:
                     features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
@@ -118,39 +120,13 @@ class Look:
 
 
 @dataclass
-class WhichTask:
-    """Tells the task of inputs by the evidence of a zoo and rows of every task that it stores.
+class TaskJudge:
+    """Tells the task of inputs by evidence, made as sharp as it should be believed."""
 
-    >>> from zoolearn import ModelZoo, Recipe, benchmark, mlp
-    >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=5))
-    >>> first, second = benchmark("split-digits")[:2]
-    >>> zoo.learn(first), zoo.learn(second)
-    (None, None)
-    >>> which = WhichTask(zoo)
-    >>> guesses = which.guess(first.test.x)
-    >>> guesses.count("0-1") > 3 * guesses.count("2-3")
-    True
-    """
-
-    zoo: ModelZoo
-    find: FindEvidence = by_distance
-    tasks: tuple[str, ...] = field(init=False)
-    evidence: Evidence = field(init=False)
-    sharpness: float = field(init=False)
-    least: float = field(init=False)  # evidence below which an input is like no task
-
-    def __post_init__(self) -> None:
-        stored = [task.subsample(min(1.0, STORED / len(task.train)), self.zoo.seed) for task in self.zoo.kept.values()]
-        if len(stored) < len(self.zoo.classes) or not stored:
-            raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
-        self.tasks = tuple(task.name for task in stored)
-        halves = [_halves(task) for task in stored]
-        self.evidence = self.find(self.zoo, [first for first, _ in halves])
-        rows = torch.cat([second.train.x for _, second in halves])
-        owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
-        evidence = self.evidence(rows)
-        self.sharpness = fit_temperature([evidence], [owners])
-        self.least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
+    tasks: tuple[str, ...]
+    evidence: Evidence
+    sharpness: float
+    least: float  # evidence below which an input is like no task
 
     def look(self, x: Tensor, sure: float = 0.0) -> Look:
         """What the evidence tells of inputs."""
@@ -170,6 +146,36 @@ class WhichTask:
         look = self.look(x, sure)
         named = zip(look.chances.argmax(dim=1).tolist(), look.certain.tolist(), strict=True)
         return [self.tasks[place] if certain else None for place, certain in named]
+
+
+class WhichTask(TaskJudge):
+    """Tells the task of inputs by the evidence of a zoo and rows of every task that it stores.
+
+    >>> from zoolearn import ModelZoo, Recipe, benchmark, mlp
+    >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=5))
+    >>> first, second = benchmark("split-digits")[:2]
+    >>> zoo.learn(first), zoo.learn(second)
+    (None, None)
+    >>> which = WhichTask(zoo)
+    >>> guesses = which.guess(first.test.x)
+    >>> guesses.count("0-1") > 3 * guesses.count("2-3")
+    True
+    """
+
+    def __init__(self, zoo: ModelZoo, find: FindEvidence = by_distance) -> None:
+        stored = [task.subsample(min(1.0, STORED / len(task.train)), zoo.seed) for task in zoo.kept.values()]
+        if len(stored) < len(zoo.classes) or not stored:
+            raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
+        self.zoo = zoo
+        halves = [_halves(task) for task in stored]
+        find_evidence = find(zoo, [first for first, _ in halves])
+        rows = torch.cat([second.train.x for _, second in halves])
+        owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
+        evidence = find_evidence(rows)
+        least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
+        super().__init__(
+            tuple(task.name for task in stored), find_evidence, fit_temperature([evidence], [owners]), least
+        )
 
 
 def _halves(task: Task) -> tuple[Task, Task]:
@@ -195,7 +201,7 @@ class ClassIncremental:
 
 
 def class_incremental(
-    which: WhichTask, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
+    which: TaskJudge, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
 ) -> ClassIncremental:
     """How the zoo's answers on the test rows of its tasks fare when it must find out the task by itself."""
     rows = right = right_task = answered = right_answered = 0

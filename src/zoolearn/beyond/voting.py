@@ -14,11 +14,11 @@ from torch import Tensor
 from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
-from zoolearn.methods.ensemble import Member
+from zoolearn.methods.ensemble import Member, vote_weights
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import flip_is_safe
-from zoolearn.training.predict import joined, votes
+from zoolearn.training.predict import average, complete, joined, votes
 
 Rule = Callable[[Tensor, Tensor], Tensor]  # log-probabilities (member, row, class) and weights of members to answers
 
@@ -89,7 +89,8 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
         voters = [place for place, member in enumerate(zoo.members) if task.name in member.votes]
         members = [zoo.members[place] for place in voters]
         first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
-        weights = [zoo.members[place].votes[task.name].weight if place >= first else 0.0 for place in voters]
+        counted = vote_weights([member.votes[task.name] for member in members])
+        weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
         said = {
             flips: Said(
                 _asked(zoo, members, task.name, task.test.x, flips), factors[voters] if factors is not None else None
@@ -144,8 +145,16 @@ def _differing(named: Tensor) -> float:
 
 
 def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, flips: bool) -> Tensor:
+    """What members say of all classes; those that know fewer, as far as those decide that know all."""
     pieces = votes([member.net.looking(flips) for member in members], x, task, zoo.recipe)
-    return torch.stack([joined(said) for said in zip(*pieces, strict=True)])
+    said = [joined(answers) for answers in zip(*pieces, strict=True)]
+    heard, wanted = [member.votes[task] for member in members], zoo.classes[task]
+    know_all = [place for place, vote in enumerate(heard) if vote.classes == wanted]
+    if len(know_all) < len(heard):
+        weights = vote_weights(heard)
+        whole = average([said[place] for place in know_all], [weights[place] for place in know_all])
+        said = [complete(answers, vote.classes, wanted, whole) for answers, vote in zip(said, heard, strict=True)]
+    return torch.stack(said)
 
 
 def _logs(answers: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.held_out import is_held_out
-from zoolearn.beyond.linear_head import FittedHead, feature_rows, fit_head, set_head
+from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
@@ -24,7 +24,7 @@ from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -95,6 +95,7 @@ class WarmStart:
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share(tasks[0]) > zoo.replay
         loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
+        zoo.even_out(net, tasks[0], seen[0])
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         votes |= {task.name: self._fitted_vote(zoo, net, task) for task in others}
@@ -102,8 +103,8 @@ class WarmStart:
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
         """Sets the weights that a net begins with: those of the last member, or what the first task's inputs suggest."""
-        if zoo.members:
-            last = zoo.members[-1].net
+        last = next((member.net for member in reversed(zoo.members) if member.trained), None)
+        if last is not None:
             net.backbone.load_state_dict(last.backbone.state_dict())
             for name in set(net.tasks) & set(last.tasks) if self.open_softmax else ():
                 _inherit_head(net, last, name)
@@ -122,8 +123,9 @@ class WarmStart:
         return task if held is None else replace(task, train=_rows(task, ~held))
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
-        """The vote on a task that the net was trained on; a head of one that it saw in full is refitted."""
-        if self.refit_heads and zoo.share(task) == 1.0:
+        """The vote on a task that the net was trained on; a head of one that it saw in full is refitted, or of one that grew."""
+        share = zoo.share(task)
+        if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self._fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
             return self._vote(zoo, task, torch.zeros(1))
@@ -138,6 +140,7 @@ class WarmStart:
             net.add_head(task.name, len(task.classes), task.train.x)
         head = self._fitted(zoo, net, task)
         set_head(net, task.name, head)
+        zoo.even_out(net, task)
         return self._vote(zoo, task, head.unseen)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
@@ -148,16 +151,26 @@ class WarmStart:
         """A vote by the log-likelihoods of rows that were not trained on."""
         share = zoo.share(task)
         likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
+        likelihood *= _per_guess(zoo, task)
         weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
-        return Vote(weight, task.classes, supersedes=self.supersede and share == 1.0)
+        return zoo.vote(task, weight, supersedes=self.supersede and share == 1.0)
+
+
+def _per_guess(zoo: ModelZoo, task: Task) -> float:
+    """Among more classes a guess is less likely: what brings a likelihood to the scale of those that the task began with."""
+    first = zoo.arrived[task.name].first_classes if task.name in zoo.arrived else len(task.classes)
+    return 1.0 if first == len(task.classes) else float(np.log(first) / np.log(len(task.classes)))
 
 
 @torch.no_grad()
 def _inherit_head(net: Net, last: Net, task: str) -> None:
-    """Begins with what training can move of a head; what was fitted to layers inside is fitted again or stays zero."""
+    """Begins with what training can move of a head; what was fitted to layers inside is fitted again or stays zero.
+
+    Classes that have come since begin untrained.
+    """
     head, before = net.head(task), last.head(task)
-    head.weight[:, : net.features] = before.weight[:, : net.features]
-    head.bias.copy_(before.bias)
+    head.weight[: before.out_features, : net.features] = before.weight[:, : net.features]
+    head.bias[: before.out_features] = before.bias
 
 
 def _rows(task: Task, mask: Tensor) -> Examples:

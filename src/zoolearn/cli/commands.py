@@ -49,6 +49,9 @@ HEADINGS: dict[str, dict[str, Command]] = {
         ),
         "show": Command("show", "show FOLDER [NAME]", "what a zoo knows and holds, with a picture; or one task"),
         "test": Command("testing", "test FOLDER NAME DATA", "how good its answers are on new labelled data"),
+        "compare": Command(
+            "compare", "compare FOLDER", "a zoo beside other ways to learn its tasks: accuracy and cost"
+        ),
         "rename": Command("rename", "rename FOLDER NAME NEW", "another name for a task"),
         "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
         "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),

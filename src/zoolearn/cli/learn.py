@@ -180,6 +180,9 @@ def _told(event: Reading | Plan, console: Console) -> None:
     if isinstance(event, Reading):
         _understood(event, console)
         return
+    if not event.epochs:
+        console.print(f"making a head of the statistics of {event.rows:,} rows; nothing is trained")
+        return
     others = f", beside {', '.join(map(escape, event.tasks[1:]))}" if event.tasks[1:] else ""
     console.print(
         f"training on {escape(event.tasks[0])}{others}: {counted(event.epochs, 'epoch')} of {event.rows:,} rows, "

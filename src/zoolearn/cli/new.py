@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import tyro
+from rich.console import Console
 from rich.markup import escape
 
 from zoolearn.cli import output
@@ -20,6 +21,7 @@ from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
+from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.settings import ZooSettings
 
 IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.
@@ -46,6 +48,10 @@ class NewOptions:
     ] = False
     backbone: Annotated[
         str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
+    ] = None
+    features: Annotated[
+        Path | None,
+        optional("FILE", "an ONNX file: learn from the features that this pre-trained net makes of pictures", "none"),
     ] = None
     epochs: Annotated[
         int | None, optional("N", "passes over the data in every episode", "as many as its rows need, 3 to 50")
@@ -84,6 +90,9 @@ def main(arguments: Sequence[str]) -> None:
             f"{escape(str(zoo.path))} holds the {len(zoo.members)} members and {len(zoo.tasks)} tasks of the run"
         )
         return
+    if options.features is not None:
+        _on_features(options, arguments, console)
+        return
     if options.grey and options.no_grey:
         raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
     nested = nest(ModelZoo, vars(options.zoo))
@@ -99,4 +108,18 @@ def main(arguments: Sequence[str]) -> None:
     Zoo.create(options.folder, settings)
     console.print(
         f"{escape(str(options.folder))} is an empty zoo. Teach it: zoo learn {escape(str(options.folder))} NAME DATA"
+    )
+
+
+def _on_features(options: Any, arguments: Sequence[str], console: Console) -> None:
+    """Makes a zoo on features; nothing is trained in it, so that only its seed is left to choose."""
+    given = {word.partition("=")[0][2:].replace("-", "_") for word in arguments if word.startswith("--")}
+    chosen = {**vars(options), **vars(options.zoo), **vars(options.recipe)}
+    features = Given.of(options.features)
+    settings = features.settings(**{name: chosen.get(name, True) for name in given - {"features"}})
+    Zoo.create(options.folder, settings, extractor=features.content)
+    extractor = features.extractor
+    console.print(
+        f"{escape(str(options.folder))} is an empty zoo on {extractor.num_features} features of {escape(extractor.name)}, from "
+        f"pictures of {extractor.size}x{extractor.size} pixels. Teach it: zoo learn {escape(str(options.folder))} NAME DATA"
     )

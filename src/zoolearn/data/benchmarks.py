@@ -17,6 +17,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
 from zoolearn.data.datasets import DataSet
+from zoolearn.data.datasets.dataset import near_duplicates
 from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.orders import Order, in_task_order, labels_in_order
 from zoolearn.data.stream import Benchmark
@@ -63,7 +64,8 @@ def split_cifar100(data: Data = None, classes_per_task: int = 5, class_order: Or
 def coarse_cifar100(data: Data = None) -> Benchmark:
     """Twenty tasks, one for each superclass of five classes, in the order of the coarse labels."""
     cifar = datasets.cifar100(data)
-    return Benchmark("coarse-cifar100", _tasks(cifar, cifar.superclasses, ("crop", "flip")))
+    tasks = _tasks(cifar, cifar.superclasses, ("crop", "flip"))
+    return Benchmark("coarse-cifar100", tasks, near_duplicates=near_duplicates(cifar, cifar.superclasses))
 
 
 def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order: Order = None) -> Benchmark:
@@ -301,7 +303,7 @@ def _split(
     groups = {f"{first}-{first + size - 1}": labels[first : first + size] for first in range(0, count, size)}
     order = list(class_order) if isinstance(class_order, Sequence) else class_order
     options = _unless_usual(classes_per_task=(size, usual), class_order=(order, None))
-    return Benchmark(name, _tasks(dataset, groups, augment), options)
+    return Benchmark(name, _tasks(dataset, groups, augment), options, near_duplicates=near_duplicates(dataset, groups))
 
 
 def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:

@@ -19,6 +19,9 @@ class Benchmark:
     tasks: tuple[Task, ...]
     options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
     source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
+    near_duplicates: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # by task, the test rows of which a row to train on is nearly a copy; empty where nobody has looked
 
     def __post_init__(self) -> None:
         if not self.tasks:
@@ -30,10 +33,16 @@ class Benchmark:
                     f"benchmark {self.name!r}: task {task.name!r} has {task.train!r}, task {first.name!r} has "
                     f"{first.train!r}; tasks of one benchmark share one input shape"
                 )
-        names = [task.name for task in self.tasks]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"benchmark {self.name!r} has two tasks named {name!r}; give each its own name")
+        met: set[str] = set()
+        for task in self.tasks:
+            if task.name in met and not task.part:
+                raise DataError(
+                    f"benchmark {self.name!r} has two tasks named {task.name!r}; give each its own name, or say that the "
+                    "later one is a part"
+                )
+            if task.name not in met and task.part:
+                raise DataError(f"benchmark {self.name!r} begins task {task.name!r} with a part; give the task first")
+            met.add(task.name)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -48,6 +57,8 @@ class Benchmark:
     def __getitem__(self, place: int | slice) -> "Task | Benchmark":
         if not isinstance(place, slice):
             return self.tasks[place]
+        if "arrivals" in self.options:
+            raise DataError(f"{self.name} comes in parts, and no record could tell which are left; cut its tasks first")
         first = self.options.get("after_tasks", 0)
         places = [*(self.options.get("only") or range(first, first + len(self)))]
         chosen = places[place]
@@ -68,7 +79,7 @@ class Benchmark:
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by a percentage of its training data instead of by its test data."""
         tasks = tuple(task.validation_split(percent) for task in self.tasks)
-        return replace(self, tasks=tasks, options={**self.options, "validation": percent})
+        return replace(self, tasks=tasks, options={**self.options, "validation": percent}, near_duplicates={})
 
     def shuffled(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""

@@ -1,7 +1,7 @@
 """What a learner is shown: examples, and tasks made of them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
 
+STEP = 2.0**-15  # of features in 16 bits
 Array = Tensor | NDArray[np.generic]
 
 
@@ -21,7 +22,7 @@ Array = Tensor | NDArray[np.generic]
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
 
-    Images are uint8, whose pixels nets scale, or float32, which nets take as they are.
+    Images are uint8, whose pixels nets scale, or float32, which nets take as they are. Features are float32, or int16: steps of 2**-15.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
@@ -41,7 +42,8 @@ class Examples:
                 f"x has shape {tuple(self.x.shape)}; give images as (count, channels, height, width) "
                 "or features as (count, features)"
             )
-        if self.x.dtype != torch.float32 and (self.x.ndim == 2 or self.x.dtype != torch.uint8):
+        known = (torch.uint8, torch.float32) if self.x.ndim == 4 else (torch.float32, torch.int16)
+        if self.x.dtype not in known:
             kind = "images are uint8, 0 to 255, or float32" if self.x.ndim == 4 else "features must be float32"
             raise DataError(f"x of shape {tuple(self.x.shape)} has dtype {_dtype(self.x)}; {kind}")
         if 0 in self.x.shape[1:]:
@@ -100,7 +102,8 @@ class Examples:
 class Task:
     """A classification problem with its own labels: what to train on and, apart from it, what to test on.
 
-    `augment` lists how training images may be varied: "crop" (pad by 4 and crop), "flip" (left-right).
+    `augment` lists how training images may be varied: "crop" (pad by 4 and crop), "flip" (left-right). A `part` adds to a
+    task that was met before: it may be of one class alone, lack rows of others, and bring nothing to test on.
     """
 
     name: str
@@ -108,18 +111,19 @@ class Task:
     test: Examples
     classes: tuple[str, ...] = ()
     augment: tuple[str, ...] = ()
+    part: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.strip():
             raise DataError(f"a task is named {self.name!r}; give it a name that can be typed")
         for split, examples in (("train", self.train), ("test", self.test)):
-            if not len(examples):
+            if not len(examples) and not (self.part and split == "test"):
                 raise DataError(f"task {self.name!r} has no {split} examples; a task needs both")
         if self.train.shape != self.test.shape or self.train.x.dtype != self.test.x.dtype:
             raise DataError(
                 f"task {self.name!r} trains on {self.train!r} but tests on {self.test!r}; give both one shape"
             )
-        highest = max(int(self.train.y.max()), int(self.test.y.max()))
+        highest = max(int(examples.y.max()) for examples in (self.train, self.test) if len(examples))
         named = tuple(self.classes) or tuple(str(label) for label in range(highest + 1))
         object.__setattr__(self, "classes", named)
         object.__setattr__(self, "augment", tuple(self.augment))
@@ -127,13 +131,13 @@ class Task:
             raise DataError(
                 f"task {self.name!r} has label {highest} but {len(self.classes)} classes; labels are per task and start at 0"
             )
-        if len(self.classes) < 2:
+        if len(self.classes) < 2 and not self.part:
             raise DataError(f"task {self.name!r} has one class, {self.classes[0]!r}; there is nothing to tell apart")
         if len(set(self.classes)) < len(self.classes):
             twice = next(name for name in self.classes if self.classes.count(name) > 1)
             raise DataError(f"task {self.name!r} has two classes named {twice!r}; give each its own name")
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        if int(counts.min()) == 0:
+        if int(counts.min()) == 0 and not self.part:
             empty = self.classes[int(counts.argmin())]
             raise DataError(
                 f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class"
@@ -157,7 +161,30 @@ class Task:
         if fraction == 1.0:
             return self
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        return self._sample([max(1, round(fraction * int(count))) for count in counts], seed)
+        return self._sample([max(1, round(fraction * int(count))) if count else 0 for count in counts], seed)
+
+    def among(self, classes: Sequence[str]) -> "Task":
+        """This part of a task with its labels counted within all `classes` of the task."""
+        if tuple(classes) == self.classes:
+            return self
+        places = torch.tensor([list(classes).index(name) for name in self.classes])
+        train, test = (Examples(part.x, places[part.y]) for part in (self.train, self.test))
+        return replace(self, train=train, test=test, classes=tuple(classes), part=True)
+
+    def joined(self, part: "Task") -> "Task":
+        """This task and a later part of it: more rows of its classes, and new classes after them, by their names.
+
+        >>> rows = Examples(torch.zeros(3, 2), torch.tensor([0, 1, 1]))
+        >>> animals = Task("animals", rows, rows, ("cat", "dog"))
+        >>> grown = animals.joined(Task("animals", rows, rows, ("fox", "cat"), part=True))
+        >>> grown.classes, grown.train.y.tolist()
+        (('cat', 'dog', 'fox'), [0, 1, 1, 2, 0, 0])
+        """
+        classes = grown_classes(self.classes, part.classes)
+        new = part.among(classes)
+        pairs = ((self.train, new.train), (self.test, new.test))
+        train, test = (Examples(torch.cat([a.x, b.x]), torch.cat([a.y, b.y])) for a, b in pairs)
+        return replace(self, train=train, test=test, classes=classes)
 
     def per_class(self, count: int, seed: int) -> "Task":
         """This task with `count` random training examples of each class."""
@@ -200,6 +227,19 @@ class Task:
         labels = self.train.y.numpy()
         rows = [rng.choice(np.flatnonzero(labels == c), size, replace=False) for c, size in enumerate(sizes)]
         return torch.from_numpy(np.sort(np.concatenate(rows)))
+
+
+def grown_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
+    """The classes of a task after a part of it came: in the order of their arrival."""
+    return tuple(dict.fromkeys((*known, *part)))
+
+
+def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
+    joined: dict[str, Task] = {}
+    for task in tasks:
+        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
+    return joined
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

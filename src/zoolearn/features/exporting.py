@@ -75,15 +75,21 @@ def _onnx(module: "nn.Module", size: int) -> bytes:
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter, about its own insides
-        program: Any = torch.onnx.export(
-            module,
-            (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
-            dynamo=True,
-            dynamic_shapes=({0: torch.export.Dim("pictures")},),
-            input_names=["pictures"],
-            output_names=["features"],
-            verbose=False,
-        )
+        try:
+            program: Any = torch.onnx.export(
+                module,
+                (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
+                dynamo=True,
+                dynamic_shapes=({0: torch.export.Dim("pictures")},),
+                input_names=["pictures"],
+                output_names=["features"],
+                verbose=False,
+            )
+        except Exception as error:  # of a library with many kinds
+            reason = " ".join(str(error.__cause__ or error).split())[:300]
+            raise DataError(
+                f"torch cannot export the module ({reason}); export its parts, or another module"
+            ) from error
     content: bytes = program.model_proto.SerializeToString()
     return content
 

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, MutableSequence, Seque
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import torch
@@ -40,7 +41,28 @@ class Member:
     net: Net
     votes: Mapping[str, Vote]
     loss: float
-    episode: int  # in which it was trained, from 0
+    episode: int  # in which it was made, from 0
+    trained: bool = True  # False: a head on the features of an earlier member
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """The training rows of each class of a task that have come so far, and how many of its classes came at first."""
+
+    rows: tuple[int, ...] = ()
+    first_classes: int = 0
+
+    @property
+    def total(self) -> int:
+        """Of all classes."""
+        return sum(self.rows)
+
+    def after(self, part: Task) -> "Arrived":
+        """With a part of the task that has come now."""
+        rows = torch.bincount(part.train.y, minlength=len(part.classes)).tolist()
+        return Arrived(
+            tuple(map(sum, zip_longest(self.rows, rows, fillvalue=0))), self.first_classes or len(part.classes)
+        )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,12 +70,22 @@ class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows: ClassVar[bool] = True
+    tasks_grow: ClassVar[bool] = True
     standardizes: ClassVar[bool] = True
     smooths_labels: ClassVar[bool] = True
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
+    arrived: dict[str, Arrived] = saved(default_factory=dict)  # of every task met
     test_votes: dict[str, "Tally"] = saved(default_factory=dict)
+
+    def arrive(self, task: Task) -> None:
+        """Counts the rows of a task, or of a part of one, that has come."""
+        self.arrived[task.name] = self.arrived.get(task.name, Arrived()).after(task)
+
+    def vote(self, task: Task, weight: float, *, supersedes: bool = False) -> Vote:
+        """The vote of a member that learns a task as it is now."""
+        return Vote(weight, task.classes, supersedes, self.arrived.get(task.name, Arrived()).total)
 
     def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""

@@ -37,6 +37,7 @@ class Er(SingleNet):
     """
 
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    tasks_grow: ClassVar[bool] = True
 
     memory_size: int = field(default=500, metadata={"help": "samples kept in all"})
     memory_batch: int = field(default=0, metadata={"help": "rows replayed per step; 0: as many as are new"})
@@ -79,13 +80,18 @@ class Er(SingleNet):
         x, y, numbers = self.memory.draw(self.memory_batch or len(batch.y), self.episode_seed("memory")).values()
         if self.memory_loss == "added":
             return cross_entropy(net, batch) + cross_entropy(net, Batch(x, y, numbers, tasks))
-        both = torch.cat([torch.full_like(batch.y, self.episode), numbers])
+        both = torch.cat([torch.full_like(batch.y, self.number(batch)), numbers])
         return cross_entropy(net, Batch(torch.cat([batch.x, x]), torch.cat([batch.y, y]), both, tasks))
 
     def keep(self, net: Net, batch: Batch) -> None:
         """Offers the new rows to the memory, in the first epoch only."""
         if batch.epoch == 0:
-            self.memory.offer(batch.x, batch.y, self.episode, self.episode_seed("memory"))
+            self.memory.offer(batch.x, batch.y, self.number(batch), self.episode_seed("memory"))
+
+    def number(self, batch: Batch) -> int:
+        """The number of the task under way, from 0: a new one's, or its own where it was met before."""
+        met = [*self.classes]
+        return met.index(batch.tasks[0]) if batch.tasks[0] in met else len(met)
 
     @property
     def stored_samples(self) -> int:

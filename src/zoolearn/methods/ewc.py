@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
@@ -45,6 +46,8 @@ class Ewc(Regularised):
 
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     strength: float = field(default=100.0, metadata={"help": "weight of the penalty, the paper's lambda"})
     fisher: Fisher = field(default=exact, metadata={"help": "labels of the Fisher information", "choices": FISHERS})

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,6 +43,8 @@ class Gem(WithMemory):
     is about the gradient: with momentum the step may still oppose a memory (the paper has none). Memory gradients and
     the products of gradients are computed in float32 throughout, the dual in float64.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     memory_size: int = field(default=256, metadata={"help": "examples kept of each task or class"})
     memory_per: Per = field(default="task", metadata={"help": "what memory_size counts for"})

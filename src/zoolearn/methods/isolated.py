@@ -1,49 +1,64 @@
 """Isolated: new small nets for every task, nothing shared; what a continual learner must beat."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
-from zoolearn.methods.ensemble import Ensemble, Member, Vote
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.bases.keeps_rows import KeepsRows
+from zoolearn.methods.ensemble import Member
 from zoolearn.methods.learner import Episode
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 
 
 @dataclass(kw_only=True, eq=False)
-class Isolated(Ensemble):
+class Isolated(KeepsRows):
     """A net for each task: no replay, no transfer, no forgetting.
 
-    With several networks a task, which average, it tells how much of Model Zoo's gain an ensemble alone would give.
+    With several networks a task, which average, it tells how much of Model Zoo's gain an ensemble alone would give. What it
+    keeps of a task, if anything, is for the task itself: should it grow, new nets are trained on that and on what is new,
+    and answer instead of the old ones.
     """
+
+    replay: float = field(
+        default=0.0, metadata={"help": "share of each task's data that is kept to let it grow", "later": True}
+    )
 
     networks: int = field(default=1, metadata={"help": "independent nets a task, which average", "later": True})
 
     def __post_init__(self) -> None:
         if self.networks < 1:
             raise SettingsError(f"networks is {self.networks}; a task needs 1 or more")
+        super().__post_init__()
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task alone."""
+        """Trains on the new task alone, or on what there is of one that grows."""
+        self.arrive(task)
         made = []
         for seed in self.independent_trainings(self.episode):
-            made.append((yield from self.train_independently(task, seed)))
-        self.members += made
+            made.append((yield from self.train_independently(self.whole(task), seed)))
+        for place, member in enumerate(made):
+            vote = self.vote(task, 1.0, supersedes=task.name in self.classes and not place)
+            self.members.append(replace(member, votes={task.name: vote}))
+        self.keep(task)
         return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))
 
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
         """One net of a task."""
         net = self.new_net([task], seed)
         loss = yield from self.fit_member(net, [task], seed)
-        return Member(net.freeze(), {task.name: Vote(1.0, task.classes)}, loss, self.episode)
+        self.even_out(net, task)
+        return Member(net.freeze(), {}, loss, self.episode)
+
+    def _refuse_growth(self, task: Task) -> None:
+        if task.name not in self.kept:
+            raise DataError(
+                f"task {task.name!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be "
+                "told from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
+            )
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
         """A seed for each of a task's nets."""
         places = [("network", number) for number in range(self.networks)] if self.networks > 1 else [()]
         return [derive(self.seed, "episode", episode, *place) for place in places]
-
-    @property
-    def stored_samples(self) -> int:
-        """None."""
-        return 0

@@ -7,13 +7,13 @@ else is here. One whose answers are not those of nets' heads has an `answer` of 
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Array, Task
+from zoolearn.data.task import Array, Task, grown_classes
 from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.state import Stateful, derived, saved
@@ -66,6 +66,7 @@ class Learner(Stateful, ABC):
     standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
     optimizers: ClassVar[Sequence[str]] = ("sgd",)  # by which it can be trained; what it does to gradients may need SGD
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
+    tasks_grow: ClassVar[bool] = False  # True: a task can be met again, and bring more rows and classes
 
     backbone: Backbone = field(
         default=small_conv, metadata={"help": "network that turns inputs into features", "choices": BACKBONES}
@@ -95,15 +96,16 @@ class Learner(Stateful, ABC):
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
-        """Learns one new task."""
+        """Learns one new task, or what a task that was met before brings now: more rows, new classes or both."""
         run_to_end(self.iter_learn(task))
 
     def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
         """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
         self._refuse(task)
+        classes = grown_classes(self.classes.get(task.name, ()), task.classes)
         with self.episode_begun():
-            self.latest = yield from self._train(task)
-        self.classes[task.name] = task.classes
+            self.latest = yield from self._train(task.among(classes))
+        self.classes[task.name] = classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
 
@@ -127,7 +129,7 @@ class Learner(Stateful, ABC):
 
     @abstractmethod
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on a new task; the method itself."""
+        """Trains on a new task, or on a part of one in `classes` where `tasks_grow`: its labels count among all its classes."""
 
     @abstractmethod
     def voters(self, task: str) -> Sequence[tuple[Net, float]]:
@@ -214,7 +216,7 @@ class Learner(Stateful, ABC):
             pixel_mean=self.recipe.pixel_mean,
             pixel_std=self.recipe.pixel_std,
             flip_tta=self.recipe.flip_tta,
-            standardize=self.standardizes and len(tasks[0].shape) == 1,
+            standardize=self.standardizes and len(tasks[0].shape) == 1 and tasks[0].train.x.is_floating_point(),
             seed=seed,
         )
         for task in tasks:
@@ -235,11 +237,21 @@ class Learner(Stateful, ABC):
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
-            raise DataError(f"task {task.name!r} was learned already; give the new one another name")
+            self._refuse_growth(task)
+        elif task.part:
+            replace(task, part=False)  # with nothing before it, it must be whole
         if self.shape is not None and (task.shape != self.shape or task.train.x.dtype != self.dtype):
             raise DataError(
                 f"task {task.name!r} has inputs {task.train!r}, this learner takes {self.shape} {self.dtype}; "
                 "bring the inputs to that shape or start another learner"
+            )
+
+    def _refuse_growth(self, task: Task) -> None:
+        """Refuses a part of a task that was met before, where the method cannot take it."""
+        if not self.tasks_grow:
+            raise DataError(
+                f"task {task.name!r} was learned already, and {type(self).__name__} cannot learn more of a task; give the new "
+                "one another name, or use a method whose tasks grow, such as model-zoo"
             )
 
     def _inputs(self, x: Array) -> Tensor:

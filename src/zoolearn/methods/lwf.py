@@ -39,6 +39,7 @@ class Lwf(SingleNet):
     """
 
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    tasks_grow: ClassVar[bool] = True
 
     strength: float = field(default=1.0, metadata={"help": "weight of what past heads said, the paper's lambda_o"})
     temperature: float = field(default=2.0, metadata={"help": "softens what past heads said, the paper's T"})
@@ -70,7 +71,8 @@ class Lwf(SingleNet):
             before = old.embed(x)
         now = net.embed(x)
         pairs = [(net.head(task)(now), old.head(task)(before)) for task in tasks]
-        return torch.stack([softened(said, told, self.temperature) for said, told in pairs]).sum()
+        known = [(said[:, : told.shape[1]], told) for said, told in pairs]  # a head may have grown since
+        return torch.stack([softened(said, told, self.temperature) for said, told in known]).sum()
 
 
 def softened(said: Tensor, told: Tensor, temperature: float) -> Tensor:

@@ -1,6 +1,6 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,17 +8,19 @@ import numpy as np
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.methods.ensemble import Ensemble, Member, Vote, Votes, on_labels
-from zoolearn.methods.learner import Episode, check_share
+from zoolearn.methods.bases.keeps_rows import KeepsRows
+from zoolearn.methods.ensemble import Member, Votes, on_labels
+from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.growth import Statistics, grow_by_statistics, statistics_of
 from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
-from zoolearn.methods.state import derived, saved
+from zoolearn.methods.state import saved
 from zoolearn.names import Named
-from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
 
 Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
 GROW: Named[Any] = Named(
     {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
+    | {"statistics": "beyond.by_statistics.by_statistics"}
 )
 
 
@@ -26,12 +28,13 @@ def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
-    votes = {task.name: Vote(zoo.share(task), task.classes) for task in tasks}
+    zoo.even_out(net, tasks[0])
+    votes = {task.name: zoo.vote(task, zoo.share(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
 
 @dataclass(kw_only=True, eq=False)
-class ModelZoo(Ensemble):
+class ModelZoo(KeepsRows):
     """Grows by one small net an episode; answers for a task with the average of the members that know it.
 
     Episode k trains on task k and on up to `tasks_per_episode` - 1 past tasks, drawn without repeats with weights that
@@ -41,6 +44,9 @@ class ModelZoo(Ensemble):
     Where we differ from the paper: the new task is always trained on, and past ones are drawn without repeats (as in the
     authors' code, and as the text needs); each member starts from its own seed; limited replay keeps the same share of
     each class; half of each of its batches is of the new task, half of the past tasks together.
+
+    Past the paper, a task can grow: an episode under a known name trains on what is kept of the task and what is new, beside
+    others that are drawn as ever. Older members go on to vote among the classes that they know (`parts/growth.py`).
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=2)
@@ -54,41 +60,42 @@ class ModelZoo(Ensemble):
     """
 
     tasks_per_episode: int = field(default=5, metadata={"help": "tasks that a member is trained on, the paper's b"})
-    replay: float = field(default=1.0, metadata={"help": "share of each past task's training data that is kept"})
     weigh: Weigh = field(default=boosted, metadata={"help": "weights of past tasks from losses", "choices": WEIGH})
     grow: Grow = field(default=from_scratch, metadata={"help": "how members begin", "choices": GROW, "later": True})
 
-    kept: MutableMapping[str, Task] = derived(default_factory=dict)  # the share of each past task's data
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
+    statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, where nothing is kept
 
     def __post_init__(self) -> None:
         if self.tasks_per_episode < 1:
             raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
-        check_share("replay", self.replay)
+        super().__post_init__()
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
         self._check_missing_data()
-        weights = self.past_weights()
+        self.arrive(task)
+        if not self.replay and task.name in self.classes:
+            return grow_by_statistics(self, self.statistics, task)
+        weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
-        member = yield from self.grow(self, [task, *(self.kept[name] for name in drawn)], self.episode_seed())
+        tasks = [self.whole(task), *(self.kept[name] for name in drawn)]
+        member = yield from self.grow(self, tasks, self.episode_seed())
         self.members.append(member)
-        if self.replay:
-            self.kept[task.name] = task.subsample(self.replay, derive(self.seed, "replay"))
+        self.keep(task)
+        if not self.replay:
+            self.statistics[task.name] = statistics_of(member.net, task, self.recipe)
+        if task.name in self.train_votes:  # it grew: those are counted who know all of it
+            self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
             self._count(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
 
-    def share(self, task: Task) -> float:
-        """The share of a task's training data that is at hand: all of a new one, of a past one what is kept."""
-        return self.replay if task.name in self.kept else 1.0
-
-    def past_weights(self) -> dict[str, float]:
+    def past_weights(self, but: str = "") -> dict[str, float]:
         """The chance of every past task: `weigh` of the zoo's mean negative log-likelihood on what is kept (equation 2)."""
-        if not self.train_votes:
-            return {}
-        losses = np.array([votes.loss for votes in self.train_votes.values()])
-        return dict(zip(self.train_votes, self.weigh(losses).tolist(), strict=True))
+        losses = {name: votes.loss for name, votes in self.train_votes.items() if name != but}
+        weights = self.weigh(np.array([*losses.values()])).tolist() if losses else []
+        return dict(zip(losses, weights, strict=True))
 
     def draw(self, weights: Mapping[str, float]) -> list[str]:
         """Up to `tasks_per_episode` - 1 past tasks, without repeats."""
@@ -113,14 +120,3 @@ class ModelZoo(Ensemble):
                 f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
                 "continue it with the benchmark it was grown on"
             )
-
-    def rebuild(self, tasks: Sequence[Task]) -> None:
-        """Keeps its share of the tasks met."""
-        self.kept = {
-            task.name: task.subsample(self.replay, derive(self.seed, "replay")) for task in tasks if self.replay
-        }
-
-    @property
-    def stored_samples(self) -> int:
-        """Kept training examples."""
-        return sum(len(task.train) for task in self.kept.values())

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Task, join_parts
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import derived, saved
@@ -22,6 +22,7 @@ class MultiHead(Learner):
 
     smooths_labels: ClassVar[bool] = True
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    tasks_grow: ClassVar[bool] = True
 
     every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
 
@@ -38,7 +39,7 @@ class MultiHead(Learner):
         missing = [name for name in self.classes if name not in self.kept]
         if missing:
             raise DataError(f"the data of task {missing[0]!r} is not at hand; continue with the benchmark of this run")
-        kept = {**self.kept, task.name: task}
+        kept = {**self.kept, task.name: self.kept[task.name].joined(task) if task.name in self.kept else task}
         loss = None
         if self.every_episode:
             loss = yield from self._fit(kept)
@@ -71,7 +72,7 @@ class MultiHead(Learner):
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
         """Keeps the data of the tasks met."""
-        self.kept = {task.name: task for task in tasks}
+        self.kept = join_parts(tasks)
 
     @property
     def stored_samples(self) -> int:

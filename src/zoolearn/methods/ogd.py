@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -61,6 +61,8 @@ class Ogd(SingleNet):
     Gradients are taken with no units dropped and batch-norm's running statistics, which drift with later tasks: with
     batch-norm past logits do change.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     samples_per_task: int = field(default=100, metadata={"help": "samples whose gradients are kept of each task"})
     basis_size: int = field(default=1000, metadata={"help": "directions kept in all, at most"})

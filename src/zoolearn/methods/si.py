@@ -36,6 +36,7 @@ class Si(Regularised):
     """
 
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    tasks_grow: ClassVar[bool] = True
 
     strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
     damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})

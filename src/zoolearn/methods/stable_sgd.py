@@ -30,6 +30,7 @@ class StableSgd(SingleNet):
     """
 
     smooths_labels: ClassVar[bool] = True
+    tasks_grow: ClassVar[bool] = True
 
     recipe: Recipe = recipe_field(lr=0.05)
     lr_decay: float = field(default=0.85, metadata={"help": "factor of the learning rate from each task to the next"})

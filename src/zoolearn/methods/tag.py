@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,6 +44,8 @@ class Tag(SingleNet):
 
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
+
+    tasks_grow: ClassVar[bool] = True
 
     recipe: Recipe = recipe_field(lr=5e-4, momentum=0.0, weight_decay=0.0)
     contrast: float = field(

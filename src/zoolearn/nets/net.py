@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, UnknownTask, unknown_name
 from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbone_name
 from zoolearn.seeds import derive, global_seed
@@ -175,6 +176,18 @@ class Net(nn.Module):
         if self.standardize:
             self.columns.append(Columns(self.shape[0], rows).to(self.device))
 
+    def widen_head(self, task: str, classes: int) -> None:
+        """Lets the head of a task tell more classes apart: the first ones as before, the others untrained, of bias zero."""
+        before, place = self.head(task), self.head_index[task]
+        with global_seed(derive(self.seed, "head", task, classes), torch.device("cpu")):
+            head = nn.Linear(before.in_features, classes)
+        nn.init.zeros_(head.bias)
+        with torch.no_grad():
+            head.weight[: before.out_features] = before.weight
+            head.bias[: before.out_features] = before.bias
+        self.heads[place] = head.to(self.device)
+        self._mixtures.clear()  # which knew how wide the head was
+
     def read_layers(self) -> None:
         """Lets heads read the layers inside a sequence, too, where it answers; training moves what they read of the last."""
         if isinstance(self.backbone, nn.Sequential):
@@ -214,7 +227,9 @@ class Net(nn.Module):
             passed.rows["trained" if self.training else "asked"] += rows
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Raw inputs as the backbone takes them: pixels are scaled; floats (and what is scaled already) stay as they are."""
+        """Raw inputs as the backbone takes them: pixels and steps become floats; floats (scaled already) stay as they are."""
+        if x.dtype == torch.int16:
+            return x.to(torch.float32) * STEP
         if x.dtype != torch.uint8:
             return x
         layout = self._layout if x.ndim == 4 else torch.preserve_format

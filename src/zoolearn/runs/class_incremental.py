@@ -46,17 +46,22 @@ def _accuracy(learner: Learner, task: Task, tasks: Sequence[Task]) -> float:
 
 
 def task_logits(learner: Learner, x: Tensor, tasks: Sequence[str]) -> list[Tensor]:
-    """For each task the logits of its classes, averaged over its nets by the weights of their votes."""
+    """For each task the logits of its classes, averaged by the weights of their votes over its nets that know all of them."""
     if type(learner).answer is not Learner.answer:
         tiny = torch.finfo(torch.float32).tiny
         return [learner.answer(x, task).clamp_min(tiny).log() for task in tasks]
-    voters = {task: learner.voters(task) for task in tasks}
+    voters = {task: _know_all(learner, task) for task in tasks}
     totals = dict.fromkeys(tasks, torch.zeros(()))
     for net in dict.fromkeys(net for net, _ in chain.from_iterable(voters.values())):
         weights = {task: weight for task in tasks for voter, weight in voters[task] if voter is net}
         for task, said in zip(weights, _logits(net, x, list(weights), learner.recipe), strict=True):
             totals[task] = totals[task] + weights[task] * said
     return [totals[task] / sum(weight for _, weight in voters[task]) for task in tasks]
+
+
+def _know_all(learner: Learner, task: str) -> list[tuple[Net, float]]:
+    classes = len(learner.classes[task])
+    return [(net, weight) for net, weight in learner.voters(task) if net.head(task).out_features == classes]
 
 
 def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[Tensor]:

@@ -65,6 +65,7 @@ class File(msgspec.Struct):
     diverged: str = ""
     failed: str = ""
     untold: Untold | None = None
+    unique: dict[str, Share] | None = None
 
 
 @dataclass(kw_only=True)
@@ -109,6 +110,9 @@ class Results:
     failed: str = ""  # by which other error it ended, if it did
     untold: Untold | None = (
         None  # of a finished run, where its tasks have classes of their own; older records have none
+    )
+    unique: dict[str, float] | None = (
+        None  # of a finished run: each task's test accuracy without rows that have a near-duplicate to train on
     )
 
     def __post_init__(self) -> None:
@@ -180,6 +184,7 @@ class Results:
             "backward_transfer": backward_transfer(self.accuracy),
             "rows_trained": self.rows_trained,
             "rows_asked": self.rows_asked,
+            "unique_accuracy": _mean(self.unique),
             "class_incremental_accuracy": _mean(self.untold.accuracy if self.untold else None),
             "class_incremental_inferred": _mean(self.untold.inferred if self.untold else None),
             "class_incremental_rows_asked": self.untold.rows_asked if self.untold else None,
@@ -211,6 +216,7 @@ class Results:
             "episodes": [asdict(episode) for episode in self.episodes],
             "summary": self.summary(),
             "untold": msgspec.to_builtins(self.untold),
+            "unique": self.unique,
             "environment": self.environment,
             "sittings": self.sittings,
             "finished": self.finished,
@@ -251,9 +257,10 @@ class Results:
             raise DataError(
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
-        for told in (self.untold.accuracy, self.untold.inferred) if self.untold else ():
-            if told is not None and {*told} != {*self.tasks}:
-                raise DataError(f"accuracy without the task told is of {[*told]}, but the run's tasks are {self.tasks}")
+        untold = (self.untold.accuracy, self.untold.inferred) if self.untold else ()
+        for what, shares in (*(("without the task told", told) for told in untold), ("on unique rows", self.unique)):
+            if shares is not None and {*shares} != {*self.tasks}:
+                raise DataError(f"accuracy {what} is of {[*shares]}, but the run's tasks are {self.tasks}")
         for number, episode in enumerate(self.episodes):
             if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
                 given = dict(episode.seconds)

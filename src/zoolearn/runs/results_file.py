@@ -25,13 +25,13 @@ class ResultsFile:
     def __init__(self, results: Results, folder: Path) -> None:
         self.results, self.folder = results, folder
         self.rows = self.count = len(results.accuracy)  # in the file, and with a record of their own
-        self.costs, self.untold = results.costs, results.untold
+        self.costs, self.untold, self.unique = results.costs, results.untold, results.unique
         self.cost, self.written = 0.0, perf_counter()
 
     def update(self) -> None:
         """Notes that the latest episode has its record, and writes the file if that is cheap enough."""
         self.count = len(self.results.accuracy)
-        self.costs, self.untold = self.results.costs, self.results.untold
+        self.costs, self.untold, self.unique = self.results.costs, self.results.untold, self.results.unique
         waited = perf_counter() - self.written
         if self.count <= FIRST_EPISODES or self.cost <= LONGEST_SHARE * waited:
             self._write(self.results)
@@ -41,7 +41,9 @@ class ResultsFile:
         if self.rows < self.count:
             rows, records = self.results.accuracy[: self.count], self.results.episodes[: self.count]
             costs = msgspec.structs.asdict(self.costs)
-            self._write(replace(self.results, accuracy=rows, episodes=records, untold=self.untold, **costs))
+            self._write(
+                replace(self.results, accuracy=rows, episodes=records, untold=self.untold, unique=self.unique, **costs)
+            )
 
     def _write(self, results: Results) -> None:
         started = perf_counter()

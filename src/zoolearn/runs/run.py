@@ -1,7 +1,6 @@
 """Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
 
 import logging
-from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -12,17 +11,19 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgspec
+import torch
 
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json
 from zoolearn.locks import locked
-from zoolearn.methods.learner import Episode, Learner
+from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
 from zoolearn.runs.class_incremental import class_incremental
+from zoolearn.runs.counting import count_rows
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
@@ -177,8 +178,8 @@ def _episodes(
             _count(results, learner, benchmark)
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
-                kept = (episode, changed, results.costs, save(learner))
-                folder.commit(number, *kept, grows=learner.grows, under_way=under_way, untold=results.untold)
+                kept = (episode, changed, results.costs, save(learner), results.untold, results.unique)
+                folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
                 file.update()
             if ahead is not None:
                 ahead.forget(number - 1)
@@ -207,26 +208,14 @@ def _one_episode(
     met = benchmark.tasks[:number]
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    rows = yield from _count_rows(learner.iter_learn(met[-1]))
+    _, rows = yield from count_rows(learner.iter_learn(met[-1]))
     if number == len(benchmark):
-        rows += yield from _count_rows(learner.iter_finish())
+        rows += (yield from count_rows(learner.iter_finish()))[1]
     trained = perf_counter()
     accuracy = learner.evaluate(met)
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
-
-
-def _count_rows(work: Generator[Progress, None, None]) -> Generator[Progress, None, Counter[str]]:
-    """Does some work step by step and gives the rows that it took, without those of others between its steps."""
-    total = Counter[str]()
-    while True:
-        before = passed.rows.copy()
-        step = next(work, None)
-        total += passed.rows - before
-        if step is None:
-            return total
-        yield step
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
@@ -244,7 +233,7 @@ def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
 
 
 def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
-    """What the learner costs now, and at the end how it fares without being told the task."""
+    """What the learner costs now, and at the end how it fares without being told the task, and on rows that are no copies."""
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
@@ -252,6 +241,7 @@ def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
     if results.finished:
         results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
         results.untold = class_incremental(learner, benchmark)
+        results.unique = accuracy_on_unique_rows(learner, benchmark)
 
 
 def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
@@ -264,7 +254,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         _add(results, record.episode, record.accuracy)
     for name, cost in msgspec.structs.asdict(records[-1].costs).items():
         setattr(results, name, cost)
-    results.untold = records[-1].untold
+    results.untold, results.unique = records[-1].untold, records[-1].unique
     folder.tidy(len(records), grows=learner.grows, under_way=not results.finished)
     saved = folder.results()
     if saved is None or len(saved.accuracy) < len(records):
@@ -313,6 +303,19 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "source": {**source_of(learner), **benchmark.source},
         "parameters": parameters_of(learner, benchmark),
     }
+
+
+def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str, float] | None:
+    """Test accuracy of each task without rows that have a near-duplicate to train on; None where nobody has looked for such."""
+    if not benchmark.near_duplicates:
+        return None
+    found = {}
+    for task in benchmark:
+        unique = torch.ones(len(task.test), dtype=torch.bool)
+        unique[list(benchmark.near_duplicates[task.name])] = False
+        answers = learner.answer(task.test.x, task.name)  # of all rows: those beside a row may matter
+        found[task.name] = accuracy(answers[unique], task.test.y[unique])
+    return found
 
 
 def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:

@@ -46,6 +46,7 @@ class Record:
     learner: dict[str, Json]
     files: dict[str, str]  # checksums of the learner's knowledge, by name
     untold: Untold | None = None  # measured in the last episode
+    unique: dict[str, float] | None = None  # the same
 
 
 class RunFolder:
@@ -131,14 +132,15 @@ class RunFolder:
         accuracy: dict[str, float],
         costs: Costs,
         snapshot: State,
+        untold: Untold | None = None,
+        unique: dict[str, float] | None = None,
         *,
         grows: bool,
         under_way: bool = False,
-        untold: Untold | None = None,
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
-        record = Record(episode, accuracy, costs, dict(snapshot.info), files, untold)
+        record = Record(episode, accuracy, costs, dict(snapshot.info), files, untold, unique)
         save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 

@@ -38,6 +38,18 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator
         yield said
 
 
+def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
+    """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
+    device, dtype = recipe.torch_device, recipe.autocast_dtype
+    make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
+    parts = []
+    with torch.inference_mode():
+        for rows in torch.split(x, rows_at_once(net, device)):
+            with torch.autocast(device.type, dtype, enabled=dtype is not None):
+                parts.append(net.embed(to_device(aligned(rows), device)).float().cpu())
+        return torch.cat(parts)
+
+
 def average(said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     """The weighted mean of votes on the same inputs."""
     counted = (answers if weight == 1.0 else weight * answers for answers, weight in zip(said, weights, strict=True))

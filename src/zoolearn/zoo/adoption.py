@@ -42,7 +42,8 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
-            made = entry_of(member, episode, names, seed, record.episode.seconds["train"])
+            costs = record.episode.seconds["train"], record.episode.rows_trained
+            made = entry_of(member, episode, names, seed, *costs)
             made = written(zoo, index, made, member.net, learner.recipe, {})
             index = replace(index, members=(*index.members, made))
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 from zoolearn.zoo.journal import Digest
 from zoolearn.zoo.reader import LONGEST_NAME
 
-SIZES = {"uint8": 1, "float32": 4, "int64": 8}
+SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
 
-Dtype = Literal["uint8", "float32", "int64"]
+Dtype = Literal["uint8", "int16", "float32", "int64"]
 Side = Literal["train", "test"]
 SIDES: tuple[Side, Side] = ("train", "test")
 Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
@@ -39,11 +39,15 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Rows(Struct, frozen=True, gc=False):
-    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list in UTF-8)."""
+    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list in UTF-8).
+
+    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none.
+    """
 
     x: Stored
     y: Stored
     names: Stored | None = None
+    ids: Stored | None = None
 
     @property
     def count(self) -> int:
@@ -53,7 +57,7 @@ class Rows(Struct, frozen=True, gc=False):
     @property
     def stored(self) -> list[Stored]:
         """Their tensors."""
-        return [self.x, self.y] if self.names is None else [self.x, self.y, self.names]
+        return [part for part in (self.x, self.y, self.names, self.ids) if part]
 
 
 class Fixes(Struct, frozen=True, gc=False):

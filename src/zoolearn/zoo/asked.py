@@ -71,6 +71,8 @@ def _from_array(x: Any, settings: ZooSettings) -> Tensor:
         raise DataError(
             f"inputs are a {type(x).__name__}, which is no array of numbers; give an array, a path, a picture or a frame"
         ) from error
+    if inputs.dtype == torch.int16 and settings.features and tuple(inputs.shape[1:]) == settings.stored_shape:
+        return inputs
     shape = settings.shape or ()
     if inputs.ndim == 3 and len(shape) == 3:
         inputs = inputs[:, None] if shape[0] == 1 else inputs

@@ -25,6 +25,7 @@ def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | 
         "majority": rate,
         "most_frequent": most_frequent,
         "confidence": now.confidence,
+        "temperature": now.temperature,
         "notes": doubts(accuracy, majority, now.confidence),
         "history": [
             {"episode": number, "accuracy": measure.accuracy, "confidence": measure.confidence}

@@ -30,6 +30,7 @@ class Taken:
     stored: Stored
     prints: Prints
     broken: tuple[Broken, ...]
+    ids: NDArray[np.uint8] | None = None  # digests of the files that rows are features of
 
 
 def divide(

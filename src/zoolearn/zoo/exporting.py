@@ -1,4 +1,4 @@
-"""One task as one file for other programs: raw inputs in, the zoo's averaged probabilities out.
+"""One task as one file for other programs: raw inputs in, the zoo's probabilities out.
 
 `onnx` is read by onnxruntime and many others; `torch` is a program of `torch.export`, loaded with `torch.export.load`: a
 graph and plain tensors, no code of ours and no pickled objects. Both take any number of rows.
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
@@ -45,8 +46,9 @@ class Exported:
 class Ensemble(nn.Module):
     """The members that answer for one task, as a module of raw inputs."""
 
-    def __init__(self, nets: Sequence[tuple[Net, float]], task: str) -> None:
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, temperature: float) -> None:
         super().__init__()
+        self.temperature = temperature
         self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
@@ -58,14 +60,17 @@ class Ensemble(nn.Module):
         self.scale, self.shift = (nn.Buffer(part.cpu()) for part in (nets[0][0].pixel_scale, nets[0][0].pixel_shift))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The weighted average of the members' probabilities."""
+        """The weighted average of the members' probabilities, at the task's temperature."""
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
             torch.softmax(head(self.features(backbone, columns(x))), dim=1)
             for backbone, head, columns in zip(self.backbones, self.heads, self.columns, strict=True)
         ]
-        weighed = list(zip(votes, self.weights, strict=True))
+        return calibrated(self.together(list(zip(votes, self.weights, strict=True))), self.temperature)
+
+    def together(self, weighed: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """The mean of votes, those among fewer classes completed by those that know all."""
         of_all = [(vote, weight) for vote, weight in weighed if vote.shape[1] == self.classes]
         whole = _mean(of_all)
         if len(of_all) == len(weighed):
@@ -98,6 +103,7 @@ def export(
     to: Literal["onnx", "torch"],
     recipe: Recipe,
     *,
+    temperature: float,
     overwrite: bool,
 ) -> Exported:
     """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
@@ -107,7 +113,7 @@ def export(
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
     check_target(path, overwrite=overwrite)
-    ensemble = Ensemble(nets, task.name).cpu().eval()
+    ensemble = Ensemble(nets, task.name, temperature).cpu().eval()
     rows = rows[:ROWS_CHECKED]
     sample = torch.zeros(
         2, *rows.shape[1:], dtype=rows.dtype
@@ -117,7 +123,7 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = _answers(nets, rows, task, recipe)
+            said = calibrated(_answers(nets, rows, task, recipe), temperature)
             difference = float((found - said).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(
@@ -140,7 +146,7 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, recipe: Recipe) -> Tensor:
-    """What the zoo says in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
+    """What members say together in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
     plain = replace(recipe, device="cpu", precision="float32")
     pieces = votes([net for net, _ in nets], rows, task.name, plain)
     said = [joined(piece) for piece in zip(*pieces, strict=True)]

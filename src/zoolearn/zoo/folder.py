@@ -6,6 +6,7 @@ index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
 data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
+extractors/DIGEST.onnx         the pre-trained net whose features are stored, where there is one
 checkpoints/KEY/               a training under way
 incoming/                      files that are being written, and `names`: files that may have to be deleted
 
@@ -60,9 +61,11 @@ class ZooFolder:
         with _reading(self.path / HEAD):
             return (self.path / HEAD).is_file()
 
-    def begin(self, index: Index) -> None:
-        """Makes a new zoo."""
+    def begin(self, index: Index, extractor: bytes | None = None) -> None:
+        """Makes a new zoo, on the features of this file if one is given."""
         with self.beginning():
+            if extractor is not None:
+                self.store_bytes("extractors", extractor)
             self.commit(index)
 
     @contextmanager
@@ -219,6 +222,17 @@ class ZooFolder:
                 copy.flush()
                 os.fsync(copy.fileno())
             self.incoming.accept(part, place, digest)
+
+    def store_bytes(self, place: str, content: bytes) -> str:
+        """Writes the bytes of a file; gives their digest."""
+        digest = sha256(content).hexdigest()
+        with self.incoming.receiving(place) as part:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            self.incoming.accept(part, place, digest)
+        return digest
 
     @contextmanager
     def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":

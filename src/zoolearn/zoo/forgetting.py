@@ -7,6 +7,7 @@ from time import perf_counter
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
@@ -165,8 +166,9 @@ def _retrained(
     learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != task]
     started = perf_counter()
-    made = yield from learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
-    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started)
+    work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
+    made, rows = yield from count_rows(work)
+    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
     share = {name: weight for name, weight in entry.share.items() if name in member.share}
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)

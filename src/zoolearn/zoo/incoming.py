@@ -14,7 +14,7 @@ from zoolearn.errors import StoreError
 from zoolearn.files import flush
 from zoolearn.zoo.reader import DIGEST
 
-PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin"}
+PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin", "extractors": ".onnx"}
 INCOMING = "incoming"
 
 

@@ -46,6 +46,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     supersedes: tuple[Name, ...] = ()
     layers: bool = False
     epochs: Number | None = None  # that were asked for; None: as many as its rows needed
+    rows_trained: Count | None = None  # that it was shown in training, since that was last continued; None: not known
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -61,11 +62,13 @@ class Measure(Struct, frozen=True, gc=False):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
     `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
+    `temperature` is fitted to the same rows, and is that of every answer given.
     """
 
     accuracy: Share
     confidence: Share
     loss: float | None = None
+    temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0
 
 
 class EpisodeEntry(Struct, frozen=True, gc=False):
@@ -241,7 +244,8 @@ class Index:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
         data = set().union(*(arrival.files for arrival in self.arrivals))
         members = {f"members/{member.file}.safetensors" for member in self.members}
-        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+        votes = {f"votes/{member.votes}.safetensors" for member in self.members}
+        return data | members | votes | self.settings.files
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from zoolearn.errors import StoreError
-from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.arrivals import Arrival, Fixes, Rows, TaskEntry
 from zoolearn.zoo.index import Index, LogEntry, MemberEntry, Record
+from zoolearn.zoo.settings import ZooSettings
 
 LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
 
@@ -50,7 +50,7 @@ def _check_record(index: Index, record: Record, number: int, where: str) -> None
     """Refuses one that does not fit to those before it."""
     problem = _wrong_episode(index, record, number)
     if problem is None and record.arrival is not None:
-        problem = _wrong_arrival(record.arrival, index.settings.shape)
+        problem = _wrong_arrival(record.arrival, index.settings)
     for member in record.members:
         problem = problem or _wrong_member(member, index.tasks)
     if problem is not None:
@@ -86,10 +86,10 @@ def _wrong_task(task: TaskEntry) -> str | None:
     return None
 
 
-def _wrong_arrival(arrival: Arrival, shape: Shape | None) -> str | None:
+def _wrong_arrival(arrival: Arrival, settings: ZooSettings) -> str | None:
     if not "".join((arrival.task, *arrival.classes, *arrival.augment)).isprintable():
         return "a text is not printable"
-    if not all(_fit(rows, shape) for rows in (arrival.train, arrival.test) if rows):
+    if not all(_fit(rows, settings) for rows in (arrival.train, arrival.test) if rows):
         return "a task does not hold inputs of the zoo's shape and one label for each"
     if not all(_are_pairs(fixes) for fixes in (arrival.fix_train, arrival.fix_test) if fixes):
         return "corrections are not pairs of a row and its label"
@@ -114,14 +114,13 @@ def _wrong_member(member: MemberEntry, tasks: Mapping[str, TaskEntry]) -> str | 
     return None if _is_hex(member.file + member.votes) else "a file is not named by a sha256"
 
 
-def _fit(rows: Rows, shape: Shape | None) -> bool:
+def _fit(rows: Rows, settings: ZooSettings) -> bool:
     (count, *inputs), labels = rows.x.shape, rows.y.shape
-    wanted = "uint8" if len(inputs) == 3 else "float32"
+    found = (tuple(inputs), labels, rows.x.dtype, rows.y.dtype)
+    wanted = (settings.stored_shape, (count,), settings.stored_dtype, "int64")
     named = rows.names is None or (len(rows.names.shape) == 1 and rows.names.dtype == "uint8")
-    return (
-        (tuple(inputs), labels, rows.x.dtype, rows.y.dtype) == (shape, (count,), wanted, "int64")
-        and count <= LARGEST_TENSOR // prod(inputs) and named
-    )  # fmt: skip
+    known = rows.ids is None or (rows.ids.shape, rows.ids.dtype) == ((count, 32), "uint8")
+    return found == wanted and named and known and count <= LARGEST_TENSOR // prod(inputs)
 
 
 def _are_pairs(fixes: Fixes) -> bool:

@@ -6,14 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, unknown_name
+from zoolearn.features import Extractor, embedded
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.dividing import Taken, check_counts, divide
+from zoolearn.zoo.extracting import row_ids, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.growth import Growth, NewClasses
 from zoolearn.zoo.index import Index
@@ -27,6 +31,7 @@ from zoolearn.zoo.splitting import Holdout
 from zoolearn.zoo.stored import stored_task
 
 BYTES_AT_ONCE = 1 << 22
+ROWS_AT_ONCE = 1024
 
 Augment = Literal["auto", "none", "crop", "flip", "crop-flip"]
 AUGMENT: dict[Augment, tuple[str, ...]] = {
@@ -64,8 +69,9 @@ def iter_take_in(
     augment: Augment = "auto",
     new_classes: NewClasses = (),
     skip_known: bool = False,
+    extractor: Extractor | None = None,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
-    """Reads labelled data into the folder; gives the index with settled settings and what was read.
+    """Reads labelled data into the folder, of pictures their features; gives the settled index and what was read.
 
     All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
     stay on one side.
@@ -80,11 +86,11 @@ def iter_take_in(
     for column in look.columns:
         _check_odd_name("column", column)
     settings = index.settings.settled(look)
-    kinds = _augmentation(augment, settings.shape or ()) if growth is None else _same_augmentation(augment, entry)
+    kinds = _augmentation(augment, settings.stored_shape) if growth is None else _same_augmentation(augment, entry)
     read = []
     for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
         if source is not None:
-            read.append((yield from _iter_read(folder, source, classes, settings.shape or (), what)))
+            read.append((yield from _iter_read(folder, source, classes, settings, what, extractor)))
     broken = [row for part in read for row in part.broken]
     told = "".join(part.source.told(part.broken) for part in read)
     if broken and not skip_broken:
@@ -158,25 +164,44 @@ def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_c
     return classes
 
 
-def taken_in(folder: ZooFolder, index: Index, task: Task) -> tuple[Index, Arrival]:
+def taken_in(folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None) -> tuple[Index, Arrival]:
     """Stores a new task that is at hand as tensors; gives the index with settled settings, and what arrived."""
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
-    shape, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
+    settings = _settled_by(task, index.settings) if not index.tasks else index.settings
+    found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
+    taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]
+    if (found, dtype) not in taken:
+        raise DataError(
+            f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} "
+            f"{'uint8' if settings.kind == 'images' else 'float32'}; bring them to that shape or learn from files, which is "
+            "done for you"
+        )
+    parts = [_store_rows(folder, rows, extractor) for rows in (task.train, task.test)]
+    counts = np.bincount(task.train.y.numpy(), minlength=len(task.classes)).tolist()
+    arrived, augment = dict(zip(task.classes, counts, strict=True)), () if extractor else task.augment
+    arrival = Arrival(task.name, len(index.episodes) + 1, task.classes, augment, arrived, parts[0], parts[1])
+    return replace(index, settings=settings), arrival
+
+
+def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
+    if settings.features is not None:
+        return settings
+    shape = task.shape
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
-    settings = replace(index.settings, shape=shape).settled(look) if not index.tasks else index.settings
-    if settings.shape != shape:
-        raise DataError(
-            f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} {dtype}; bring them to that "
-            "shape or learn from files, which is done for you"
-        )
-    counts = np.bincount(task.train.y.numpy(), minlength=len(task.classes)).tolist()
-    parts = [Rows(*map(folder.store_tensor, (rows.x, rows.y))) for rows in (task.train, task.test)]
-    arrived = dict(zip(task.classes, counts, strict=True))
-    arrival = Arrival(task.name, len(index.episodes) + 1, task.classes, task.augment, arrived, parts[0], parts[1])
-    return replace(index, settings=settings), arrival
+    return replace(settings, shape=shape).settled(look)
+
+
+def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
+    """Rows that are at hand; of pictures their features, where there is an extractor."""
+    x = rows.x
+    if extractor is None:
+        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y))
+    made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
+    ids = folder.store_blocks([row_ids(x.numpy())], "uint8", (32,))
+    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), ids=ids)
 
 
 def sources_of(task: Task) -> tuple[Source, Source]:
@@ -225,24 +250,33 @@ def _numbers(source: Source, classes: Sequence[str]) -> list[int]:
 
 
 def _iter_read(
-    folder: ZooFolder, source: Source, classes: Sequence[str], shape: Shape, what: str
+    folder: ZooFolder,
+    source: Source,
+    classes: Sequence[str],
+    settings: ZooSettings,
+    what: str,
+    extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
     """Writes the rows that can be read, whatever side they come to; collects the others."""
     numbers = _numbers(source, classes)
     rows: list[int] = []
     broken: list[Broken] = []
     prints = Prints()
-    with folder.receiving_rows("uint8" if len(shape) == 3 else "float32", shape) as writer:
-        for block in source.blocks(range(len(source)), shape):
-            writer.add(block.x)
-            prints.add(block.x)
+    ids: list[NDArray[np.uint8]] = []
+    with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
+        for block in source.blocks(range(len(source)), settings.shape or ()):
+            stored = block.x if extractor is None else embedded(extractor, block.x)
+            writer.add(stored)
+            prints.add(block.x, stored)
+            if extractor is not None:
+                ids.append(row_ids(block.x, [source.file(row) for row in block.rows]))
             rows.extend(block.rows)
             broken.extend(block.broken)
             yield Step(what, len(rows), len(source))
     if not rows:
         raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
     labels = np.array([numbers[row] for row in rows], np.int64)
-    return Taken(source, rows, labels, writer.stored, prints, tuple(broken))
+    return Taken(source, rows, labels, writer.stored, prints, tuple(broken), np.concatenate(ids) if ids else None)
 
 
 def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | None:
@@ -259,6 +293,7 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
         stored,
         folder.store_blocks([taken.labels[list(rows)]], "int64", ()),
         folder.store_blocks([np.frombuffer(names, np.uint8)], "uint8", ()),
+        None if taken.ids is None else folder.store_blocks([taken.ids[list(rows)]], "uint8", (32,)),
     )
 
 

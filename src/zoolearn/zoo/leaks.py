@@ -39,9 +39,9 @@ class Prints:
     digests: list[Digests] = field(default_factory=list)
     thumbnails: list[NDArray[np.float32]] = field(default_factory=list)
 
-    def add(self, x: NDArray[Any]) -> None:
-        """Takes the prints of some rows."""
-        self.digests.append(row_digests(x))
+    def add(self, x: NDArray[Any], stored: NDArray[Any] | None = None) -> None:
+        """Takes the prints of some rows; what is `stored` of them is what they are known again by, if it is not they."""
+        self.digests.append(row_digests(x if stored is None else stored))
         if x.ndim == 4 and min(x.shape[2:]) >= SMALLEST_SIDE:
             self.thumbnails.append(_thumbnails(x))
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.nets.net import Net
+from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
@@ -58,14 +59,15 @@ def iter_learn(
     yield learner.plan(arrived)
     seed = learner.episode_seed()
     started = perf_counter()
-    yield from learner.iter_learn(arrived)
+    _, rows = yield from count_rows(learner.iter_learn(arrived))
     seconds = perf_counter() - started
     assert learner.latest is not None
     arrival = changed(arrival, train=kept_rows(folder, index, arrival, learner.kept.get(arrival.task)))
     arrival = asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
     grown = index.with_arrival(arrival)
     number = max((member.number for member in index.members), default=0) + 1
-    entry = changed(entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds), epochs=epochs)
+    entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds, rows["trained"])
+    entry = changed(entry, epochs=epochs)
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = replace(grown, members=(*index.members, entry))
@@ -101,7 +103,9 @@ def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetO
     return changed(arrival, asked=tuple(member.number for member in speakers), votes=digest)
 
 
-def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float) -> MemberEntry:
+def entry_of(
+    member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float, rows_trained: int | None = None
+) -> MemberEntry:
     """A new member that was trained on these tasks, its files not yet written."""
     return MemberEntry(
         number=number,
@@ -118,6 +122,7 @@ def entry_of(member: Member, number: int, tasks: Sequence[str], seed: int, secon
         fitted=tuple(name for name in member.votes if name not in tasks),
         supersedes=tuple(name for name, vote in member.votes.items() if vote.supersedes),
         layers=bool(member.net.blocks),
+        rows_trained=rows_trained,
     )
 
 
@@ -160,7 +165,8 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
         on_labels = votes.train(name, at)
         loss = on_labels.loss if on_labels.weight else None
         answer = votes.answer(name, at=at)
-        measures[name] = measured(answer, stored_labels(folder, index.task(name, at), "test"), loss)
+        labels = stored_labels(folder, index.task(name, at), "test")
+        measures[name] = measured(answer, labels, loss, calibrates=index.settings.features is None)
     return measures
 
 

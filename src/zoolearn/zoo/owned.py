@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+import torch
+
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -44,15 +46,20 @@ def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
     return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
 
 
-def check_epochs(epochs: int | None) -> None:
-    """Refuses a number of epochs that no training has."""
+def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
+    """Refuses a number of epochs that no training has, and any where nothing is trained."""
+    if epochs is not None and not trains:
+        raise SettingsError(f"epochs is {epochs}, but nothing is trained in a zoo on features; leave it out")
     if epochs is not None and epochs < 1:
         raise SettingsError(f"epochs is {epochs}; give 1 or more, or nothing: as many as the rows need")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds."""
+    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds.
+
+    No epochs: nothing is trained, its member comes of statistics.
+    """
 
     tasks: tuple[str, ...]
     rows: int  # in an epoch
@@ -80,6 +87,8 @@ class OwnedZoo(ModelZoo):
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
         drawn = [self.kept[name] for name in self.draw(self.past_weights())]
+        if task.train.x.dtype == torch.int16:
+            return Plan((task.name,), len(task.train), 0, 0.0)
         tasks, balanced = [task, *drawn], self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
@@ -30,12 +31,12 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     heads = {name: len(index.knows(member, name)) for name in member.heads}
     spec = {
         "backbone": settings.backbone,
-        "shape": list(settings.shape or ()),
+        "shape": list(settings.stored_shape),
         "dropout": recipe["dropout"],
         "pixel_mean": recipe["pixel_mean"],
         "pixel_std": recipe["pixel_std"],
         "flip_tta": recipe["flip_tta"],
-        "standardize": settings.kind == "features",
+        "standardize": settings.stored_dtype == "float32",
         "heads": list(heads.values()),
         "head_index": {name: place for place, name in enumerate(heads)},
         "layers": member.layers,
@@ -45,7 +46,9 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         with torch.device("meta"):
             template = Net.from_spec(spec, backbones).state_dict()
     except (RuntimeError, SettingsError) as error:
-        raise StoreError(f"{folder.path}: no {settings.backbone} for inputs {settings.shape} ({error})") from error
+        raise StoreError(
+            f"{folder.path}: no {settings.backbone} for inputs {settings.stored_shape} ({error})"
+        ) from error
     wanted = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in template.items()}
     tensors = folder.tensors("members", member.file, wanted)
     net = Net.from_spec(spec, backbones)
@@ -146,10 +149,14 @@ class KnownVotes(Votes):
         return self.read().add(said, weight)
 
 
-def measured(probabilities: Tensor, labels: Tensor, loss: float | None) -> Measure:
-    """Accuracy and confidence of answers on rows whose labels are known."""
-    confidence = min(1.0, float(probabilities.max(dim=1).values.double().mean()))
-    return Measure(accuracy(probabilities, labels), confidence, loss)
+def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
+    """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it.
+
+    Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
+    """
+    temperature = calibration(probabilities, labels) if calibrates else 1.0
+    chosen = calibrated(probabilities, temperature).max(dim=1).values
+    return Measure(accuracy(probabilities, labels), min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
 def learner_of(
@@ -171,8 +178,8 @@ def learner_of(
         known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
         learner.train_votes[name] = known or _asked(index, learner, net_of, name)
     if index.tasks:
-        learner.shape = index.settings.shape
-        learner.dtype = torch.uint8 if index.settings.kind == "images" else torch.float32
+        learner.shape = index.settings.stored_shape
+        learner.dtype = getattr(torch, index.settings.stored_dtype)
     return learner
 
 

@@ -7,7 +7,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.task_inference import TaskJudge
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.index import Index
 
@@ -72,11 +72,11 @@ class Fitted:
     """What tells the tasks of a zoo apart, how well, and the generation that it is of."""
 
     generation: int
-    which: WhichTask
+    which: TaskJudge
     quality: Quality
 
 
-def quality(which: WhichTask, held: Mapping[str, Tensor]) -> Quality:
+def quality(which: TaskJudge, held: Mapping[str, Tensor]) -> Quality:
     """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
     right, strangers = [], []
     for place, name in enumerate(which.tasks):
@@ -90,7 +90,7 @@ def quality(which: WhichTask, held: Mapping[str, Tensor]) -> Quality:
 
 
 def recognised(
-    which: WhichTask, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
+    which: TaskJudge, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
 ) -> list[Recognised]:
     """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""
     look = which.look(x, sure)

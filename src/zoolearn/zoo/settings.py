@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
 import torch
 
+from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import plain_choice
@@ -24,6 +25,7 @@ from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096
+UNIT = round(1 / STEP)
 LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
 OF_RECIPE = [setting for setting in fields(Recipe) if "choices" not in setting.metadata]
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
@@ -88,6 +90,23 @@ def _read_grow(record: Reader) -> Json:
     return {"name": name, **read}
 
 
+def _read_features(record: Reader) -> dict[str, Json]:
+    """What is recorded of an extractor; its probe is compared when it is opened."""
+    count = record["num_features"].whole(1, LARGEST_INPUT)
+    return {
+        "name": record["name"].name(),
+        "file": record["file"].flag(),
+        "sha256": record["sha256"].digest(),
+        "size": record["size"].whole(4, LARGEST_SIDE),
+        "num_features": count,
+        "inputs": record["inputs"].name(),
+        "views": record["views"].whole(1, 2),
+        "step": record["step"].number(0, 1),
+        "versions": {name: entry.name() for name, entry in record["versions"].entries(10)},
+        "probe": [step.whole(-UNIT, UNIT) for step in record["probe"].items(count)],
+    }
+
+
 def _scalar(entry: Reader) -> Json:
     if isinstance(entry.value, bool):
         return entry.flag()
@@ -127,6 +146,7 @@ class ZooSettings:
     grow: Json = field(default=FROM_SCRATCH, metadata={"read": _read_grow, "choices": GROW})
     side: int | None = field(default=None, metadata={"read": _or_none(lambda record: record.whole(4, LARGEST_SIDE))})
     grey: bool | None = field(default=None, metadata={"read": _or_none(Reader.flag)})
+    features: Mapping[str, Json] | None = field(default=None, metadata={"read": _or_none(_read_features)})
     shape: Shape | None = field(default=None, metadata={"read": _or_none(_read_shape), "settled": True})
     columns: tuple[str, ...] = field(default=(), metadata={"read": _read_columns, "settled": True})  # of a table
 
@@ -134,6 +154,7 @@ class ZooSettings:
     def chosen(cls, **given: Any) -> Self:
         """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
         own = {setting.name: setting for setting in fields(cls) if not setting.metadata.get("settled")}
+        del own["features"]  # an extractor has to be opened: `zoolearn.new` and `on_features`
         of_recipe = [setting.name for setting in OF_RECIPE]
         for name in given:
             if name not in own and name not in of_recipe:
@@ -149,6 +170,26 @@ class ZooSettings:
         names = own_names(**given)
         replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
         return settings
+
+    @classmethod
+    def on_features(cls, record: Mapping[str, Json], **given: Any) -> Self:
+        """Settings of a zoo on the features of the extractor that this is the record of.
+
+        Its members are heads from statistics, so that only its seed is left to choose.
+        """
+        for name, value in given.items():
+            if (
+                value is not None
+                and (name, value) not in (("tasks_per_episode", 1), ("replay", 1.0))
+                and name != "seed"
+            ):
+                raise SettingsError(
+                    f"{name} is {value!r}, but nothing is trained in a zoo on features: its members are heads from the "
+                    "statistics of all rows of one task; leave it out"
+                )
+        side = record["size"]
+        settled = cls.chosen(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
+        return replace(settled, features=dict(record), shape=(3, side, side))
 
     @classmethod
     def of(cls, learner: ModelZoo) -> Self:
@@ -177,6 +218,8 @@ class ZooSettings:
             value = getattr(self, setting.name)
             if setting.name == "recipe":
                 told |= {name: each for name, each in value.items() if name in ALWAYS_TOLD or each != usual[name]}
+            elif setting.name == "features" and value is not None:
+                return [f"features of {value['name']} ({value['num_features']}, sha256 {value['sha256'][:12]})"]
             elif not setting.metadata.get("settled"):
                 told[setting.name] = value
         words = {name: OPEN.get(name) if value is None else value for name, value in told.items()}
@@ -195,7 +238,7 @@ class ZooSettings:
     @property
     def descends(self) -> bool:
         """Whether members may grow out of those before them, so that what shaped one has shaped all that came later."""
-        return bool(self.grow != FROM_SCRATCH)
+        return bool(self.grow != FROM_SCRATCH) and self.features is None
 
     @property
     def kind(self) -> Literal["images", "features"] | None:
@@ -203,6 +246,21 @@ class ZooSettings:
         if self.shape is None:
             return None
         return "images" if len(self.shape) == 3 else "features"
+
+    @property
+    def files(self) -> set[str]:
+        """The file of the extractor, relative to the folder, where it is one."""
+        return {f"extractors/{self.features['sha256']}.onnx"} if self.features and self.features["file"] else set()
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The shape of a row that is stored: of an extractor's features, or of an input."""
+        return self.shape or () if self.features is None else (int(self.features["num_features"]),)
+
+    @property
+    def stored_dtype(self) -> Literal["uint8", "float32", "int16"]:
+        """The type of a row that is stored."""
+        return "int16" if self.features else "uint8" if len(self.stored_shape) == 3 else "float32"
 
     def settled(self, look: Look) -> Self:
         """These settings with nothing left open, for data that looks like this.

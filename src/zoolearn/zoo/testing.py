@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.errors import DataError, unknown_name
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import TaskEntry
@@ -46,7 +47,7 @@ class Tested:
 
 
 def held_out_answers(folder: ZooFolder, index: Index, task: str) -> Tensor:
-    """What the members that answer now said about a task's held-out rows; no net is asked."""
+    """What the members that answer now said about a task's held-out rows, as they said it; no net is asked."""
     return StoredVotes(folder, index).answer(task)
 
 
@@ -59,13 +60,19 @@ def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
-    return Scores.of(held_out_answers(folder, index, task), stored_labels(folder, entry, "test"), entry.classes)
+    answers = calibrated(held_out_answers(folder, index, task), index.measures[task].temperature)
+    return Scores.of(answers, stored_labels(folder, entry, "test"), entry.classes)
 
 
 def iter_test(
-    ask: Callable[[Tensor, str], Tensor], folder: ZooFolder, index: Index, task: str, source: Source
+    ask: Callable[[Tensor, str], Tensor],
+    stored: Callable[[Tensor], Tensor],
+    folder: ZooFolder,
+    index: Index,
+    task: str,
+    source: Source,
 ) -> Generator[Step, None, Tested]:
-    """Asks about labelled rows, block by block."""
+    """Asks about labelled rows, block by block; `stored` gives inputs as the zoo would store them."""
     classes, shape = index.task(task).classes, index.settings.shape
     assert shape is not None
     rows = list(range(len(source)))
@@ -80,8 +87,9 @@ def iter_test(
     for block in source.blocks(rows, shape):
         broken += block.broken
         if len(block.x):
-            seen += int(np.isin(row_digests(block.x), known).sum())
-            answers.append(ask(torch.from_numpy(block.x), task))
+            x = stored(torch.from_numpy(block.x))
+            seen += int(np.isin(row_digests(x.numpy()), known).sum())
+            answers.append(ask(x, task))
             labels += [numbers[row] for row in block.rows]
             asked += block.rows
         yield Step(f"testing {task}", len(asked) + len(broken), len(rows))

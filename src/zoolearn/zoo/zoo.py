@@ -5,11 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
+from zoolearn.beyond.by_statistics import judge_by_statistics
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
+from zoolearn.features import Extractor
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -18,7 +23,9 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
+from zoolearn.zoo.export_features import export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
+from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
 from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
@@ -28,7 +35,8 @@ from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
-from zoolearn.zoo.learning import Learned, iter_learn, now
+from zoolearn.zoo.learning import Learned, iter_learn, measure, now
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -67,14 +75,18 @@ class Zoo:
         self.folder = ZooFolder(Path(folder))
         self.names = names
         self.index = self.folder.read()
-        self._nets: dict[str, Net] = {}
+        self._nets: dict[tuple[str, tuple[str, ...]], Net] = {}  # two tasks can have one head, and so one file
+        self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
+        self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
         self.folder.tidy(self.index)
 
     @classmethod
-    def create(cls, folder: Path | str, settings: ZooSettings, names: Names | None = None) -> "Zoo":
-        """An empty zoo with these settings in a new or empty folder."""
-        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()))
+    def create(
+        cls, folder: Path | str, settings: ZooSettings, names: Names | None = None, extractor: bytes | None = None
+    ) -> "Zoo":
+        """An empty zoo with these settings in a new or empty folder, and the file of its extractor if it has one."""
+        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()), extractor)
         return cls(folder, names)
 
     def __repr__(self) -> str:
@@ -110,15 +122,25 @@ class Zoo:
         """How members are trained."""
         return self.settings.learner(self.names).recipe
 
+    @property
+    def extractor(self) -> Extractor | None:
+        """What turns pictures into features, opened and compared with its record; None where nets are trained."""
+        record = self.settings.features
+        if record is None:
+            return None
+        if self._extractor is None or self._extractor.sha256 != record["sha256"]:
+            self._extractor = open_extractor(self.folder, record, self.names)
+        return self._extractor
+
     def refresh(self) -> bool:
         """Takes up the newest state of the folder; says whether it had changed."""
         newest = self.folder.read()
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            kept = {member.file for member in newest.members}
-            self._nets = {file: net for file, net in self._nets.items() if file in kept}
-            self._fitted = None  # it holds nets and rows of the state before, also of a task that is forgotten
+            kept = {(member.file, member.heads) for member in newest.members}
+            self._nets = {key: net for key, net in self._nets.items() if key in kept}
+            self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 
     def task(self, name: str) -> Task:
@@ -152,15 +174,17 @@ class Zoo:
         unless_worse: float | None = None,
     ) -> Generator[Step | Plan | Progress, None, Learned]:
         """`learn`, step by step: what will be done, then how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self.folder.writing() as before:
             if task.name in before.tasks:
-                work = iter_take_in(self.folder, before, task.name, *sources_of(task), new_classes=new_classes)
+                work = iter_take_in(
+                    self.folder, before, task.name, *sources_of(task), new_classes=new_classes, extractor=self.extractor
+                )
                 index, reading = yield from work
                 arrival = reading.task.arrivals[-1]
             else:
-                index, arrival = taken_in(self.folder, before, task)
+                index, arrival = taken_in(self.folder, before, task, self.extractor)
             return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse))
 
     def growth(self, name: str, data: Data) -> Growth | None:
@@ -217,7 +241,7 @@ class Zoo:
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self.folder.writing() as before:
             index, reading = yield from iter_take_in(
@@ -230,6 +254,7 @@ class Zoo:
                 augment=augment,
                 new_classes=new_classes,
                 skip_known=skip_known,
+                extractor=self.extractor,
             )
             yield reading
             return (yield from self._iter_learn(before, index, reading.task.arrivals[-1], epochs, unless_worse))
@@ -249,38 +274,70 @@ class Zoo:
         self.refresh()
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        """
         return self.together(self.votes(x, task, at), task, at)
 
-    def together(self, said: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
         """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
-        members = [self._member(number) for number in said]
+        members = [self._member(number) for number in votes]
         weights = [self.index.weight(member, task, at) for member in members]
         knows = [self.index.knows(member, task) for member in members]
-        return combine(list(said.values()), weights, knows, self.index.task(task, at).classes)
+        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
+        return calibrated(answer, self.temperature(task, at))
 
-    def predict(self, x: Inputs, task: str, at: int | None = None) -> list[str]:
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
+
+    def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
 
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        places = self.predict_proba(x, task, at).argmax(dim=1).tolist()
+        check_sure(sure)
+        inputs = self.rows(x)
+        answers = self.predict_proba(inputs, task, at)
+        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
         classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
-        return [classes[place] for place in places]
+        places = answers.argmax(dim=1).tolist()
+        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+
+    def familiarity(self, task: str, at: int | None = None) -> Familiarity:
+        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        voter = self.index.answering(task, at)[-1]
+        if (task, voter.file) not in self._familiar:
+            try:
+                net = self._net_in(self.index)(voter)
+                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+            except StoreError:
+                if not self.refresh():
+                    raise
+                return self.familiarity(task, at)
+            self._familiar[task, voter.file] = found
+            if len(self._familiar) > MOST_FAMILIAR:
+                del self._familiar[next(iter(self._familiar))]
+        return self._familiar[task, voter.file]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
 
         Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
-        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others.
+        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
+        are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
         check_unrecognisable(self.index, sure)
-        inputs = rows_of(x, self.settings)
+        inputs = self.rows(x)
         while True:
             generation = self.generation
             try:
                 fitted = self.which_task()
-                if sure:
+                if sure and self.settings.features is None:
                     fitted.quality.check()
                 found = recognised(fitted.which, inputs, sure, self._answer_and_classes)
             except (StoreError, UnknownTask):
@@ -296,7 +353,8 @@ class Zoo:
     def which_task(self) -> Fitted:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
-            which = WhichTask(learner_of(self.folder, self.index, self._net_in(self.index), self.names))
+            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
+            which = WhichTask(learner) if self.extractor is None else judge_by_statistics(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted
@@ -317,19 +375,27 @@ class Zoo:
     def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
         voters = index.answering(task, at)
-        inputs = rows_of(x, self.settings)
+        inputs = self.rows(x)
         net_of = self._net_in(index)
         pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
         return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
+
+    def rows(self, x: Inputs) -> Tensor:
+        """Inputs as they are stored; rows of features may be given as such."""
+        extractor = self.extractor
+        if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
+            return rows_of(x, self.settings)
+        return to_rows(extractor, rows_of(x, self.settings))
 
     def _member(self, number: int) -> MemberEntry:
         return self.index.member(number)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
-            if member.file not in self._nets:
-                self._nets[member.file] = member_net(self.folder, index, member, self.names)
-            return self._nets[member.file]
+            key = member.file, member.heads
+            if key not in self._nets:
+                self._nets[key] = member_net(self.folder, index, member, self.names)
+            return self._nets[key]
 
         return net_of
 
@@ -359,7 +425,7 @@ class Zoo:
         self.index.task(task)
         columns = Columns(wanted=self.settings.columns)
         source = data if isinstance(data, Source) else source_of(Path(data), columns)
-        return (yield from iter_test(self.predict_proba, self.folder, self.index, task, source))
+        return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
         """Gives a task another name; nothing else changes."""
@@ -431,10 +497,16 @@ class Zoo:
         self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
     ) -> Exported:
         """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
-        entry, voters = self.index.task(task), self.index.voters(task)
+        entry = self.index.task(task)
+        if self.settings.features is not None and self.extractor is not None:
+            content = file_to_export(self.folder, self.settings.features, to)
+            net = self.net(self.index.answering(task)[-1].number)
+            return export_on_features(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
+        voters = self.index.voters(task)
         nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
         rows = stored_inputs(self.folder, entry, "test")
-        return export(nets, entry, rows, Path(path), to, self.recipe, overwrite=overwrite)
+        temperature = self.temperature(task)
+        return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
         """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
@@ -465,5 +537,13 @@ def new(
     `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
     settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
     more work when it answers.
+
+    `new("birds", features="lite0.onnx")` learns from the features of a pre-trained net: better for few pictures of everyday
+    things, as nets of its own are for what no pre-trained net has seen. A function from pictures (count, 3, size, size) to
+    vectors may be given in place of the file, with their `size`.
     """
+    if settings.get("features") is not None:
+        features, size = settings.pop("features"), settings.pop("size", None)
+        given = Given.of(features, size)
+        return Zoo.create(folder, given.settings(**settings), given.names, given.content)
     return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))

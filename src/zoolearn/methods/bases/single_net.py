@@ -27,11 +27,14 @@ class SingleNet(Learner):
     net: Net | None = saved(default=None)
 
     def grown(self, task: Task) -> Net:
-        """A copy of the net with a head for the task; it becomes `net` when the episode is over."""
+        """A copy of the net with a head for the task and all its classes; it becomes `net` when the episode is over."""
         if self.net is None:
             return self.new_net([task], self.seed)
         net = deepcopy(self.net)
-        if self.shared_head:
+        if task.name in self.classes:
+            if len(task.classes) > len(self.classes[task.name]):
+                net.widen_head(task.name, len(task.classes))
+        elif self.shared_head:
             first, classes = next(iter(self.classes.items()))
             if len(task.classes) != len(classes):
                 raise DataError(
@@ -42,6 +45,14 @@ class SingleNet(Learner):
         else:
             net.add_head(task.name, len(task.classes))
         return net
+
+    def _refuse_growth(self, task: Task) -> None:
+        super()._refuse_growth(task)
+        new = [name for name in task.classes if name not in self.classes[task.name]]
+        if self.shared_head and new:
+            raise DataError(
+                f"task {task.name!r} brings the new class {new[0]!r}, but all tasks share one head; leave shared_head False"
+            )
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         """The net, through the task's head."""
@@ -79,6 +90,7 @@ class FineTune(SingleNet):
 
     smooths_labels: ClassVar[bool] = True
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    tasks_grow: ClassVar[bool] = True
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Plain SGD on the new task."""

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import ClassVar, TypedDict
 
 import torch
 from torch import Tensor
@@ -42,6 +42,8 @@ class WithMemory(SingleNet):
 @dataclass(kw_only=True, eq=False)
 class GradientGuided(WithMemory):
     """Sets every gradient right by the gradient of a batch that is drawn from the memory of all past tasks."""
+
+    tasks_grow: ClassVar[bool] = True
 
     memory_size: int = field(default=13, metadata={"help": "examples kept of each class or task"})
     memory_per: Per = field(default="class", metadata={"help": "what memory_size counts for"})

@@ -65,6 +65,10 @@ class Source(ABC):
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
         """These rows, brought to the zoo's shape, some at a time."""
 
+    def file(self, row: int) -> Path | None:
+        """The file that this row is, if it is one."""
+        return None
+
     def told(self, broken: Sequence[Broken]) -> str:
         """What people are told of rows that cannot be read, a line each."""
         return listed((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
@@ -90,6 +94,11 @@ class Pictures(Source):
     def name(self, row: int) -> str:
         """The path of the image."""
         return self.names[row]
+
+    def file(self, row: int) -> Path | None:
+        """The image, where it is a file of its own."""
+        opened = self.opened(row)
+        return opened if isinstance(opened, Path) else None
 
     def look(self) -> Look:
         """Sizes and colours of a spread of the images; those that cannot be read are found later."""

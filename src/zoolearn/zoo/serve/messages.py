@@ -61,6 +61,7 @@ class Task(Message):
 
     `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `majority` what always naming
     `most_frequent` would get (null if the rows cannot be read); `confidence` the mean probability of the class that is named; `notes` say what is wrong.
+    Answers are the average of votes at the `temperature`, which is fitted to the held-out rows.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Task(Message):
     majority: float | None
     most_frequent: str | None
     confidence: float
+    temperature: float
     notes: list[str]
     history: list[Measured]
 
@@ -164,9 +166,14 @@ class Vote(Message):
 
 
 class Prediction(Message):
-    """What the zoo says about one row; votes only if they were asked for."""
+    """What the zoo says about one row; votes only if they were asked for.
 
-    class_: str = Field(alias="class")
+    With `sure`, the class is null and `none_of_these` says why: "not sure", or "strange", like nothing that is stored.
+    `probability` is that of the likeliest class all the same.
+    """
+
+    class_: str | None = Field(alias="class")
+    none_of_these: Literal["not sure", "strange"] | None
     probability: float
     probabilities: dict[str, float]
     votes: list[Vote] = []

@@ -1,0 +1,60 @@
+"""`zoo compare FOLDER`: the zoo beside other ways to learn the same tasks."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+
+from zoolearn.cli import output
+from zoolearn.cli.bars import follow
+from zoolearn.cli.flags import command_line, optional, parse
+from zoolearn.cores import default_threads
+from zoolearn.files import save_text
+from zoolearn.lab.beside import beside_figure, beside_table
+from zoolearn.lab.plots import save_figures
+from zoolearn.lab.tables import markdown, text
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.owned import check_epochs
+from zoolearn.zoo.rivals import differences, iter_compare
+
+IDEA = """Set a zoo beside other ways to learn its tasks, on its own stored rows and in its own order: one net that is
+fine-tuned on each task, a net for each task, and one net that is trained on all rows, once and after every task. One table
+and one figure, with accuracy, time, rows trained and size. What is trained already is not trained again."""
+
+
+@dataclass
+class CompareOptions:
+    """Which zoo."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    out: Annotated[
+        Path | None, optional("DIR", "where the runs, the table and the figure go", "runs/compare-FOLDER")
+    ] = None
+    epochs: Annotated[
+        int | None, optional("N", "passes of its rivals over the rows", "as many rows in all as the zoo was shown")
+    ] = None
+    threads: Annotated[int | None, optional("N", "threads of this process", "$OMP_NUM_THREADS, else 1")] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Trains the rivals one after another, and shows all."""
+    options = parse(CompareOptions, arguments, "zoo compare", IDEA)
+    check_epochs(options.epochs)
+    torch.set_num_threads(options.threads or default_threads())
+    console = output.console()
+    zoo = Zoo(options.folder)
+    out = options.out or Path("runs") / f"compare-{zoo.path.resolve().name}"
+    try:
+        shown = follow(iter_compare(zoo, out, options.epochs, command_line("compare", *arguments)), console)
+    except KeyboardInterrupt:
+        print(f"\nzoo: stopped; what was learned is kept in {out}. The same command continues", file=sys.stderr)
+        sys.exit(130)
+    table = beside_table(shown, differences(zoo, options.epochs))
+    print(text(table, output.width()))
+    save_text(out / "compared.md", markdown(table))
+    (figure,) = save_figures([beside_figure(shown, f"{zoo.path.resolve().name}, beside its rivals")], out, "svg")
+    console.print(f"written to {out / 'compared.md'} and {figure}", soft_wrap=True)

@@ -1,0 +1,66 @@
+"""Tasks that arrive in parts: first some classes, the others later, between those of other tasks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import SettingsError
+from zoolearn.seeds import derive, generator
+
+
+def in_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchmark:
+    """Every task in parts of so many classes each; a seed deals the classes of every task, and the parts in between each other.
+
+    The parts of a task come in their order, each with the training and test rows of its own classes; all orders of the
+    parts of all tasks that leave it so are equally likely.
+
+    >>> from zoolearn import benchmark
+    >>> stream = in_arrivals(benchmark("split-digits", classes_per_task=5), (3, 1, 1))
+    >>> [(task.name, task.classes) for task in stream][:3]
+    [('5-9', ('8', '9', '7')), ('5-9', ('6',)), ('0-4', ('3', '2', '4'))]
+    """
+    sizes = tuple(sizes)
+    if any(task.part for task in whole):
+        raise SettingsError(f"{whole.name} comes in parts already; give arrivals of whole tasks")
+    if len(sizes) < 2 or min(sizes) < 1 or sizes[0] < 2:
+        given = "+".join(map(str, sizes))
+        raise SettingsError(
+            f"arrivals is {given}; give classes at first (2 or more) and those that come later, as 3+1+1"
+        )
+    parts = {task.name: _parts(task, sizes, seed) for task in whole}
+    turns = [task.name for task in whole for _ in sizes]
+    order = torch.randperm(len(turns), generator=generator(derive(seed, "arrivals")))
+    coming = {name: iter(of_task) for name, of_task in parts.items()}
+    tasks = tuple(next(coming[turns[place]]) for place in order.tolist())
+    return replace(whole, tasks=tasks, options={**whole.options, "arrivals": list(sizes), "arrivals_seed": seed})
+
+
+def _parts(task: Task, sizes: Sequence[int], seed: int) -> list[Task]:
+    if sum(sizes) != len(task.classes):
+        given = "+".join(map(str, sizes))
+        raise SettingsError(
+            f"arrivals is {given}, {sum(sizes)} classes, but task {task.name!r} has {len(task.classes)}; name them all"
+        )
+    order = torch.randperm(len(task.classes), generator=generator(derive(seed, "class arrivals", task.name)))
+    return part_by_class(task, [part.tolist() for part in torch.split(order, list(sizes))])
+
+
+def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:
+    """A task in parts, each of these classes; the first one is a task of its own."""
+    parts = []
+    for number, chosen in enumerate(labels):
+        train, test = (_of_classes(examples, chosen) for examples in (task.train, task.test))
+        classes = tuple(task.classes[label] for label in chosen)
+        parts.append(Task(task.name, train, test, classes, task.augment, part=number > 0))
+    return parts
+
+
+def _of_classes(examples: Examples, labels: Sequence[int]) -> Examples:
+    """The rows of these classes, renumbered in their order."""
+    numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
+    numbers[torch.tensor(labels)] = torch.arange(len(labels))
+    rows = (numbers[examples.y] >= 0).nonzero()[:, 0]
+    return Examples(examples.x[rows], numbers[examples.y[rows]])

@@ -1,0 +1,101 @@
+"""How a task grows: heads that saw uneven rows are set right, and without any rows kept, statistics tell old from new.
+
+A part of a task brings rows of some classes only. Where a share of the older rows is kept, a head trained on them beside all
+of the new ones takes the new classes for likelier than they are: by the ratio of rows at hand to rows that have come, which
+its biases can make good. Where nothing is kept, the first member of the task stays as it is, and counts, means and scatter of
+its features, which add up exactly as parts come, make a linear discriminant of all classes.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from zoolearn.data.task import Task
+from zoolearn.errors import DataError
+from zoolearn.methods.ensemble import Ensemble, Member
+from zoolearn.methods.learner import Episode
+from zoolearn.nets.net import Net
+from zoolearn.training.predict import feature_rows
+from zoolearn.training.recipe import Recipe
+
+RIDGE = 0.3  # of the pull of scatter towards a ball, in units of features per row
+
+
+@torch.no_grad()
+def count_as_arrived(net: Net, task: Task, arrived: Sequence[int]) -> None:
+    """Lets a head that was trained on the task's rows count classes as they have arrived: + log(arrived / at hand)."""
+    at_hand = torch.bincount(task.train.y, minlength=len(arrived))
+    more = (torch.tensor(arrived).double() / at_hand).log()
+    bias = net.head(task.name).bias
+    bias.add_((more - more.mean()).to(bias))
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Features by class: how many rows, their mean, and the scatter of all about the mean of their class."""
+
+    counts: Tensor  # (class)
+    means: Tensor  # (class, feature)
+    scatter: Tensor  # (feature, feature)
+
+    @classmethod
+    def of(cls, features: Tensor, labels: Tensor, classes: int) -> "Statistics":
+        """Of these rows; a class without any has a mean of zeros."""
+        x, members = features.double(), F.one_hot(labels, classes).double()
+        counts = members.sum(dim=0)
+        means = members.T @ x / counts.clamp_min(1.0)[:, None]
+        within = x - means[labels]
+        return cls(counts, means, within.T @ within)
+
+    def joined(self, later: "Statistics") -> "Statistics":
+        """Of the rows of both, as if they had come at once; later ones may be of more classes."""
+        more = len(later.counts) - len(self.counts)
+        before, means = F.pad(self.counts, (0, more)), F.pad(self.means, (0, 0, 0, more))
+        counts = before + later.counts
+        moved = later.means - means
+        share = later.counts / counts.clamp_min(1.0)
+        apart = (before * share)[:, None] * moved
+        return Statistics(counts, means + share[:, None] * moved, self.scatter + later.scatter + moved.T @ apart)
+
+    def discriminant(self) -> tuple[Tensor, Tensor]:
+        """Weights and biases of the head that takes every class for a bell around its mean, all of one shape.
+
+        Distances from the mean of few rows are too large by chance; that much is taken off.
+        """
+        rows, size = float(self.counts.sum()), len(self.scatter)
+        shape = self.scatter / max(1.0, rows - len(self.counts))
+        pull = RIDGE * size / rows * (float(shape.diagonal().mean()) or 1.0)
+        inverse = torch.linalg.inv(shape + pull * torch.eye(size, dtype=shape.dtype))
+        weight = self.means @ inverse
+        chance = float((inverse * shape).sum()) / self.counts
+        return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + self.counts.log()
+
+
+def statistics_of(net: Net, task: Task, recipe: Recipe) -> Statistics:
+    """Of the features that a net with a head for the task makes of its training rows."""
+    features = feature_rows(net, net.standardized(task.train.x, task.name), recipe)
+    return Statistics.of(features, task.train.y, len(task.classes))
+
+
+def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: Task) -> Episode:
+    """An episode without training: the task's first member, its head made of statistics, answers for all classes alone."""
+    if part.name not in statistics:
+        raise DataError(
+            f"no rows and no statistics are kept of task {part.name!r}, so nothing tells its old classes from new ones; "
+            "learn it again whole under another name"
+        )
+    first = next(member for member in zoo.members if part.name in member.votes)
+    net = deepcopy(first.net)
+    statistics[part.name] = statistics[part.name].joined(statistics_of(net, part, zoo.recipe))
+    net.widen_head(part.name, len(part.classes))
+    weight, bias = statistics[part.name].discriminant()
+    with torch.no_grad():
+        net.head(part.name).weight.copy_(weight)
+        net.head(part.name).bias.copy_(bias)
+    votes = {part.name: zoo.vote(part, 1.0, supersedes=True)}
+    zoo.members.append(Member(net.freeze(), votes, first.loss, zoo.episode, trained=False))
+    return Episode((part.name,), {}, None)

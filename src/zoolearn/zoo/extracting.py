@@ -1,0 +1,88 @@
+"""The extractor of a zoo on features: taken in once, compared at every opening; and what rows are made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.errors import DataError, SettingsError, StoreError, unknown_name
+from zoolearn.features import Extractor, embedded
+from zoolearn.files import Json
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.settings import Names, ZooSettings
+
+Features = Path | str | Callable[[Any], Any]  # an ONNX file, or a function of pictures with a `size`
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An extractor as somebody names it, checked, and the bytes of its file."""
+
+    extractor: Extractor
+    content: bytes | None
+
+    @classmethod
+    def of(cls, features: Features, size: int | None = None) -> "Given":
+        """A file, or a function from pictures (count, 3, size, size) to vectors."""
+        if callable(features):
+            return cls(Extractor.of_function(features, size=size), None)
+        path = Path(features)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
+        return cls(Extractor.of_bytes(content, path.name), content)
+
+    def settings(self, **given: Any) -> ZooSettings:
+        """Those of a zoo on its features."""
+        record = {"file": self.content is not None, **self.extractor.record()}
+        if record["size"] is None:
+            raise SettingsError(
+                f"the extractor {record['name']!r} takes texts; a zoo takes pictures, give one for those"
+            )
+        return ZooSettings.on_features(record, **given)
+
+    @property
+    def names(self) -> dict[str, Callable[..., Any]]:
+        """A function under the name that settings record it by."""
+        return {} if self.content is not None else {self.extractor.name: self.extractor.function}
+
+
+def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:
+    """The extractor that a zoo was made with; refused if it is another, or gives other features than it did."""
+    if record["file"]:
+        return Extractor.of_bytes(extractor_file(folder, record), record=record)
+    name = record["name"]
+    if name not in (names or {}):
+        raise SettingsError(unknown_name("extractor", name, names or {}) + "; pass yours as names={name: function}")
+    return Extractor.of_function((names or {})[name], name, record["size"], record)
+
+
+def extractor_file(folder: ZooFolder, record: Mapping[str, Json]) -> bytes:
+    """The bytes of an extractor's file."""
+    path = folder.file("extractors", record["sha256"])
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); restore it from a copy") from error
+
+
+def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
+    """What is stored of pictures."""
+    return torch.from_numpy(embedded(extractor, pictures.numpy()))
+
+
+def row_ids(x: NDArray[Any], files: Sequence[Path | None] | None = None) -> NDArray[np.uint8]:
+    """What rows are made of: the sha256 of each one's file, or of its own bytes where it is none."""
+    sources = files or [None] * len(x)
+    contents = (
+        values.tobytes() if file is None else file.read_bytes() for values, file in zip(x, sources, strict=True)
+    )
+    digests = b"".join(sha256(content).digest() for content in contents)
+    return np.frombuffer(digests, np.uint8).reshape(-1, 32)

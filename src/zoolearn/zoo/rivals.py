@@ -1,0 +1,148 @@
+"""What else could have been done with a zoo's own rows: fine-tuning one net, a net for each task, one net on everything."""
+
+import math
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.runs.execute import Plan, execute
+from zoolearn.runs.results import Results
+from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.standing import Standing
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import Progress
+from zoolearn.zoo.as_benchmark import StoredTasks
+from zoolearn.zoo.scores import Share
+from zoolearn.zoo.zoo import Zoo
+
+FINE_TUNED, ISOLATED = "one net, fine-tuned on each task", "a net for each task"
+ONCE, EACH_TIME = "one net on all rows, once at the end", "the same, again after each task"
+METHODS = {FINE_TUNED: "fine-tune", ISOLATED: "isolated", ONCE: "multi-head"}
+BYTES = 4  # of a weight
+
+
+def iter_compare(
+    zoo: Zoo, out: Path, epochs: int | None = None, command: str = ""
+) -> Generator[Step | Progress, None, list[Standing]]:
+    """The zoo and its rivals, which are trained one after another in folders of `out`; what is finished is only read."""
+    specs = rival_specs(zoo, epochs)
+    held_out = {name: zoo.accuracy(name).rows for name in zoo.tasks}
+    found = {"the zoo": standing_of_zoo(zoo)}
+    out.mkdir(parents=True, exist_ok=True)
+    for done, (name, spec) in enumerate(specs.items()):
+        yield Step(name, done, len(specs))
+        run = execute(spec, Plan(out=out / spec.method, checkpoint_every=1, command=command), spec.whole())
+        try:
+            while True:
+                if isinstance(event := next(run), Progress):
+                    yield event
+        except StopIteration as end:
+            found[name] = standing_of_run(name, end.value, held_out)
+    return [*found.values(), trained_each_time(found[ONCE], rows_at_hand(zoo))]
+
+
+def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
+    """A run of each rival on the zoo's stored rows, in its own order, with its net, its recipe and its seed.
+
+    Without `epochs`, so many that each is shown as many rows in all as the members of the zoo together.
+    """
+    if len(zoo.tasks) < 2:
+        raise DataError(
+            f"{zoo.path} has {len(zoo.tasks)} tasks; a comparison is about what a later task does to others"
+        )
+    epochs = epochs or _epochs_as_long(zoo)
+    made_by = StoredTasks.at(str(zoo.path))
+    settings = {"backbone": zoo.settings.backbone, **zoo.settings.recipe, "epochs": epochs}
+    return {
+        name: RunSpec(method, made_by.name, settings, {}, zoo.settings.seed, {"benchmark": made_by}).check()
+        for name, method in METHODS.items()
+    }
+
+
+def _epochs_as_long(zoo: Zoo) -> int:
+    trained = rows_trained(zoo)
+    if trained is None:
+        raise SettingsError(
+            f"how many rows the members of {zoo.path} were trained on is not recorded; say how long its rivals train: --epochs"
+        )
+    return max(1, round(trained / sum(rows_at_hand(zoo))))
+
+
+def rows_trained(zoo: Zoo) -> int | None:
+    """The rows that all members were shown in training; None where that is not known of one."""
+    counts = [member.rows_trained for member in zoo.members]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def rows_at_hand(zoo: Zoo) -> list[int]:
+    """The training rows that are stored of each task."""
+    return [len(zoo.task(name).train) for name in zoo.tasks]
+
+
+def standing_of_zoo(zoo: Zoo) -> Standing:
+    """The zoo as it is, by the votes that it stores: no net is asked."""
+    shares = [zoo.accuracy(name) for name in zoo.tasks]
+    seconds = sum(member.seconds for member in zoo.members)
+    megabytes = sum(member.bytes for member in zoo.members) / 1e6
+    kept = sum(rows_at_hand(zoo))
+    return Standing("the zoo", *mean_interval(shares), seconds, rows_trained(zoo), megabytes, kept)
+
+
+def standing_of_run(name: str, results: Results, rows: Mapping[str, int]) -> Standing:
+    """A finished run; `rows` are the held-out rows of each task."""
+    (*_, last) = results.accuracy
+    shares = [Share.of(value, rows[task]) for task, value in zip(results.tasks, last, strict=True) if value is not None]
+    megabytes = results.num_parameters * BYTES / 1e6
+    seconds, kept = results.seconds["train"], results.stored_samples
+    return Standing(name, *mean_interval(shares), seconds, results.rows_trained, megabytes, kept)
+
+
+def trained_each_time(once: Standing, rows: Sequence[int]) -> Standing:
+    """What it costs to train the net on all rows again whenever a task comes: its last training is one like `once`.
+
+    >>> once = Standing("one net", 0.9, 0.8, 0.95, seconds=60.0, rows_trained=600, megabytes=1.0, rows_kept=60)
+    >>> again = trained_each_time(once, [10, 20, 30])
+    >>> again.rows_trained, again.seconds
+    (1000, 100.0)
+    """
+    times = sum(sum(rows[: place + 1]) for place in range(len(rows))) / sum(rows)
+    trained = None if once.rows_trained is None else round(once.rows_trained * times)
+    return replace(once, name=EACH_TIME, seconds=once.seconds * times, rows_trained=trained)
+
+
+def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
+    """The mean of the tasks' accuracies, and its 95 % interval out of theirs (Zou and Donner, 2008).
+
+    >>> [round(value, 3) for value in mean_interval([Share(50, 100), Share(90, 100)])]
+    [0.7, 0.639, 0.753]
+    """
+    mean = sum(share.value for share in shares) / len(shares)
+    down = math.hypot(*(share.value - share.low for share in shares)) / len(shares)
+    up = math.hypot(*(share.high - share.value for share in shares)) / len(shares)
+    return mean, mean - down, mean + up
+
+
+def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
+    """What is equal, what is not, and what the numbers say: to be read with every comparison."""
+    settings, epochs = zoo.settings, epochs or _epochs_as_long(zoo)
+    told = [
+        f"All have the same net ({settings.backbone}), recipe and seed, one training each. The rivals train for {epochs} "
+        "epochs: unless you say how many, as many as give them the rows that the zoo's members were shown in all.",
+        "The accuracy is the mean over the tasks, on their held-out rows; its interval says what that tells about further "
+        "rows, not about other seeds.",
+        "The zoo's seconds were recorded when it learned, the others' were measured now. Of the net that is trained again "
+        "after each task only the last training was done; the cost of the earlier ones is computed from their rows.",
+        "Megabytes are of the nets. The fine-tuned net and the nets for each task need no rows to learn on; the others "
+        "keep what `rows kept` says.",
+    ]
+    if settings.descends:
+        told.append(
+            "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start anew."
+        )
+    if settings.replay < 1:
+        told.append(
+            f"The zoo keeps {settings.replay:.0%} of each task's rows, and its rivals were trained on these alone; its "
+            "members saw all rows of a new task."
+        )
+    return tuple(told)

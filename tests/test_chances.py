@@ -1,0 +1,110 @@
+"""Chances that hold: a temperature for each task, fitted to held-out rows and told."""
+
+import pytest
+import torch
+
+import zoolearn
+from toys import benchmark, contents
+from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibration
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.scores import Scores
+from zoos import HAZY, small_zoo
+
+LOGITS = 2 * torch.randn(4000, 5, generator=torch.Generator().manual_seed(0))
+TRUE = torch.softmax(LOGITS, dim=1)
+LABELS = torch.multinomial(TRUE, 1, generator=torch.Generator().manual_seed(1))[:, 0]
+
+
+def answers(sharpness):
+    """What answers `sharpness` times as sure as they should be look like."""
+    return torch.softmax(sharpness * LOGITS, dim=1)
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 1.0, 3.0])
+def test_a_temperature_makes_answers_as_sure_as_they_are_right(sharpness):
+    half = slice(0, 2000), slice(2000, None)
+    temperature = calibration(answers(sharpness)[half[0]], LABELS[half[0]])
+    assert temperature == pytest.approx(sharpness, rel=0.15)
+    judged = Scores.of(calibrated(answers(sharpness), temperature)[half[1]], LABELS[half[1]], tuple("abcde"))
+    assert judged.calibration_error < 0.025
+    assert judged.confidence == pytest.approx(judged.accuracy.value, abs=0.025)
+
+
+def test_few_rows_move_the_temperature_little_and_many_as_far_as_they_say():
+    found = [calibration(answers(3.0)[:rows], LABELS[:rows]) for rows in (3, PRIOR_ROWS, 2000)]
+    assert 0.7 < found[0] < found[2]
+    assert abs(found[1] - 1) < abs(found[2] - 1)
+    right = answers(1.0).argmax(dim=1)
+    assert calibration(answers(1.0)[:5], right[:5]) > 0.7  # five rows that are all right are no proof
+
+
+def test_answers_that_are_certain_and_always_right_stay_what_they_are():
+    certain = torch.eye(3)[torch.tensor([0, 1, 2, 0])]
+    assert torch.equal(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain)
+    wrong = calibration(certain, (certain.argmax(dim=1) + 1) % 3)
+    assert wrong == pytest.approx(MOST, rel=1e-3)
+
+
+def test_a_zoo_s_answers_have_the_temperature_that_its_held_out_rows_ask_for(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", HAZY[:2])
+    for task in HAZY[:2]:
+        votes = zoo.votes(task.test.x, task.name)
+        mean = sum(votes.values()) / len(votes)
+        temperature = zoo.measure(task.name).temperature
+        assert temperature == pytest.approx(calibration(mean, task.test.y), rel=1e-3)
+        assert temperature != 1.0
+        said = zoo.predict_proba(task.test.x, task.name)
+        assert torch.allclose(said, calibrated(mean, temperature), atol=1e-6)
+        assert zoo.scores(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()), abs=1e-5)
+
+
+def test_a_question_as_of_an_episode_is_answered_at_the_temperature_of_then(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", HAZY[:1])
+    name, x = HAZY[0].name, HAZY[0].test.x
+    before, files = zoo.predict_proba(x, name), contents(zoo.path)
+    for task in HAZY[1:3]:
+        zoo.learn(task)
+    assert zoo.measure(name).temperature != zoo.temperature(name, at=1)
+    assert torch.equal(zoo.predict_proba(x, name, at=1), before)
+    zoo.undo()
+    zoo.undo()
+    assert torch.equal(zoo.predict_proba(x, name), before)
+    assert {file for file in contents(zoo.path) if not file.startswith(("zoo.json", "index"))} <= files.keys()
+    assert zoolearn.open(zoo.path).measure(name).temperature == zoo.measure(name).temperature
+
+
+LEARNING = Recipe(epochs=8, batch_size=8, lr=0.05, device="cpu", augment="no")
+NOISE = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def clear_zoo(tmp_path_factory):
+    """Two tasks that are answered well, with enough held-out rows to say what is far."""
+    return small_zoo(tmp_path_factory.mktemp("clear") / "zoo", CLEAR, recipe=LEARNING)
+
+
+CLEAR = benchmark(3, test_per_class=30).tasks[:2]
+STRANGER = benchmark(3, test_per_class=30)[2]
+
+
+def test_what_a_zoo_is_sure_of_has_a_class_and_the_rest_is_none_of_these(clear_zoo):
+    task = CLEAR[0]
+    always = clear_zoo.predict(task.test.x, task.name)
+    assert None not in always
+    chances = clear_zoo.predict_proba(task.test.x, task.name).max(dim=1).values
+    strange = clear_zoo.familiarity(task.name).strange(task.test.x)
+    line = float(chances.median())
+    wanted = [
+        None if chance < line or odd else name
+        for name, chance, odd in zip(always, chances.tolist(), strange.tolist(), strict=True)
+    ]
+    assert clear_zoo.predict(task.test.x, task.name, sure=line) == wanted
+    assert 0 < wanted.count(None) < len(wanted)
+
+
+def test_most_strangers_are_none_of_these_and_few_rows_of_the_task(clear_zoo):
+    task = CLEAR[0]
+    known, strangers = task.test.x, torch.cat([NOISE, STRANGER.test.x])
+    assert clear_zoo.predict(known, task.name, sure=1e-9).count(None) <= 0.1 * len(known)
+    assert clear_zoo.predict(strangers, task.name, sure=1e-9).count(None) > 0.6 * len(strangers)
+    assert None not in clear_zoo.predict(strangers, task.name)

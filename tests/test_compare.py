@@ -1,0 +1,94 @@
+"""A zoo beside other ways to learn its tasks: on its own rows, as long as it was trained, and told what differs."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace as changed
+
+import zoolearn
+from test_zoo_cli import said
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.runs.results import Results
+from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, ONCE, iter_compare, mean_interval, rival_specs
+from zoolearn.zoo.scores import Share
+from zoos import HAZY, TASKS, small_zoo
+
+pytestmark = pytest.mark.slow  # zoos are grown
+
+
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return small_zoo(tmp_path / "zoo", HAZY[:3], tasks_per_episode=2)
+
+
+def test_members_record_the_rows_that_they_were_shown(zoo):
+    epochs = zoo.settings.recipe["epochs"]
+    for member in zoo.members:
+        assert member.rows_trained == epochs * sum(len(zoo.task(name).train) for name in member.tasks)
+
+
+def test_rivals_are_shown_as_many_rows_as_the_zoo_with_its_net_its_recipe_and_its_seed(zoo):
+    specs = rival_specs(zoo)
+    shown = sum(member.rows_trained for member in zoo.members)
+    at_hand = sum(len(task.train) for task in HAZY[:3])
+    for spec in specs.values():
+        learner = spec.learner()
+        assert abs(learner.recipe.epochs * at_hand - shown) <= at_hand / 2
+        assert learner.settings()["backbone"] == zoo.settings.backbone
+        assert replace(learner.recipe, epochs=1) == zoolearn.Recipe(**{**zoo.settings.recipe, "epochs": 1})
+        assert (spec.seed, [task.name for task in spec.whole()]) == (zoo.settings.seed, list(zoo.tasks))
+
+
+def test_each_rival_is_what_a_run_of_it_on_these_tasks_is_and_the_zoo_what_it_measured(zoo, tmp_path):
+    standings = {each.name: each for each in run_to_end(iter_compare(zoo, tmp_path / "out", epochs=3))}
+    assert list(standings) == ["the zoo", FINE_TUNED, ISOLATED, ONCE, EACH_TIME]
+    own = standings["the zoo"]
+    assert own.accuracy == pytest.approx(sum(zoo.measure(name).accuracy for name in zoo.tasks) / 3)
+    assert own.low < own.accuracy < own.high
+    assert own.seconds == sum(member.seconds for member in zoo.members)
+    recipe = zoolearn.Recipe(**{**zoo.settings.recipe, "epochs": 3})
+    alone = zoolearn.run(
+        zoolearn.Isolated(backbone=zoolearn.BACKBONES[zoo.settings.backbone], recipe=recipe),
+        zoolearn.Benchmark("hazy", tuple(HAZY[:3])),
+    )
+    assert standings[ISOLATED].accuracy == pytest.approx(zoolearn.average_accuracy(alone.accuracy))
+    assert standings[ISOLATED].megabytes == pytest.approx(4e-6 * alone.num_parameters)
+    sizes = [len(task.train) for task in HAZY[:3]]
+    assert standings[ONCE].rows_trained == 3 * sum(sizes)
+    assert standings[EACH_TIME].rows_trained == 3 * (3 * sizes[0] + 2 * sizes[1] + sizes[2])
+    assert standings[EACH_TIME].accuracy == standings[ONCE].accuracy
+    assert (standings[FINE_TUNED].rows_kept, standings[ONCE].rows_kept, own.rows_kept) == (0, sum(sizes), sum(sizes))
+
+
+def test_the_mean_of_many_tasks_is_surer_than_each():
+    alone, many = (mean_interval([Share(80, 100)] * count) for count in (1, 25))
+    assert alone == pytest.approx((0.8, Share(80, 100).low, Share(80, 100).high))
+    assert many[0] == pytest.approx(0.8)
+    assert many[2] - many[1] == pytest.approx((alone[2] - alone[1]) / 5)
+
+
+def test_the_command_writes_a_table_and_a_figure_and_trains_nothing_twice(zoo, capsys):
+    told = said(capsys, "compare", "zoo", "--epochs", "1")
+    for name in ("the zoo", FINE_TUNED, ISOLATED, ONCE, EACH_TIME):
+        assert name.split(",")[0] in " ".join(told.split())
+    assert "rivals train for 1 epochs" in " ".join(told.split())
+    out = Path("runs/compare-zoo")
+    points = list(csv.DictReader((out / "compared.csv").read_text().splitlines()))
+    assert {point["panel"] for point in points} == {"training time", "rows trained", "size"}
+    assert (out / "compared.svg").read_text().startswith("<?xml")
+    first = Results.load(out / "isolated").episodes
+    said(capsys, "compare", "zoo", "--epochs", "1")
+    assert Results.load(out / "isolated").episodes == first
+
+
+def test_what_cannot_be_compared_is_told(tmp_path):
+    with pytest.raises(DataError, match="has 1 tasks; a comparison is about what a later task does"):
+        rival_specs(small_zoo(tmp_path / "one", TASKS[:1]))
+    zoo = small_zoo(tmp_path / "two", TASKS[:2])
+    zoo.index = replace(zoo.index, members=tuple(changed(member, rows_trained=None) for member in zoo.members))
+    with pytest.raises(SettingsError, match="say how long its rivals train: --epochs"):
+        rival_specs(zoo)

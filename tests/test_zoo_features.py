@@ -1,0 +1,318 @@
+"""A zoo on the features of a pre-trained net: nothing is trained, and all that a zoo of nets can do it does."""
+
+import json
+import shutil
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+
+import zoolearn
+from extractors import toy_file
+from toys import contents
+from zoolearn.cli import main
+from zoolearn.data.task import STEP, Examples, Task
+from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.features import extractor as of_features
+from zoolearn.files import checksum
+from zoolearn.seeds import derive, generator
+from zoos import alike, answers, stray_files
+
+SIDE, FEATURES = 16, 24
+KINDS = {"birds": ("crow", "gull", "wren"), "cars": ("van", "taxi"), "trees": ("ash", "elm", "fir", "oak")}
+
+
+def pictures(kind, count, draw=0):
+    """Noisy pictures of one kind."""
+    look = torch.rand(1, 3, 4, 4, generator=generator(derive(0, kind)))
+    noise = torch.rand(count, 3, 4, 4, generator=generator(derive(draw, "noise", kind)))
+    return (255 * F.interpolate(0.7 * look + 0.3 * noise, size=(SIDE, SIDE))).to(torch.uint8)
+
+
+def examples(kinds, count, draw):
+    x = torch.cat([pictures(kind, count, draw) for kind in kinds])
+    return Examples(x, torch.repeat_interleave(torch.arange(len(kinds)), count))
+
+
+def task_of(name, count=8):
+    return Task(name, examples(KINDS[name], count, 0), examples(KINDS[name], 20, 1), KINDS[name])
+
+
+TASKS = [task_of(name) for name in KINDS]
+
+
+@pytest.fixture(scope="session")
+def extractor(tmp_path_factory):
+    path = tmp_path_factory.mktemp("extractors") / "toy.onnx"
+    path.write_bytes(toy_file(size=SIDE, features=FEATURES))
+    return path
+
+
+@pytest.fixture(scope="session")
+def grown(extractor, tmp_path_factory):
+    """Zoos that have learned the first 0, 1, 2 and 3 tasks."""
+    folders = [tmp_path_factory.mktemp("zoos") / str(count) for count in range(len(TASKS) + 1)]
+    zoolearn.new(folders[0], features=extractor)
+    for task, before, after in zip(TASKS, folders, folders[1:], strict=False):
+        shutil.copytree(before, after)
+        zoolearn.open(after).learn(task)
+    return folders
+
+
+@pytest.fixture
+def zoo(grown, tmp_path):
+    """One that knows all tasks, to do anything to."""
+    return zoolearn.open(shutil.copytree(grown[-1], tmp_path / "zoo"))
+
+
+@pytest.fixture
+def empty(grown, tmp_path):
+    return zoolearn.open(shutil.copytree(grown[0], tmp_path / "zoo"))
+
+
+def heads(zoo):
+    """All heads, by task."""
+    nets = {member.tasks[0]: zoo.net(member.number) for member in zoo.members}
+    return {task: (net.head(task).weight, net.head(task).bias) for task, net in nets.items()}
+
+
+def same_heads(one, other):
+    return one.keys() == other.keys() and all(
+        torch.equal(*pair) for task in one for pair in zip(one[task], other[task], strict=True)
+    )
+
+
+def test_tasks_are_answered_by_one_head_each_and_stored_as_features_of_16_bits(zoo):
+    assert [zoo.measure(task.name).accuracy > 0.8 for task in TASKS] == [True, True, True]
+    assert zoo.predict(TASKS[0].test.x[:1], "birds") == ["crow"]
+    assert [member.tasks for member in zoo.members] == [("birds",), ("cars",), ("trees",)]
+    stored = zoo.task("birds").train.x
+    assert (stored.dtype, stored.shape) == (torch.int16, (24, FEATURES))
+    lengths = (stored.double() * STEP).norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones_like(lengths), rtol=0, atol=1e-3)
+    assert torch.equal(zoo.predict_proba(zoo.task("birds").test.x, "birds"), answers(zoo, TASKS)["birds"])
+
+
+def test_the_task_is_told_by_one_head_over_all_classes(zoo):
+    rows = torch.cat([task.test.x for task in TASKS])
+    wanted = [task.name for task in TASKS for _ in range(len(task.test))]
+    found = zoo.recognise(rows, sure=0)
+    assert np.mean([row.task == name for row, name in zip(found, wanted, strict=True)]) > 0.8
+    assert all(sum(row.chances.values()) == pytest.approx(1, abs=1e-5) for row in found)
+    confidence = np.mean([row.chance for row in found])
+    assert confidence == pytest.approx(
+        np.mean([row.task == name for row, name in zip(found, wanted, strict=True)]), abs=0.1
+    )
+
+
+def test_what_is_like_nothing_stored_is_strange(zoo):
+    flat = torch.full((4, 3, SIDE, SIDE), 90, dtype=torch.uint8)
+    assert [row.task for row in zoo.recognise(flat)] == [None] * 4
+    assert all(row.strange for row in zoo.recognise(flat))
+    own = [row.strange for task in TASKS for row in zoo.recognise(task.test.x)]
+    assert np.mean(own) < 0.2
+
+
+def test_what_tells_tasks_apart_is_made_once_until_rows_change(zoo):
+    first = zoo.which_task()
+    assert zoo.which_task() is first
+    zoo.undo()
+    assert zoo.which_task() is not first
+    assert zoo.which_task().which.tasks == ("birds", "cars")
+
+
+def test_undo_leaves_exactly_the_zoo_before(zoo, grown):
+    zoo.undo()
+    before = zoolearn.open(grown[2])
+    assert zoo.index.files() == before.index.files()
+    assert alike(answers(zoo, TASKS), answers(before, TASKS))
+    assert stray_files(zoo) <= {".lock", ".reserve"}
+
+
+def test_a_forgotten_task_leaves_the_bits_of_one_never_seen(zoo, grown, tmp_path):
+    zoo.forget("birds")
+    other = zoolearn.open(shutil.copytree(grown[0], tmp_path / "other"))
+    for task in TASKS[1:]:
+        other.learn(task)
+    assert same_heads(heads(zoo), heads(other))
+    ours, theirs = (each.which_task().which.evidence(zoo.task("cars").test.x) for each in (zoo, other))
+    assert torch.equal(ours, theirs)
+    assert {*zoo.index.files()} == {*other.index.files()}
+
+
+def test_a_head_has_the_same_bits_whatever_the_order_of_rows(empty):
+    task = TASKS[2]
+    order = torch.randperm(len(task.train), generator=generator(3))
+    empty.learn(Task("ordered", task.train, task.test, task.classes))
+    empty.learn(Task("shuffled", task.train.select(order), task.test, task.classes))
+    first, second = heads(empty).values()
+    assert all(torch.equal(*pair) for pair in zip(first, second, strict=True))
+
+
+def test_the_extractor_lives_in_the_folder_and_is_recorded(zoo, extractor):
+    record = zoo.settings.features
+    kept = zoo.path / "extractors" / f"{record['sha256']}.onnx"
+    assert kept.read_bytes() == extractor.read_bytes()
+    assert f"extractors/{kept.name}" in zoo.index.files()
+    assert (record["size"], record["num_features"], record["views"], record["step"]) == (SIDE, FEATURES, 2, STEP)
+    assert len(record["probe"]) == FEATURES
+    assert {"onnxruntime", "pillow"} <= record["versions"].keys()
+
+
+def test_an_extractor_that_was_altered_is_refused_when_it_is_used(zoo):
+    (path,) = (zoo.path / "extractors").iterdir()
+    path.write_bytes(toy_file(seed=1, size=SIDE, features=FEATURES))
+    again = zoolearn.open(zoo.path)
+    with pytest.raises(StoreError, match="altered"):
+        again.predict(TASKS[0].test.x[:1], "birds")
+    assert [problem for problem in run_to_end(again.verify()) if "altered" in problem]
+
+
+def test_an_extractor_whose_features_come_out_otherwise_here_is_refused(zoo, monkeypatch):
+    right = of_features.embedded
+    monkeypatch.setattr(of_features, "embedded", lambda *given: right(*given)[:, ::-1])
+    with pytest.raises(StoreError, match="probe"):
+        zoolearn.open(zoo.path).predict(TASKS[0].test.x[:1], "birds")
+
+
+def run_to_end(work):
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
+def test_a_zoo_is_verified_with_its_extractor(zoo):
+    assert run_to_end(zoo.verify()) == []
+    (path,) = (zoo.path / "extractors").iterdir()
+    path.unlink()
+    assert any("extractors" in problem for problem in run_to_end(zoolearn.open(zoo.path).verify()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"replay": 0.5}, "replay is 0.5"),
+        ({"tasks_per_episode": 5}, "tasks_per_episode is 5"),
+        ({"epochs": 3}, "epochs is 3"),
+        ({"backbone": "mlp"}, "backbone is 'mlp'"),
+        ({"side": 32}, "side is 32"),
+    ],
+)
+def test_settings_of_trainings_are_refused_and_nothing_is_made(extractor, tmp_path, settings, words):
+    with pytest.raises(SettingsError, match=words):
+        zoolearn.new(tmp_path / "zoo", features=extractor, **settings)
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_a_file_that_is_no_extractor_is_refused_and_nothing_is_made(tmp_path):
+    (tmp_path / "bad.onnx").write_bytes(b"bad")
+    for path, words in (("bad.onnx", "no ONNX file"), ("missing.onnx", "cannot be read")):
+        with pytest.raises(DataError, match=words):
+            zoolearn.new(tmp_path / "zoo", features=tmp_path / path)
+    assert not (tmp_path / "zoo").exists()
+
+
+def refused(zoo, task, error=DataError, **options):
+    before = contents(zoo.path)
+    with pytest.raises(error) as told:
+        zoo.learn(task, **options)
+    assert contents(zoo.path) == before
+    return str(told.value)
+
+
+def test_what_cannot_be_learned_is_refused_and_changes_nothing(zoo):
+    rows = torch.rand(4, FEATURES), torch.tensor([0, 1, 0, 1])
+    assert "(3, 16, 16) uint8" in refused(zoo, Task("floats", Examples(*rows), Examples(*rows)))
+    black = Examples(torch.zeros(4, 3, SIDE, SIDE, dtype=torch.uint8), rows[1])
+    assert "no features" in refused(zoo, Task("black", black, black))
+    assert "nothing is trained" in refused(zoo, TASKS[0], SettingsError, epochs=3)
+
+
+def test_a_function_of_ones_own_extracts_too_and_is_given_again_by_name(tmp_path):
+    zoo = zoolearn.new(tmp_path / "zoo", features=small_copies, size=SIDE)
+    zoo.learn(TASKS[0])
+    assert zoo.measure("birds").accuracy > 0.6
+    with pytest.raises(SettingsError, match=r"'small_copies'.*names="):
+        zoolearn.open(zoo.path).predict(TASKS[0].test.x[:1], "birds")
+    again = zoolearn.open(zoo.path, names={"small_copies": small_copies})
+    assert alike(answers(zoo, TASKS), answers(again, TASKS))
+
+
+def small_copies(batch):
+    x = torch.from_numpy(np.ascontiguousarray(batch)).float()
+    return F.avg_pool2d(x - 127, 4).flatten(1).numpy()
+
+
+def save_pictures(folder, task):
+    """One subfolder for each class."""
+    for row, (x, label) in enumerate(zip(task.train.x, task.train.y, strict=True)):
+        path = folder / task.classes[int(label)] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(x.permute(1, 2, 0).numpy()).save(path)
+    return folder
+
+
+def origins(zoo, task, side):
+    """The digests of files by their names."""
+    found = {}
+    for arrival in zoo.tasks[task].arrivals:
+        rows = arrival.rows(side)
+        names = json.loads(bytes(zoo.folder.tensor(rows.names).tolist()))
+        found |= dict(zip(names, (bytes(id_.tolist()).hex() for id_ in zoo.folder.tensor(rows.ids)), strict=True))
+    return found
+
+
+def test_rows_of_files_know_their_file_and_its_path(empty, tmp_path):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    empty.learn_from("birds", folder)
+    wanted = {str(path): checksum(path) for path in folder.rglob("*.png")}
+    assert origins(empty, "birds", "train") | origins(empty, "birds", "test") == wanted
+    assert empty.measure("birds").accuracy > 0.5
+
+
+def test_a_picture_of_two_tasks_is_held_out_in_both(empty, tmp_path):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    empty.learn_from("birds", folder)
+    empty.learn_from("again", folder)
+    first, second = (origins(empty, name, "test") for name in ("birds", "again"))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zoo, tmp_path, name):
+    made = zoo.export(name, tmp_path / "task.onnx")
+    assert made.bytes == (tmp_path / "task.onnx").stat().st_size
+    session = onnxruntime.InferenceSession(made.path, providers=["CPUExecutionProvider"])
+    rows = next(task for task in TASKS if task.name == name).test.x
+    for count in (1, 7):
+        said = session.run(["probabilities"], {"inputs": rows[:count].numpy()})[0]
+        assert said == pytest.approx(zoo.predict_proba(rows[:count], name).numpy(), abs=0.02)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(KINDS[name])
+
+
+def test_export_to_torch_is_refused(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="--to onnx"):
+        zoo.export("birds", tmp_path / "task.pt2", "torch")
+    assert not (tmp_path / "task.pt2").exists()
+
+
+def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys):
+    folder, data = str(tmp_path / "shop"), save_pictures(tmp_path / "birds", TASKS[0])
+    main(["new", folder, "--features", str(extractor)])
+    assert "24 features of toy.onnx" in " ".join(capsys.readouterr().out.split())
+    main(["learn", folder, "birds", str(data)])
+    assert "nothing is trained" in " ".join(capsys.readouterr().out.split())
+    main(["predict", folder, "birds", str(data / "crow"), "--json"])
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(said) == 8
+    main(["show", folder])
+    assert "features of toy.onnx" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        main(["new", str(tmp_path / "other"), "--features", str(extractor), "--tasks-per-episode", "5"])
+    assert "tasks_per_episode is 5" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "other").exists()
