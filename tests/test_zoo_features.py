@@ -13,6 +13,7 @@ from PIL import Image
 
 import zoolearn
 from extractors import toy_file
+from servers import serving
 from toys import contents
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
@@ -20,6 +21,7 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
+from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoos import alike, answers, stray_files
 
@@ -335,3 +337,21 @@ def test_the_estimator_takes_pictures_and_its_pickle_answers_alike(extractor):
         at_once.predict(x / 255)
     with pytest.raises(ValueError, match="count alike"):
         parts.partial_fit(x, y, sample_weight=np.ones(len(y)))
+
+
+def test_a_zoo_on_features_is_served(zoo):
+    rows = TASKS[0].test.x[:5]
+    with serving(zoo.path) as client:
+        said = client.post("/tasks/birds/predict", rows.numpy().tobytes(), "application/octet-stream").json
+        told = client.post("/recognise?sure=0", rows.numpy().tobytes(), "application/octet-stream").json
+    wanted = zoo.predict_proba(rows, "birds")
+    assert [row["class"] for row in said["predictions"]] == zoo.predict(rows, "birds")
+    answered = [list(row["probabilities"].values()) for row in said["predictions"]]
+    torch.testing.assert_close(torch.tensor(answered), wanted, rtol=0, atol=1e-6)
+    assert [row["task"] for row in told["recognitions"]] == [row.task for row in zoo.recognise(rows, sure=0)]
+
+
+def test_there_is_nothing_to_distil(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="one head a task"):
+        run_to_end(distilled(zoo, tmp_path / "small"))
+    assert not (tmp_path / "small").exists()
