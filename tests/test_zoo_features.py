@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -355,3 +356,40 @@ def test_there_is_nothing_to_distil(zoo, tmp_path):
     with pytest.raises(SettingsError, match="one head a task"):
         run_to_end(distilled(zoo, tmp_path / "small"))
     assert not (tmp_path / "small").exists()
+
+
+def part_of(task, kinds, rows):
+    """The same task with these classes, and these of the training rows of each."""
+
+    def only(examples, rows):
+        places = [(examples.y == task.classes.index(kind)).nonzero()[rows, 0] for kind in kinds]
+        sizes = torch.tensor([len(own) for own in places])
+        return Examples(examples.x[torch.cat(places)], torch.repeat_interleave(torch.arange(len(kinds)), sizes))
+
+    return Task(task.name, only(task.train, rows), only(task.test, slice(None)), tuple(kinds))
+
+
+def test_a_task_grown_by_rows_and_classes_has_the_bits_of_one_learned_at_once(empty):
+    task = TASKS[2]
+    empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
+    empty.learn(part_of(task, ("oak", "elm"), slice(0, 8)), new_classes="any")
+    empty.learn(part_of(task, ("ash", "fir"), slice(5, 8)))
+    empty.learn(replace(task, name="at once"))
+    grown, at_once = empty.net(empty.members[-2].number).head("trees"), empty.net(4).head("at once")
+    order = [task.classes.index(name) for name in empty.tasks["trees"].classes]
+    assert order != sorted(order)
+    assert torch.equal(grown.weight, at_once.weight[order])
+    assert torch.equal(grown.bias, at_once.bias[order])
+    assert [member.number for member in empty.index.voters("trees")] == [3]
+
+
+def test_undoing_a_growth_gives_the_vote_back(empty):
+    task = TASKS[2]
+    empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
+    before = empty.predict_proba(task.test.x, "trees")
+    empty.learn(part_of(task, ("oak", "elm"), slice(0, 8)), new_classes="any")
+    assert empty.predict_proba(task.test.x, "trees").shape[1] == 4
+    assert torch.equal(empty.predict_proba(task.test.x, "trees", at=1), before)
+    empty.undo()
+    assert torch.equal(empty.predict_proba(task.test.x, "trees"), before)
+    assert empty.tasks["trees"].classes == ("fir", "ash")
