@@ -2,8 +2,11 @@
 
 import json
 import pickle
+import random
 import shutil
+from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import onnxruntime
@@ -16,6 +19,7 @@ import zoolearn
 from extractors import toy_file
 from servers import serving
 from toys import contents
+from zoolearn.beyond.stat_head import stat_head
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
@@ -24,7 +28,8 @@ from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
-from zoos import alike, answers, stray_files
+from zoolearn.zoo.stored import stored_task
+from zoos import alike, answers, small_zoo, stray_files
 
 SIDE, FEATURES = 16, 24
 KINDS = {"birds": ("crow", "gull", "wren"), "cars": ("van", "taxi"), "trees": ("ash", "elm", "fir", "oak")}
@@ -393,3 +398,133 @@ def test_undoing_a_growth_gives_the_vote_back(empty):
     empty.undo()
     assert torch.equal(empty.predict_proba(task.test.x, "trees"), before)
     assert empty.tasks["trees"].classes == ("fir", "ash")
+
+
+def rows_without(task, kinds=(), places=()):
+    """The same task that never had these classes, nor these training rows."""
+    left = [
+        torch.tensor(
+            [
+                row
+                for row, label in enumerate(examples.y.tolist())
+                if task.classes[label] not in kinds and not (examples is task.train and row in places)
+            ]
+        )
+        for examples in (task.train, task.test)
+    ]
+    names = tuple(name for name in task.classes if name not in kinds)
+    parts = [
+        Examples(examples.x[rows], torch.tensor([names.index(task.classes[label]) for label in examples.y[rows]]))
+        for examples, rows in zip((task.train, task.test), left, strict=True)
+    ]
+    return Task(task.name, *parts, names)
+
+
+def same_zoos(one, other):
+    """Whether two zoos have the same rows, heads and votes: all files but the log and the times."""
+    return one.index.files() == other.index.files() and one.index.measures == other.index.measures
+
+
+def test_a_forgotten_class_leaves_the_bits_of_one_never_seen(zoo, grown, tmp_path):
+    assert zoo.forget_class("trees", "elm") == 8 + 20
+    other = zoolearn.open(shutil.copytree(grown[2], tmp_path / "other"))
+    other.learn(rows_without(TASKS[2], kinds=("elm",)))
+    assert zoo.tasks["trees"].classes == ("ash", "fir", "oak")
+    assert same_zoos(zoo, other)
+    assert same_heads(heads(zoo), heads(other))
+    assert stray_files(zoo) <= {".lock", ".reserve"}
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_forgotten_rows_leave_the_bits_of_a_zoo_that_never_saw_them(empty, grown, tmp_path):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    held = save_pictures(tmp_path / "held", replace(TASKS[0], train=TASKS[0].test))
+    unwanted = [folder / "crow" / "1.png", folder / "gull" / "9.png"]
+    empty.learn_from("birds", folder, test=held)
+    moved = tmp_path / "elsewhere.png"
+    unwanted[0].rename(moved)
+    assert empty.forget_rows([moved, unwanted[1]]) == 2
+    unwanted[1].unlink()
+    other = zoolearn.open(shutil.copytree(grown[0], tmp_path / "other"))
+    other.learn_from("birds", folder, test=held)
+    assert same_zoos(empty, other)
+    content = b"".join(contents(empty.path).values())
+    assert str(unwanted[0]).encode() not in content
+    with pytest.raises(DataError, match=r"no stored row was made of .*elsewhere"):
+        empty.forget_rows([moved])
+
+
+def test_what_would_leave_no_task_is_refused(zoo):
+    before = contents(zoo.path)
+    with pytest.raises(DataError, match="fewer than two"):
+        zoo.forget_class("cars", "van")
+    with pytest.raises(DataError, match="unknown class 'lark'"):
+        zoo.forget_class("birds", "lark")
+    assert contents(zoo.path) == before
+
+
+def test_rows_of_trained_members_are_not_forgotten_one_by_one(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", [])
+    for ask in (lambda: zoo.forget_class("a", "b"), lambda: zoo.forget_rows(["c"])):
+        with pytest.raises(SettingsError, match="forget the whole task"):
+            ask()
+
+
+KINDS_OF_ALL = [f"kind {number}" for number in range(12)]
+
+
+def change_at_random(zoo, step, rng):
+    """Grows, corrects, undoes or forgets something of the one task of a zoo; what would leave no task is refused."""
+    known = zoo.tasks["all"].classes
+    kind, new = rng.choice(known), next(name for name in KINDS_OF_ALL if name not in known)
+    what = rng.choice(["rows", "class", "correct", "delete", "forget row", "forget class", "undo"])
+    row = rng.randrange(zoo.tasks["all"].rows_kept)
+    if what in ("rows", "class"):
+        name = kind if what == "rows" else new
+        arrived = Task("all", examples([name], 3, step), examples([name], 1, step + 50), (name,), part=True)
+        zoo.learn(arrived, new_classes=[new] if what == "class" else ())
+    elif what in ("correct", "delete"):
+        with suppress(DataError):
+            zoo.correct("all", {row + 1: kind if what == "correct" else None})
+    elif what == "forget row":
+        ids = [
+            id_
+            for arrival in zoo.tasks["all"].arrivals
+            if arrival.train
+            for id_ in zoo.folder.tensor(arrival.train.ids)
+        ]
+        made_of = zoo.path.parent / "picture"
+        made_of.write_bytes(PICTURES_OF_ALL[bytes(rng.choice(ids).tolist())])
+        with suppress(DataError):
+            zoo.forget_rows([made_of])
+    elif what == "forget class":
+        with suppress(DataError):
+            zoo.forget_class("all", kind)
+    elif len(zoo.tasks["all"].arrivals) > 1:
+        zoo.undo()
+    return what
+
+
+PICTURES_OF_ALL = {
+    sha256(picture.numpy().tobytes()).digest(): picture.numpy().tobytes()
+    for kind in KINDS_OF_ALL
+    for draw in range(12)
+    for picture in pictures(kind, 4, draw)
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_path):
+    """Grown, corrected, undone and made to forget, in any order: each head is that of the rows that had come by then."""
+    zoo, rng, first = zoolearn.open(shutil.copytree(grown[0], tmp_path / "zoo")), random.Random(seed), KINDS_OF_ALL[:3]
+    zoo.learn(Task("all", examples(first, 4, 0), examples(first, 2, 50), tuple(first)))
+    for step in range(1, 9):
+        change_at_random(zoo, step, rng)
+    for member in zoo.members:
+        left = stored_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
+        wanted = stat_head(left.train.x, left.train.y, len(left.classes))
+        found = zoo.net(member.number).head("all")
+        assert torch.equal(found.weight, wanted.weight.float())
+        assert torch.equal(found.bias, wanted.bias.float())
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    assert stray_files(zoo) <= {".lock", ".reserve"}

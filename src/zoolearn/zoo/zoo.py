@@ -1,6 +1,6 @@
 """The zoo as people hold it: one object for one folder."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
+from zoolearn.zoo.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
 from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
 from zoolearn.zoo.growth import Growth, NewClasses
 from zoolearn.zoo.index import Index, Measure, MemberEntry
@@ -500,6 +501,30 @@ class Zoo:
             rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
         return cost
+
+    def forget_class(self, task: str, label: str) -> int:
+        """Removes a class of a task permanently, and all its rows; gives their number. For zoos on features.
+
+        What is left has the bits of a zoo that never saw them.
+        """
+        check_forgettable(self.index)
+        with self.folder.making_room() as index:
+            gone = {task: rows_of_class(self.folder, index.task(task), label)}
+            self._commit(without_rows(self.folder, index, gone, self.names))
+        return sum(map(len, gone[task].values()))
+
+    def forget_rows(self, files: Sequence[Path | str], task: str | None = None) -> int:
+        """Removes the rows of files permanently, from a task or from all; gives their number. For zoos on features.
+
+        A file is known by its content, wherever it is now, or by the name that it was learned under. What is left has the
+        bits of a zoo that never saw them.
+        """
+        check_forgettable(self.index)
+        with self.folder.making_room() as index:
+            tasks = index.tasks.values() if task is None else [index.task(task)]
+            gone = found_rows(self.folder, tasks, [str(file) for file in files])
+            self._commit(without_rows(self.folder, index, gone, self.names))
+        return sum(len(numbers) for sides in gone.values() for numbers in sides.values())
 
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
         """What `forget` would do."""
