@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import zoolearn
 from processes import eventually, started
@@ -189,6 +190,21 @@ class TestRoutes:
         each = [list(vote["probabilities"].values()) for vote in votes]
         mean = np.average(each, axis=0, weights=weights) ** (1 / client.get("/tasks/stripes").json["temperature"])
         assert probabilities(said)[0] == pytest.approx(mean / mean.sum(), abs=1e-6)
+
+    def test_what_is_not_sure_enough_or_strange_is_none_of_these_and_says_why(self, client, folder):
+        noise = np.random.default_rng(0).integers(0, 256, (20, 1, 8, 8), dtype=np.uint8)
+        rows = np.concatenate([X.numpy(), noise])
+        plain = client.rows("stripes", rows.tolist()).json["predictions"]
+        assert {row["none_of_these"] for row in plain} == {None}
+        line = sorted(row["probability"] for row in plain[:20])[10]  # of the task's own rows
+        said = client.rows("stripes", rows.tolist(), f"?sure={line}").json["predictions"]
+        zoo = zoolearn.open(folder)
+        assert [row["class"] for row in said] == zoo.predict(rows, "stripes", sure=line)
+        strange = zoo.familiarity("stripes").strange(torch.from_numpy(rows)).tolist()
+        assert [row["none_of_these"] == "strange" for row in said] == strange
+        assert {row["none_of_these"] for row in said} == {None, "not sure", "strange"}
+        assert [row["probability"] for row in said] == [row["probability"] for row in plain]
+        assert 'zoo_answers_total{class="(none of these)",task="stripes"}' in client.get("/metrics").body.decode()
 
     def test_votes_of_unequal_weight_and_silent_members_are_told_as_they_are(self, tmp_path):
         zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5)

@@ -17,6 +17,7 @@ from zoolearn.zoo.stored import stored_examples
 
 NONE = "none of these"
 ROWS = 1000  # of a task, and of all others together, that inputs are compared with
+MOST_FAMILIAR = 16  # tasks that a program keeps ready; each holds two matrices of features by features
 
 Why = Literal["not sure", "strange"]
 

@@ -36,7 +36,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.learning import Learned, iter_learn, measure, now
-from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -48,7 +48,6 @@ from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
-MOST_FAMILIAR = 16  # tasks whose rows are compared with; a matrix of features by features each, and one of others
 Data = Path | str | Source
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
@@ -312,8 +311,7 @@ class Zoo:
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
         """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
         voter = self.index.answering(task, at)[-1]
-        key = task, voter.file
-        if key not in self._familiar:
+        if (task, voter.file) not in self._familiar:
             try:
                 net = self._net_in(self.index)(voter)
                 found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
@@ -321,10 +319,10 @@ class Zoo:
                 if not self.refresh():
                     raise
                 return self.familiarity(task, at)
-            if len(self._familiar) >= MOST_FAMILIAR:
+            self._familiar[task, voter.file] = found
+            if len(self._familiar) > MOST_FAMILIAR:
                 del self._familiar[next(iter(self._familiar))]
-            self._familiar[key] = found
-        return self._familiar[key]
+        return self._familiar[task, voter.file]
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.

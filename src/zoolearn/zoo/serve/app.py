@@ -82,21 +82,26 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         "/tasks/{name}/predict",
         response_model=Predictions,
         responses=refusals(400, 403, 404, 408, 413, 415, 503),
-        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, option("votes")]},
+        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, option("votes"), share("sure", 0.0)]},
     )
     async def predict(request: Request) -> Response:
-        """The most probable class of each row; with `votes`, what each member says too."""
+        """The most probable class of each row; with `votes`, what each member says too.
+
+        With `sure`, it is null where its chance is lower or the row is like nothing stored: none of these.
+        """
         name = _meant(request.path_params["name"])
-        votes = _options(request, votes=_flag).get("votes", False)
+        options = _options(request, votes=_flag, sure=_share)
+        votes, sure = options.get("votes", False), options.get("sure", 0.0)
         index = service.index
         index.task(name)
         shape = index.settings.shape
         assert shape is not None
         said = 1 + len(index.voters(name)) if votes else 1
         async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
-            answers, first = await service.ask(service.answers, name, rows)
-        service.counters.answered(name, answers.named(first, len(rows)))
-        return Response(answers.json(first, len(rows), votes=votes), media_type="application/json")
+            answers, first = await service.ask(name, rows, sure)
+        told = answers.told(first, len(rows), sure)
+        service.counters.answered(name, told.named())
+        return Response(told.json(votes=votes), media_type="application/json")
 
     @app.post(
         "/recognise",

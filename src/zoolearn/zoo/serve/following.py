@@ -3,24 +3,27 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Thread
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.index_files import HEAD
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
 from zoolearn.zoo.recognising import Fitted, Recognised
+from zoolearn.zoo.serve.aside import Aside
 from zoolearn.zoo.serve.rows import Rows
 from zoolearn.zoo.testing import held_out_majority
 
@@ -37,34 +40,54 @@ class Answers:
     mean: NDArray[np.float32]
     votes: dict[int, NDArray[np.float32]]
     weights: dict[int, float]
+    strange: Tensor | None = None  # which rows are like nothing stored of the task, where that was asked for
 
-    def json(self, first: int, count: int, *, votes: bool) -> bytes:
-        """The part of one question."""
-        place = slice(first, first + count)
-        predictions = [self._one(row) for row in self.mean[place].tolist()]
+    def told(self, first: int, count: int, sure: float) -> "Told":
+        """The part of one question, which wants to be so sure."""
+        rows = slice(first, first + count)
+        reasons = why_none(torch.from_numpy(self.mean[rows]), sure, lambda: cast(Tensor, self.strange)[rows])
+        return Told(self, rows, reasons)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """The answer to one question: its rows of `answers`, and why some of them are none of the classes."""
+
+    answers: Answers
+    rows: slice
+    reasons: Sequence[Why | None]
+
+    def json(self, *, votes: bool) -> bytes:
+        """As it is sent."""
+        answers = self.answers
+        predictions = []
+        for row, why in zip(answers.mean[self.rows].tolist(), self.reasons, strict=True):
+            likeliest = self._one(row)
+            predictions.append({**likeliest, "class": None if why else likeliest["class"], "none_of_these": why})
         if votes:
             for prediction in predictions:
                 prediction["votes"] = []
-            for member, said in self.votes.items():
-                for prediction, row in zip(predictions, said[place].tolist(), strict=True):
-                    vote = {"member": member, "weight": self.weights[member], **self._one(row)}
+            for member, said in answers.votes.items():
+                for prediction, row in zip(predictions, said[self.rows].tolist(), strict=True):
+                    vote = {"member": member, "weight": answers.weights[member], **self._one(row)}
                     prediction["votes"].append(vote)  # type: ignore[attr-defined]
-        content = {"task": self.task, "generation": self.generation, "predictions": predictions}
+        content = {"task": answers.task, "generation": answers.generation, "predictions": predictions}
         return json.dumps(content, allow_nan=False).encode()
 
-    def named(self, first: int, count: int) -> Iterator[tuple[str, float]]:
-        """The class and its probability of each row of one question."""
-        for row in self.mean[first : first + count]:
+    def named(self) -> Iterator[tuple[str, float]]:
+        """What each row is called, and the probability of its likeliest class."""
+        for row, why in zip(self.answers.mean[self.rows], self.reasons, strict=True):
             best = int(row.argmax())
-            yield self.classes[best], float(row[best])
+            yield f"({NONE})" if why else self.answers.classes[best], float(row[best])
 
     def _one(self, probabilities: list[float]) -> dict[str, object]:
         """An answer by names; a member knows the first classes only where others came after it."""
         best = max(probabilities)
+        classes = self.answers.classes[: len(probabilities)]
         return {
-            "class": self.classes[probabilities.index(best)],
+            "class": classes[probabilities.index(best)],
             "probability": best,
-            "probabilities": dict(zip(self.classes, probabilities, strict=False)),
+            "probabilities": dict(zip(classes, probabilities, strict=True)),
         }
 
 
@@ -91,7 +114,7 @@ class Recognitions:
 
 
 class Outdated(Exception):
-    """What tells tasks apart is of another state of the zoo."""
+    """What rows are compared with is of another state of the zoo."""
 
 
 class Following:
@@ -105,7 +128,8 @@ class Following:
         self.majorities: dict[str, tuple[str, float]] = {}  # by the digests of files
         self.prepared, self.ready = 0, False  # how many members have their nets at hand; whether all once had
         self.fitted: Fitted | None = None
-        self.fitting: asyncio.Future[None] | None = None
+        self.compared: dict[str, tuple[int, Familiarity]] = {}  # with the rows of a task; and the state that it is of
+        self.aside = Aside(lambda: Zoo(self.zoo.path, self.zoo.names))
         self.problem: str | None = None  # why the folder's newest state is not known
 
     @property
@@ -128,6 +152,13 @@ class Following:
         said = {number: vote.numpy() for number, vote in votes.items()}
         return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
 
+    def ask_surely(self, task: str, rows: Rows) -> Answers:
+        """`ask`, and which rows are like nothing stored of the task; on the thread."""
+        familiar = self._comparison(task)
+        if familiar is None:
+            raise Outdated
+        return replace(self.ask(task, rows), strange=familiar.strange(_tensor(rows)))
+
     def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
         """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
         key = "".join(part.digest for part in entry.stored)
@@ -147,32 +178,24 @@ class Following:
         return Recognitions(self.zoo.generation, found)
 
     async def fit(self) -> None:
-        """Fits what tells tasks apart, once for each state, on a thread of its own: answers go on, and nobody waits for its end."""
-        loop = asyncio.get_running_loop()
+        """Fits what tells tasks apart, once for each state."""
         while self.fitted is None or self.fitted.generation != self.zoo.generation:
-            if self.fitting is None:
-                self.fitting = loop.create_future()
-                Thread(target=self._fit, args=(loop,), daemon=True).start()
-            await asyncio.shield(self.fitting)
-            await loop.run_in_executor(self.thread, self._refresh)  # what was fitted may be of a newer state
+            self.fitted = await self.aside.make("tasks", lambda zoo: zoo.which_task())
+            await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)  # it may be of a newer state
 
-    def _fit(self, loop: asyncio.AbstractEventLoop) -> None:
-        outcome: Fitted | Exception
-        try:
-            outcome = Zoo(self.zoo.path, self.zoo.names).which_task()
-        except Exception as error:  # it is each asker's to handle
-            outcome = error
-        with suppress(RuntimeError):  # the server has stopped meanwhile
-            loop.call_soon_threadsafe(self._end_fit, outcome)
+    async def compare(self, task: str) -> None:
+        """Fits what tells rows that are like nothing stored of a task, once for each state."""
+        if self._comparison(task) is None:
+            found = await self.aside.make(f"task {task}", lambda zoo: (zoo.generation, zoo.familiarity(task)))
+            self.compared.pop(task, None)
+            self.compared[task] = found
+            if len(self.compared) > MOST_FAMILIAR:
+                del self.compared[next(iter(self.compared))]
+            await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)  # it may be of a newer state
 
-    def _end_fit(self, outcome: Fitted | Exception) -> None:
-        fitting, self.fitting = self.fitting, None
-        assert fitting is not None
-        if isinstance(outcome, Exception):
-            fitting.set_exception(outcome)
-        else:
-            self.fitted = outcome
-            fitting.set_result(None)
+    def _comparison(self, task: str) -> Familiarity | None:
+        generation, found = self.compared.get(task, (-1, None))
+        return found if generation == self.zoo.generation else None
 
     async def follow(self) -> None:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""

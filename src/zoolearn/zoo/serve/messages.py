@@ -166,9 +166,14 @@ class Vote(Message):
 
 
 class Prediction(Message):
-    """What the zoo says about one row; votes only if they were asked for."""
+    """What the zoo says about one row; votes only if they were asked for.
 
-    class_: str = Field(alias="class")
+    With `sure`, the class is null and `none_of_these` says why: "not sure", or "strange", like nothing that is stored.
+    `probability` is that of the likeliest class all the same.
+    """
+
+    class_: str | None = Field(alias="class")
+    none_of_these: Literal["not sure", "strange"] | None
     probability: float
     probabilities: dict[str, float]
     votes: list[Vote] = []

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 from fastapi import FastAPI, Request
 from starlette.datastructures import UploadFile
@@ -26,7 +25,6 @@ from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw
 from zoolearn.zoo.serve.training import Training
 
 log = logging.getLogger("zoolearn.zoo.serve")
-Said = TypeVar("Said")
 
 FORMS = (
     'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
@@ -49,6 +47,7 @@ class Service:
         together, note = limits.together, self.counters.batches.observe
         self.drift = Drift(limits.drift_rows, limits.drift_share, log.warning)
         self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
+        self.sure_answers = Batcher[Answers](self.model, self.following.ask_surely, together, self.backlog, note)
         self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
 
     @property
@@ -103,11 +102,16 @@ class Service:
         with _told():
             return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
 
-    async def ask(self, model: Batcher[Said], question: str, rows: Rows) -> tuple[Said, int]:
-        """What the model says, and the place of the first row in it."""
+    async def ask(self, task: str, rows: Rows, sure: float) -> tuple[Answers, int]:
+        """What the model says about rows of a task, and the place of the first row in it."""
         with _told():
             async with asyncio.timeout(self.limits.answer_seconds):
-                return await model.answer(question, rows)
+                if not sure:
+                    return await self.answers.answer(task, rows)
+                while True:
+                    await self.following.compare(task)
+                    with suppress(Outdated):
+                        return await self.sure_answers.answer(task, rows)
 
     async def recognise(self, sure: str, rows: Rows) -> tuple[Recognitions, int]:
         """What the model makes of rows whose task is not told, and the place of the first one in it."""
