@@ -1,7 +1,7 @@
 """What a learner is shown: examples, and tasks made of them."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -232,14 +232,6 @@ class Task:
 def grown_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
     """The classes of a task after a part of it came: in the order of their arrival."""
     return tuple(dict.fromkeys((*known, *part)))
-
-
-def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
-    joined: dict[str, Task] = {}
-    for task in tasks:
-        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
-    return joined
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

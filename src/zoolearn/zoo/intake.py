@@ -265,7 +265,7 @@ def _iter_read(
     ids: list[NDArray[np.uint8]] = []
     with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
         for block in source.blocks(range(len(source)), settings.shape or ()):
-            stored = block.x if extractor is None else embedded(extractor, block.x)
+            stored = block.x if extractor is None or settings.takes_texts else embedded(extractor, block.x)
             writer.add(stored)
             prints.add(block.x, stored)
             if extractor is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
-from zoolearn.features import Extractor
+from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -189,7 +190,7 @@ class Zoo:
 
     def growth(self, name: str, data: Data) -> Growth | None:
         """What labelled data would add to a task that is known; None if it is a new one."""
-        return growth_of(self.index, name, both_sources(data, None, Columns(wanted=self.settings.columns))[0])
+        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
 
     def learn_from(
         self,
@@ -248,7 +249,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                *both_sources(data, test, Columns(wanted=before.settings.columns)),
+                *both_sources(data, test, replace(self.columns, wanted=before.settings.columns)),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -383,9 +384,15 @@ class Zoo:
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
-        if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
-            return rows_of(x, self.settings)
-        return to_rows(extractor, rows_of(x, self.settings))
+        rows = rows_of(x, self.settings, self.columns.embed)
+        return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
+
+    @property
+    def columns(self) -> Columns:
+        """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
+        extractor = self.extractor if self.settings.takes_texts else None
+        embed = None if extractor is None else partial(embedded, extractor)
+        return Columns(wanted=self.settings.columns, embed=embed)
 
     def _member(self, number: int) -> MemberEntry:
         return self.index.member(number)
@@ -423,8 +430,7 @@ class Zoo:
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
         """`test`, step by step."""
         self.index.task(task)
-        columns = Columns(wanted=self.settings.columns)
-        source = data if isinstance(data, Source) else source_of(Path(data), columns)
+        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:
