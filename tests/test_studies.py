@@ -13,7 +13,7 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
-from zoolearn.lab.studies import ablations, competition, together, transfer, tricks
+from zoolearn.lab.studies import ablations, competition, growing, together, transfer, tricks
 from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
 from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
@@ -29,6 +29,7 @@ from zoolearn.lab.studies.thresholds import (
     needed_constant,
     simulate,
 )
+from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.runs.execute import Plan, execute_all
 from zoolearn.runs.jobs import Local
@@ -398,3 +399,57 @@ class TestCommand:
     def test_no_seeds_are_refused(self):
         with pytest.raises(SettingsError, match="at least one"):
             Setup(**{**vars(SETUP), "seeds": ()})
+
+
+class TestGrowing:
+    """Task a comes with three classes, b comes, then a grows twice and b once."""
+
+    TASKS = replace(SETUP, study="growing", benchmark="rotated-digits", tasks=("rotated-0", "rotated-10"), classes=10)
+
+    def run(self):
+        took = {"seconds": {"train": 1.0, "evaluate": 1.0}}
+        apart = [{}, {}, {"a": (0.5, 0.75)}, {"b": (0.25, 1.0)}, {"a": (0.5, 0.25, 0.75), "b": (0.25, 1.0)}]
+        return Results(
+            method="er",
+            benchmark="x",
+            tasks=["a", "b"],
+            arrivals=["a", "b", "a", "b", "a"],
+            settings={},
+            accuracy=[[0.75], [0.75, 0.5], [0.5, 0.75], [0.5, 0.25], [0.5, 0.5]],
+            episodes=[Episode(("a",), by_arrival=shares, **took) for shares in apart],
+        )
+
+    def test_what_a_run_shows_is_read_off_the_episodes_in_which_a_task_grew(self):
+        found = growing.measure(self.run())
+        assert found.after == pytest.approx(100 * (0.5 + 0.25 + 0.5) / 3)
+        assert found.after_newest == pytest.approx(100 * (0.75 + 1.0 + 0.75) / 3)
+        assert found.after_first == pytest.approx(100 * (0.5 + 0.25 + 0.5) / 3)
+        assert found.end == 50.0
+        assert found.end_newest == pytest.approx(100 * (0.75 + 1.0) / 2)
+        assert found.end_first == pytest.approx(100 * (0.5 + 0.25) / 2)
+        assert found.others == pytest.approx(100 * (0.25 + 0.0 + 0.25) / 3)
+
+    def test_every_variant_meets_the_same_parts_but_those_that_meet_all_at_once(self):
+        specs = growing.specs(self.TASKS)
+        assert len({spec.name for spec in specs}) == len(specs) == 2 * len(growing.variants())
+        dealt = [spec.options for spec in specs if "arrivals" in spec.options]
+        assert len(dealt) == len(specs) - 2 * 3
+        assert {(*options["arrivals"], options["arrivals_seed"]) for options in dealt} == {(8, 1, 1, 0), (8, 1, 1, 1)}
+        for spec in specs:
+            spec.check()
+
+    def test_figures_leave_out_what_a_run_cannot_tell(self):
+        outcome = {spec.name: self.run() for spec in growing.specs(self.TASKS)}
+        (whole,) = {spec.name for spec in growing.specs(self.TASKS) if spec.method == "multi-head" and spec.seed == 1}
+        outcome[whole].accuracy[2] = [None, None]
+        both, others = growing.figures(self.TASKS, outcome)
+        after, end = both.frames[""].panels
+        assert [len(series.x) for series in after.series] == [len(growing.variants()) - 1] + [
+            len(growing.variants())
+        ] * 2
+        assert all(len(series.x) == len(growing.variants()) for series in end.series)
+        assert len(others.frames[""].panels[0].series[0].x) == len(growing.variants()) - 1
+
+    def test_tasks_of_two_classes_cannot_come_in_three_parts(self):
+        with pytest.raises(SettingsError, match="have 2 classes; to come in three parts a task needs 4 or more"):
+            growing.specs(SETUP)
