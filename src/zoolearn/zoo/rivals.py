@@ -54,8 +54,12 @@ def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     epochs = epochs or _epochs_as_long(zoo)
     made_by = StoredTasks.at(str(zoo.path))
     settings = {"backbone": zoo.settings.backbone, **zoo.settings.recipe, "epochs": epochs}
+    grew = any(len(entry.arrivals) > 1 for entry in zoo.tasks.values())
+    own = {ISOLATED: {"replay": 1.0}} if grew else {}  # a net for a task that grows is trained again on all of its rows
     return {
-        name: RunSpec(method, made_by.name, settings, {}, zoo.settings.seed, {"benchmark": made_by}).check()
+        name: RunSpec(
+            method, made_by.name, {**settings, **own.get(name, {})}, {}, zoo.settings.seed, {"benchmark": made_by}
+        ).check()
         for name, method in METHODS.items()
     }
 
@@ -91,8 +95,8 @@ def standing_of_zoo(zoo: Zoo) -> Standing:
 
 def standing_of_run(name: str, results: Results, rows: Mapping[str, int]) -> Standing:
     """A finished run; `rows` are the held-out rows of each task."""
-    last = dict(zip(results.tasks, results.accuracy[-1], strict=True))  # a task that grew is there more than once
-    shares = [Share.of(value, rows[task]) for task, value in last.items() if value is not None]
+    last = zip(results.tasks, results.accuracy[-1], strict=True)
+    shares = [Share.of(value, rows[task]) for task, value in last if value is not None]
     megabytes = results.num_parameters * BYTES / 1e6
     seconds, kept = results.seconds["train"], results.stored_samples
     return Standing(name, *mean_interval(shares), seconds, results.rows_trained, megabytes, kept)
@@ -133,8 +137,7 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
         "rows, not about other seeds.",
         "The zoo's seconds were recorded when it learned, the others' were measured now. Of the net that is trained again "
         "after each lesson only the last training was done; the cost of the earlier ones is computed from their rows.",
-        "Megabytes are of the nets. The fine-tuned net and the nets for each task need no rows to learn on; the others "
-        "keep what `rows kept` says.",
+        "Megabytes are of the nets; `rows kept` are the training rows that each needs for the next lesson.",
     ]
     if settings.descends:
         told.append(
