@@ -38,9 +38,16 @@ def test_few_rows_move_the_temperature_little_and_many_as_far_as_they_say():
     assert calibration(answers(1.0)[:5], right[:5]) > 0.7  # five rows that are all right are no proof
 
 
+def test_answers_that_lean_to_one_class_are_not_made_surer_than_they_are_right():
+    lean = torch.tensor([[0.49, 0.51]] * 40 + [[0.45, 0.55]] * 60)
+    labels = torch.tensor([0] * 40 + [1] * 60)  # far apart in likelihood once sharpened, yet 40 of 100 are wrong
+    said = calibrated(lean, calibration(lean, labels))
+    assert float(said.max(dim=1).values.mean()) <= 0.61
+
+
 def test_answers_that_are_certain_and_always_right_stay_what_they_are():
     certain = torch.eye(3)[torch.tensor([0, 1, 2, 0])]
-    assert torch.equal(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain)
+    assert torch.allclose(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain, atol=1e-6)
     wrong = calibration(certain, (certain.argmax(dim=1) + 1) % 3)
     assert wrong == pytest.approx(MOST, rel=1e-3)
 
