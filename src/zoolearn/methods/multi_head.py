@@ -4,7 +4,8 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from zoolearn.data.task import Task, join_parts
+from zoolearn.data.arrivals import join_parts
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import derived, saved
