@@ -37,6 +37,7 @@ from zoolearn.zoo.splitting import Holdout
 
 MOST_NAMED = 10  # things that were not used
 TAKEN_BACK = 3  # exit code
+DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
 BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
 IDEA = """Teach a zoo a new task, or more of one that it knows: further rows of its classes, classes that are new, or both. The data
@@ -74,6 +75,9 @@ class LearnOptions:
         False
     )
     skip_known: Annotated[bool, tyro.conf.arg(help="leave out rows that a known task has already")] = False
+    heads_only: Annotated[
+        bool, tyro.conf.arg(help="train nothing: fit the head of a known task again to its rows and these, in seconds")
+    ] = False
     skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
         False
     )
@@ -192,6 +196,7 @@ def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) ->
         epochs=options.epochs,
         new_classes=options.new_class,
         skip_known=options.skip_known,
+        heads_only=options.heads_only,
         unless_worse=options.unless_worse,
     )
 
@@ -271,6 +276,8 @@ def _brought(learned: Learned, console: Console, *, everything: bool) -> None:
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
+    if learned.task in learned.changes:
+        _grown(learned, console)
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
         names, rest = screenful(earlier, learned.changes, everything=everything)
@@ -282,8 +289,23 @@ def _brought(learned: Learned, console: Console, *, everything: bool) -> None:
             f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
         )
-        if not {"better", "worse"} & {change.difference for change in learned.changes.values()}:
+        if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
             console.print("no difference can be seen in any earlier task: what changed may be chance")
+
+
+def _grown(learned: Learned, console: Console) -> None:
+    """Prints what became of the classes that a task had before, and how those are answered that are new."""
+    change = learned.changes[learned.task]
+    console.print(
+        f"its earlier classes, told apart among themselves: {points(change)} points on {change.rows:,} held-out rows, "
+        f"{DIFFERENCES.get(change.difference, change.difference)}"
+    )
+    for name in learned.new_classes:
+        share = learned.scores.of_class(name)
+        told = (
+            f"{share.value:.1%}, {share.right:,} of {share.rows:,} right" if share.rows else "no row of it is held out"
+        )
+        console.print(Text(f"new class {name}: {told}"))
 
 
 def _before(learned: Learned, name: str) -> Measure:
@@ -312,7 +334,7 @@ def points(change: Change) -> str:
     """A change with its margin, in points of accuracy.
 
     >>> points(Change(gained=30, lost=10, rows=200))
-    '+10.0 ± 6.0'
+    '+10.0 ± 6.1'
     """
     return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
 
