@@ -8,11 +8,12 @@ import pytest
 
 from toys import SUBJECTS, contents, learner_of
 from zoolearn.data.stream import Benchmark
-from zoolearn.errors import SettingsError
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.registry import METHODS, learner_from
 from zoolearn.runs.run import run
 from zoolearn.testing import CHECKS, TOYS, Subject, check_refusals, check_test_data
+from zoolearn.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow  # every method is trained many times
 
@@ -30,6 +31,13 @@ def subject(name):
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_every_method_keeps_the_contract(name, check):
     check(subject(name))
+
+
+@pytest.mark.parametrize(("name", "lr"), [*((name, 1e25) for name in SUBJECTS), ("fromp", 1e12)])
+def test_every_method_that_explodes_in_its_last_step_is_told_to_have_diverged(name, lr):
+    once = Recipe(epochs=1, batch_size=1000, lr=lr, device="cpu", schedule="constant", momentum=0.0, nesterov=False)
+    with pytest.raises(Diverged, match=r"diverged: .*; what was saved before is kept"):
+        run(learner_of(SUBJECTS[name], once), TOYS)
 
 
 @pytest.mark.parametrize("check", OF_THE_BASE_CLASS)

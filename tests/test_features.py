@@ -70,7 +70,7 @@ def test_bytes_that_are_no_onnx_file_are_refused(content, no_process) -> None:
 
 def test_a_file_beyond_the_limit_of_bytes_is_refused(no_process, monkeypatch) -> None:
     monkeypatch.setattr("zoolearn.features.graph.MOST_BYTES", 100)
-    with pytest.raises(DataError, match="100 are allowed"):
+    with pytest.raises(DataError, match="more than 100 bytes"):
         Extractor.of_bytes(toy_file())
 
 

@@ -8,10 +8,15 @@ import pytest
 import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
+from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.data.arrivals import in_arrivals, part_by_class
+from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
+from zoolearn.data.benchmarks import benchmark as by_name
+from zoolearn.data.benchmarks import recorded_benchmark
+from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
-from zoolearn.data.task import Task, join_parts
+from zoolearn.data.task import Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune
@@ -23,6 +28,11 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.growth import Statistics, count_as_arrived
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.runs.results import Results
+from zoolearn.runs.run import run
+from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.store import RunFolder
+from zoolearn.testing import Subject, check_growth
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy
 from zoolearn.training.predict import average, combine, complete, feature_rows, probabilities
@@ -367,6 +377,22 @@ def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
     assert grow._vote(zoo, DOTS, guess).weight == pytest.approx(math.exp(-2 * math.log(3.0)))
 
 
+def test_members_that_know_fewer_classes_are_heard_and_judged_among_all():
+    zoo = zoo_of(FIRST, DOTS, THEN, WAVES, tasks_per_episode=3, recipe=TINY)
+    heard = list(hear(zoo, [STRIPES, DOTS]))
+    together = zoo.evaluate([STRIPES, DOTS])
+    assert by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
+    assert alone(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
+    assert heard[0].plain.answers.shape == (4, len(STRIPES.test), 3)
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_the_task_of_an_input_is_inferred_where_tasks_grew(evidence):
+    zoo = zoo_of(FIRST, DOTS, THEN)
+    guesses = WhichTask(zoo, EVIDENCE[evidence]).guess(STRIPES.test.x)
+    assert guesses.count("stripes") > 15
+
+
 def test_a_benchmark_comes_in_parts_that_a_seed_deals():
     whole = toy_benchmark(3, per_class=2, test_per_class=2)
     three = Benchmark("toys", tuple(pictures(task.name, 3, 2, test_per_class=2) for task in whole))
@@ -394,3 +420,69 @@ def test_a_benchmark_comes_in_parts_that_a_seed_deals():
 def test_arrivals_that_are_none_are_refused(sizes, words):
     with pytest.raises(SettingsError, match=words):
         in_arrivals(Benchmark("toys", (STRIPES,)), sizes)
+
+
+DEALT = {"classes_per_task": 5, "arrivals": (3, 1, 1), "samples_per_class": 4}
+
+
+def test_a_benchmark_in_parts_is_described_named_found_again_and_told_apart():
+    stream = by_name("split-digits", **DEALT, arrivals_seed=3)
+    spec = RunSpec("er", "split-digits", {"epochs": 1}, {**DEALT, "arrivals_seed": 3})
+    assert spec.options == stream.options == options_of(stream)
+    assert fingerprint(spec.tasks()) == fingerprint(stream)
+    assert (
+        spec.name
+        == "er-split-digits-epochs1-classespertask5-samplesperclass4-samplesseed0-arrivals3+1+1-arrivalsseed3-s0"
+    )
+    assert spec.command.endswith("--arrivals 3 1 1 --arrivals-seed 3")
+    other = RunSpec("er", "split-digits", {"epochs": 1}, {**DEALT, "arrivals_seed": 4})
+    assert spec.identity != other.identity
+    assert spec.family == other.family != RunSpec("er", "split-digits", {"epochs": 1}, {"classes_per_task": 5}).family
+    assert fingerprint_of_data(stream) == fingerprint_of_data(other.tasks())
+    header = {"benchmark": "split-digits", "settings": {"benchmark": stream.options}, "data": fingerprint(stream)}
+    assert fingerprint(recorded_benchmark(header, None, "a run")) == fingerprint(stream)
+    with pytest.raises(DataError, match="comes in parts"):
+        _ = stream[:2]
+
+
+def options_of(stream):
+    return {**stream.options, "arrivals": [3, 1, 1], "samples_per_class": 4}
+
+
+def test_a_run_tells_the_accuracy_of_tasks_as_they_are_after_each_arrival_and_old_classes_apart(tmp_path):
+    stream = Benchmark("growing", (FIRST, DOTS, THEN, WAVES))
+    zoo = zoo_of(replay=0.5)
+    results = run(zoo, stream, tmp_path)
+    assert (results.tasks, results.arrivals) == (["stripes", "dots", "waves"], ["stripes", "dots", "stripes", "waves"])
+    assert [len(row) for row in results.accuracy] == [1, 2, 2, 3]
+    assert results.train_samples == [24, 24, 24]
+    assert results.accuracy[-1] == [
+        accuracy(zoo.predict_proba(t.test.x, t.name), t.test.y) for t in (STRIPES, DOTS, WAVES)
+    ]
+    said = zoo.predict_proba(STRIPES.test.x, "stripes").argmax(dim=1)
+    old = STRIPES.test.y < 2
+    apart = [float((said[rows] == STRIPES.test.y[rows]).double().mean()) for rows in (old, ~old)]
+    assert results.episodes[-1].by_arrival == {"stripes": tuple(apart)}
+    assert [{*episode.by_arrival} for episode in results.episodes] == [set(), set(), {"stripes"}, {"stripes"}]
+    assert results.learned == [results.accuracy[2][0], results.accuracy[1][1], results.accuracy[3][2]]
+    assert Results.load(tmp_path).summary() == results.summary()
+    assert RunFolder(tmp_path).header()["arrivals"] == results.arrivals
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (ModelZoo, {"replay": 0.5, "tasks_per_episode": 2}),
+        (ModelZoo, {"replay": 0.0}),
+        (ModelZoo, {"grow": WarmStart(vote_sharpness=2.0, held_out=0.2), "replay": 0.5, "tasks_per_episode": 2}),
+        (Isolated, {"replay": 0.5}),
+    ],
+)
+def test_a_method_grows_and_a_run_that_is_cut_on_the_way_ends_as_one_that_was_not(kind, settings):
+    check_growth(Subject(kind, settings))
+
+
+def test_nets_of_parts_are_not_trained_ahead_of_what_they_need():
+    stream = Benchmark("growing", (FIRST, DOTS, THEN))
+    alone, together = (run(learner_of(Isolated, replay=1.0), stream, workers=workers) for workers in (1, 2))
+    assert alone.accuracy == together.accuracy

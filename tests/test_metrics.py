@@ -133,3 +133,38 @@ def test_forgetting_equals_its_formula_in_exact_arithmetic(matrix):
     size = len(matrix)
     total = sum(max(Fraction(matrix[k][j]) for k in range(j, size)) - Fraction(matrix[-1][j]) for j in range(size - 1))
     assert metrics.forgetting(matrix) == pytest.approx(float(total / (size - 1)), abs=1e-12)
+
+
+# Task 0 comes, then task 1, then more of task 0, then more of task 1, then task 2.
+IN_PARTS = [[0.8], [0.9, 0.7], [0.6, 0.5], [0.7, 0.4], [0.5, 0.3, 1.0]]
+ARRIVALS = [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        (metrics.average_accuracy, (0.5 + 0.3 + 1.0) / 3),
+        (metrics.forward_transfer, (0.8 + 0.7 + 0.6 + 0.4 + 1.0) / 5),
+        (metrics.forgetting, ((0.7 - 0.5) + (0.4 - 0.3)) / 2),  # the 0.9 was of fewer classes
+        (metrics.backward_transfer, ((0.5 - 0.6) + (0.3 - 0.4)) / 2),
+    ],
+)
+def test_a_task_that_came_in_parts_is_measured_as_it_is_since_the_last_of_them(measure, expected):
+    assert measure(IN_PARTS, ARRIVALS) == pytest.approx(expected)
+
+
+def test_the_running_average_is_over_the_tasks_as_they_were_then():
+    assert metrics.running_average(IN_PARTS, ARRIVALS) == pytest.approx([0.8, 0.8, 0.55, 0.55, 0.6])
+
+
+@given(matrices())
+def test_where_every_episode_brings_a_new_task_arrivals_change_nothing(matrix):
+    for measure in OF_A_MATRIX:
+        assert measure(matrix, range(len(matrix))) == measure(matrix)
+
+
+def test_a_row_of_parts_holds_the_tasks_met():
+    with pytest.raises(
+        DataError, match="row 2 of the accuracy matrix has 3 entries; row k holds the tasks met, so give 2"
+    ):
+        metrics.check([[0.5], [0.5, 0.5], [0.5, 0.5, 0.5]], [0, 1, 0])

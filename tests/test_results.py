@@ -103,7 +103,7 @@ def test_what_was_saved_is_loaded_exactly(tmp_path_factory, results):
     assert (folder / "again.json").read_bytes() == (folder / "results.json").read_bytes()
 
 
-TOOK = {"seconds": {"train": 2.0, "evaluate": 0.5}, "rows_trained": None, "rows_asked": None}
+TOOK = {"seconds": {"train": 2.0, "evaluate": 0.5}, "rows_trained": None, "rows_asked": None, "by_arrival": {}}
 
 
 def test_the_file_has_the_entries_that_are_promised(tmp_path):
@@ -120,6 +120,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
         "diverged": "",
         "failed": "",
         "tasks": ["0-1", "2-3", "4-5"],
+        "arrivals": [],
         "train_samples": [],
         "settings": {"seed": 3, "recipe": {"epochs": 1, "lr": 0.01}},
         "accuracy": [[0.75], [0.5, 1.0]],

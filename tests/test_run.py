@@ -105,7 +105,7 @@ def test_the_same_command_goes_on_where_it_stopped(tmp_path):
         (zoo(seed=9), TOYS, "seed was 0, now 9"),
         (zoo(backbone=mlp), TOYS, "backbone was mlp-100, now mlp"),
         (zoo(weigh=uniform), TOYS, "weigh was boosted, now uniform"),
-        (zoo(replay=0.5, tasks_per_episode=3), TOYS, r"tasks_per_episode was 2, now 3; replay was 1\.0, now 0\.5"),
+        (zoo(replay=0.5, tasks_per_episode=3), TOYS, r"replay was 1\.0, now 0\.5; tasks_per_episode was 2, now 3"),
         (learner_of(FineTune), TOYS, "method was model-zoo, now fine-tune"),
         (zoo(), TOYS[:2], r"benchmark\.first_tasks was not set, now 2"),
         (zoo(), TOYS.per_class(5), r"benchmark\.samples_per_class was not set, now 5"),

@@ -9,6 +9,7 @@ import torch
 
 from toys import pictures
 from zoolearn.cli import main
+from zoolearn.data.stream import validation_split
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.preset import Preset, save_preset
@@ -41,14 +42,14 @@ def rows(x: torch.Tensor) -> set[bytes]:
 
 def test_what_judges_comes_from_the_training_data_alone() -> None:
     task = pictures(per_class=20)
-    split = task.validation_split(20)
+    split = validation_split(task, 20)
     assert rows(split.train.x) | rows(split.test.x) == rows(task.train.x)
     assert not rows(split.train.x) & rows(split.test.x)
     assert not rows(split.test.x) & rows(task.test.x)
     assert torch.bincount(split.test.y).tolist() == [4, 4]
-    assert rows(task.validation_split(20).test.x) == rows(split.test.x)
+    assert rows(validation_split(task, 20).test.x) == rows(split.test.x)
     with pytest.raises(DataError, match="one training example"):
-        task.per_class(1, 0).validation_split(20)
+        validation_split(task.per_class(1, 0), 20)
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

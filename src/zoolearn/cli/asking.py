@@ -72,7 +72,7 @@ def _answered(
     zoo: Zoo, inputs: Sequence[Path], columns: Columns, answer: Callable[[Sequence[str], Tensor], Iterable[Answer]]
 ) -> Iterator[Answer | Unreadable]:
     """The answers, and a message for every input that cannot be read."""
-    for block in _blocks(zoo, inputs, replace(columns, wanted=zoo.settings.columns)):
+    for block in _blocks(zoo, inputs, replace(columns, wanted=zoo.settings.columns, embed=zoo.columns.embed)):
         if isinstance(block, Unreadable):
             yield block
             continue

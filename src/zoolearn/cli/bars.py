@@ -57,9 +57,9 @@ class Bars:
 
     def met(self, name: str, results: Results) -> None:
         """A run has finished an episode."""
-        self.show(name, len(results.accuracy), len(results.tasks), _accuracy(results))
+        self.show(name, len(results.accuracy), len(results.meetings), _accuracy(results))
         if not self.console.is_terminal:
-            met = f"{len(results.accuracy)} of {len(results.tasks)} tasks"
+            met = f"{len(results.accuracy)} of {len(results.meetings)} tasks"
             self.console.print(f"{name}: {', '.join(filter(None, (met, _accuracy(results))))}", markup=False)
 
 

@@ -102,6 +102,11 @@ class BenchmarkOptions:
     only: Annotated[
         tuple[int, ...], optional("PLACE...", "only the tasks at these places, from 0, in this order", "all")
     ] = ()
+    arrivals: Annotated[
+        tuple[int, ...],
+        optional("CLASSES...", "let tasks come in parts of so many classes each, as 3 1 1 (docs/growing.md)", "whole"),
+    ] = ()
+    arrivals_seed: Annotated[int, tyro.conf.arg(help="seed that deals classes and parts out")] = 0
 
 
 OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
@@ -131,6 +136,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     ):
         find_preset(form.run.preset, names[0], form.benchmark)
     form.given = {_setting_in(word) for word in arguments if word.startswith("--")} if len(names) > 1 else None
+    if form.given is not None and on_features:
+        form.given.add("backbone")  # which is another one then
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form
@@ -201,7 +208,7 @@ def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: 
     if on_features:
         form.learner.backbone = "mlp"
     for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
-        if name != "samples_seed" or value:
+        if name not in ("samples_seed", "arrivals_seed") or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
             setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _written(name, value))))

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -22,7 +22,9 @@ from zoolearn.cli.scores import show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.cores import check_threads
+from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.gate import smallest_loss
 from zoolearn.zoo.index import Measure
 from zoolearn.zoo.inputs import Columns, Source, pair_of
@@ -35,6 +37,7 @@ from zoolearn.zoo.splitting import Holdout
 
 MOST_NAMED = 10  # things that were not used
 TAKEN_BACK = 3  # exit code
+DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
 BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
 IDEA = """Teach a zoo a new task, or more of one that it knows: further rows of its classes, classes that are new, or both. The data
@@ -72,6 +75,9 @@ class LearnOptions:
         False
     )
     skip_known: Annotated[bool, tyro.conf.arg(help="leave out rows that a known task has already")] = False
+    heads_only: Annotated[
+        bool, tyro.conf.arg(help="train nothing: fit the head of a known task again to its rows and these, in seconds")
+    ] = False
     skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
         False
     )
@@ -81,7 +87,16 @@ class LearnOptions:
     label: Annotated[
         str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
     ] = None
+    text: Annotated[
+        str | None, optional("COLUMN", "column of a table that holds texts, for a zoo that takes them", "text, body")
+    ] = None
     ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    features: Annotated[
+        str | None,
+        optional(
+            "FILE|NAME", "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "none"
+        ),
+    ] = None
     labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
     epochs: Annotated[
         int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
@@ -112,10 +127,15 @@ def main(arguments: Sequence[str]) -> None:
         check_threads(options.threads)
         torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
-    wanted = () if zoo is None else zoo.settings.columns
-    data, test = pair_of(
-        options.data, options.test, Columns(options.label, options.ignore, wanted, group=options.group), options.labels
+    features = _features(options, zoo)
+    columns = replace(
+        features.columns if zoo is None and features else zoo.columns if zoo else Columns(),
+        label=options.label,
+        ignore=options.ignore,
+        group=options.group,
+        text=options.text,
     )
+    data, test = pair_of(options.data, options.test, columns, options.labels)
     growth = None if zoo is None else growth_of(zoo.index, options.name, data)
     if growth is not None and options.dry_run:
         console.print(Text("; ".join([str(growth), *growth.doubts()])))
@@ -128,13 +148,14 @@ def main(arguments: Sequence[str]) -> None:
         options.new_class = (*meant,)
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
-            zoo = zoo or Zoo.create(Path(temporary) / "zoo", ZooSettings.chosen())
+            zoo = zoo or _new(Path(temporary) / "zoo", features)
             _rehearse(_work(zoo, options, data, test), console)
         zoo.folder.tidy(zoo.index)
         return
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
-        zoo = Zoo.create(options.folder, ZooSettings.chosen())
-        console.print(f"{escape(str(zoo.path))} is a new zoo with default settings; `zoo new` makes one with others")
+        zoo = _new(options.folder, features)
+        what = f"on features of {features.extractor.name}" if features else "with default settings"
+        console.print(f"{escape(str(zoo.path))} is a new zoo {escape(what)}; `zoo new` makes one with others")
     try:
         learned = follow(_work(zoo, options, data, test), console, also=lambda event: _told(event, console))
     except KeyboardInterrupt:
@@ -144,6 +165,24 @@ def main(arguments: Sequence[str]) -> None:
     if options.unless_worse is not None:
         _passed_gate(learned, options.unless_worse, console)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
+
+
+def _features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
+    """The extractor that is named, for a new zoo; one that is there has its own, or none."""
+    if options.features is None:
+        return None
+    given = Given.of(options.features)
+    there = (zoo.settings.features or {}) if zoo is not None else None
+    if there is not None and there.get("sha256") != given.extractor.sha256:
+        has = f"is on features of {there['name']}" if there else "has nets of its own and no features"
+        raise SettingsError(f"{options.folder} {has}; leave --features out, or learn into a new folder")
+    return given
+
+
+def _new(folder: Path, features: Given | None) -> Zoo:
+    if features is None:
+        return Zoo.create(folder, ZooSettings.chosen())
+    return Zoo.create(folder, features.settings(), features.names, features.content)
 
 
 def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) -> Generator[Any, None, Learned]:
@@ -157,6 +196,7 @@ def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) ->
         epochs=options.epochs,
         new_classes=options.new_class,
         skip_known=options.skip_known,
+        heads_only=options.heads_only,
         unless_worse=options.unless_worse,
     )
 
@@ -236,6 +276,8 @@ def _brought(learned: Learned, console: Console, *, everything: bool) -> None:
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
+    if learned.task in learned.changes:
+        _grown(learned, console)
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
         names, rest = screenful(earlier, learned.changes, everything=everything)
@@ -247,8 +289,23 @@ def _brought(learned: Learned, console: Console, *, everything: bool) -> None:
             f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
         )
-        if not {"better", "worse"} & {change.difference for change in learned.changes.values()}:
+        if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
             console.print("no difference can be seen in any earlier task: what changed may be chance")
+
+
+def _grown(learned: Learned, console: Console) -> None:
+    """Prints what became of the classes that a task had before, and how those are answered that are new."""
+    change = learned.changes[learned.task]
+    console.print(
+        f"its earlier classes, told apart among themselves: {points(change)} points on {change.rows:,} held-out rows, "
+        f"{DIFFERENCES.get(change.difference, change.difference)}"
+    )
+    for name in learned.new_classes:
+        share = learned.scores.of_class(name)
+        told = (
+            f"{share.value:.1%}, {share.right:,} of {share.rows:,} right" if share.rows else "no row of it is held out"
+        )
+        console.print(Text(f"new class {name}: {told}"))
 
 
 def _before(learned: Learned, name: str) -> Measure:
@@ -277,7 +334,7 @@ def points(change: Change) -> str:
     """A change with its margin, in points of accuracy.
 
     >>> points(Change(gained=30, lost=10, rows=200))
-    '+10.0 ± 6.0'
+    '+10.0 ± 6.1'
     """
     return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
 

@@ -50,8 +50,8 @@ class NewOptions:
         str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
     ] = None
     features: Annotated[
-        Path | None,
-        optional("FILE", "an ONNX file: learn from the features that this pre-trained net makes of pictures", "none"),
+        str | None,
+        optional("FILE|NAME", "learn from features of pictures by an ONNX file, or of texts by wordllama:", "none"),
     ] = None
     epochs: Annotated[
         int | None, optional("N", "passes over the data in every episode", "as many as its rows need, 3 to 50")
@@ -121,5 +121,6 @@ def _on_features(options: Any, arguments: Sequence[str], console: Console) -> No
     extractor = features.extractor
     console.print(
         f"{escape(str(options.folder))} is an empty zoo on {extractor.num_features} features of {escape(extractor.name)}, from "
-        f"pictures of {extractor.size}x{extractor.size} pixels. Teach it: zoo learn {escape(str(options.folder))} NAME DATA"
+        f"{f'pictures of {extractor.size}x{extractor.size} pixels' if extractor.size else 'texts'}. "
+        f"Teach it: zoo learn {escape(str(options.folder))} NAME DATA"
     )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,7 @@ from zoolearn.cli.scores import interval, show_calibration, show_confusion, show
 from zoolearn.cli.words import counted
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.inputs import Columns, source_of
+from zoolearn.zoo.inputs import source_of
 from zoolearn.zoo.testing import Tested
 
 IDEA = """How good is a zoo on new labelled data: accuracy with its interval, class by class, what is mistaken for what, and
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder)
     zoo.index.task(options.name)
     source = source_of(
-        options.data, Columns(options.label, options.ignore, zoo.settings.columns), labels=options.labels
+        options.data, replace(zoo.columns, label=options.label, ignore=options.ignore), labels=options.labels
     )
     console = output.console()
     tested: Tested = follow(

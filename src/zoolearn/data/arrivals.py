@@ -1,6 +1,6 @@
 """Tasks that arrive in parts: first some classes, the others later, between those of other tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
@@ -20,7 +20,7 @@ def in_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchm
     >>> from zoolearn import benchmark
     >>> stream = in_arrivals(benchmark("split-digits", classes_per_task=5), (3, 1, 1))
     >>> [(task.name, task.classes) for task in stream][:3]
-    [('5-9', ('8', '9', '7')), ('5-9', ('6',)), ('0-4', ('3', '2', '4'))]
+    [('5-9', ('7', '8', '6')), ('5-9', ('5',)), ('0-4', ('1', '0', '2'))]
     """
     sizes = tuple(sizes)
     if any(task.part for task in whole):
@@ -48,19 +48,30 @@ def _parts(task: Task, sizes: Sequence[int], seed: int) -> list[Task]:
     return part_by_class(task, [part.tolist() for part in torch.split(order, list(sizes))])
 
 
+def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
+    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
+    joined: dict[str, Task] = {}
+    for task in tasks:
+        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
+    return joined
+
+
 def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:
     """A task in parts, each of these classes; the first one is a task of its own."""
     parts = []
     for number, chosen in enumerate(labels):
-        train, test = (_of_classes(examples, chosen) for examples in (task.train, task.test))
+        train, test = (of_classes(examples, chosen) for examples in (task.train, task.test))
         classes = tuple(task.classes[label] for label in chosen)
         parts.append(Task(task.name, train, test, classes, task.augment, part=number > 0))
     return parts
 
 
-def _of_classes(examples: Examples, labels: Sequence[int]) -> Examples:
-    """The rows of these classes, renumbered in their order."""
+def of_classes(examples: Examples, labels: Sequence[int]) -> Examples:
+    """The examples of these labels, renumbered from 0 in their order; rows that follow one another stay where they are, uncopied."""
     numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
     numbers[torch.tensor(labels)] = torch.arange(len(labels))
     rows = (numbers[examples.y] >= 0).nonzero()[:, 0]
-    return Examples(examples.x[rows], numbers[examples.y[rows]])
+    renumbered = numbers[examples.y[rows]]
+    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
+        return Examples(examples.x[int(rows[0]) : int(rows[-1]) + 1], renumbered)
+    return Examples(examples.x[rows], renumbered)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
+from zoolearn.data.arrivals import in_arrivals, of_classes
 from zoolearn.data.datasets import DataSet
 from zoolearn.data.datasets.dataset import near_duplicates
 from zoolearn.data.fingerprint import fingerprint
@@ -121,6 +122,8 @@ def benchmark(
     first_tasks: int | None = None,
     after_tasks: int | None = None,
     only: Sequence[int] | None = None,
+    arrivals: Sequence[int] | None = None,
+    arrivals_seed: int = 0,
     **making: Any,
 ) -> Benchmark:
     """A benchmark by name; its tasks shuffled, cut to the first, the last or some, and their training data thinned, as asked.
@@ -129,6 +132,7 @@ def benchmark(
     What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed`, `angles` and
     `digits_per_class` of streams, `classes_per_task` and `class_order` of splits.
     `only` are the places of tasks, from 0, in their order.
+    With `arrivals` tasks come in parts of so many classes each, between one another: (3, 1, 1) of tasks of five classes.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
@@ -141,6 +145,8 @@ def benchmark(
         first_tasks=first_tasks,
         after_tasks=after_tasks,
         only=only,
+        arrivals=arrivals,
+        arrivals_seed=arrivals_seed,
     )
 
 
@@ -181,6 +187,8 @@ def cut_down(
     after_tasks: int | None = None,
     only: Sequence[int] | None = None,
     validation: int | None = None,
+    arrivals: Sequence[int] | None = None,
+    arrivals_seed: int = 0,
 ) -> Benchmark:
     """A whole benchmark made smaller, as `benchmark` does; `validation` percent of what is left to train on judge instead of the test data."""
     counts = {"samples_per_class": samples_per_class, "first_tasks": first_tasks, "after_tasks": after_tasks}
@@ -204,7 +212,9 @@ def cut_down(
         chosen = _places(chosen, list(only))
     if samples_per_class is not None:
         chosen = chosen.per_class(samples_per_class, samples_seed)
-    return chosen if validation is None else chosen.validation_split(validation)
+    if validation is not None:
+        chosen = chosen.validation_split(validation)
+    return in_arrivals(chosen, arrivals, arrivals_seed) if arrivals else chosen
 
 
 def _places(whole: Benchmark, only: list[int]) -> Benchmark:
@@ -226,6 +236,8 @@ def options_record(
     samples_seed: int = 0,
     only: Sequence[int] | None = None,
     angles: Sequence[float] | None = None,
+    arrivals: Sequence[int] | None = None,
+    arrivals_seed: int = 0,
     **others: Any,
 ) -> dict[str, Any]:
     """What a benchmark that was made with these options says of them.
@@ -239,6 +251,8 @@ def options_record(
         others["only"] = list(only)
     if angles:
         others["angles"] = [*map(float, angles)]
+    if arrivals:
+        others |= {"arrivals": list(arrivals), "arrivals_seed": arrivals_seed}
     return {name: value for name, value in others.items() if value is not None}
 
 
@@ -310,24 +324,13 @@ def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple
     return tuple(
         Task(
             name,
-            _only(dataset.train, labels),
-            _only(dataset.test, labels),
+            of_classes(dataset.train, labels),
+            of_classes(dataset.test, labels),
             tuple(dataset.classes[label] for label in labels),
             augment,
         )
         for name, labels in groups.items()
     )
-
-
-def _only(examples: Examples, labels: Sequence[int]) -> Examples:
-    """The examples of these labels, renumbered from 0 in their order; rows that follow one another stay where they are, uncopied."""
-    numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
-    numbers[torch.tensor(labels)] = torch.arange(len(labels))
-    rows = (numbers[examples.y] >= 0).nonzero()[:, 0]
-    renumbered = numbers[examples.y[rows]]
-    if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1:
-        return Examples(examples.x[int(rows[0]) : int(rows[-1]) + 1], renumbered)
-    return Examples(examples.x[rows], renumbered)
 
 
 def _parts(examples: Examples, count: int, per_class: int) -> Iterable[Examples]:

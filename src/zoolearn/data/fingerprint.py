@@ -20,7 +20,7 @@ def fingerprint(benchmark: Benchmark) -> str:
 def fingerprint_of_data(benchmark: Benchmark) -> str:
     """The same for other orders of tasks, of classes or of pixels, and for other training rows, where a seed decides them."""
     options = benchmark.options
-    if "permutation_seed" in options or isinstance(options.get("class_order"), int):
+    if {"permutation_seed", "arrivals_seed"} & options.keys() or isinstance(options.get("class_order"), int):
         parts = [part for task in benchmark for part in _digests_of_classes(task, "permutation_seed" in options)]
     else:
         parts = [_digests(task) for task in benchmark]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
+import torch
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
@@ -78,7 +79,7 @@ class Benchmark:
 
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by a percentage of its training data instead of by its test data."""
-        tasks = tuple(task.validation_split(percent) for task in self.tasks)
+        tasks = tuple(validation_split(task, percent) for task in self.tasks)
         return replace(self, tasks=tasks, options={**self.options, "validation": percent}, near_duplicates={})
 
     def shuffled(self, seed: int) -> "Benchmark":
@@ -86,3 +87,21 @@ class Benchmark:
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
         tasks = tuple(self.tasks[place] for place in order)
         return replace(self, tasks=tasks, options={**self.options, "task_order": seed})
+
+
+def validation_split(task: Task, percent: int, seed: int = 0) -> Task:
+    """A task judged by training data that was set aside, this percentage of each class, instead of by its test data.
+
+    For choosing settings: the test data stays unseen.
+    """
+    if not 1 <= percent <= 99:
+        raise DataError(f"{percent} percent for validation; give 1 to 99")
+    counts = torch.bincount(task.train.y, minlength=len(task.classes))
+    if int(counts.min()) < 2:
+        rare = task.classes[int(counts.argmin())]
+        raise DataError(f"task {task.name!r} has one training example of class {rare!r}; to set some aside takes two")
+    kept = [min(count - 1, max(1, count - round(percent * count / 100))) for count in counts.tolist()]
+    rows = task.draw_rows(kept, seed)
+    rest = torch.ones(len(task.train), dtype=torch.bool)
+    rest[rows] = False
+    return replace(task, train=task.train.select(rows), test=task.train.select(rest.nonzero()[:, 0]))

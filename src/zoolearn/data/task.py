@@ -1,7 +1,7 @@
 """What a learner is shown: examples, and tasks made of them."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -199,29 +199,10 @@ class Task:
             )
         return self._sample([count] * len(self.classes), seed)
 
-    def validation_split(self, percent: int, seed: int = 0) -> "Task":
-        """This task judged by training data that was set aside, this percentage of each class, instead of by its test data.
-
-        For choosing settings: the test data stays unseen.
-        """
-        if not 1 <= percent <= 99:
-            raise DataError(f"{percent} percent for validation; give 1 to 99")
-        counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        if int(counts.min()) < 2:
-            rare = self.classes[int(counts.argmin())]
-            raise DataError(
-                f"task {self.name!r} has one training example of class {rare!r}; to set some aside takes two"
-            )
-        kept = [min(count - 1, max(1, count - round(percent * count / 100))) for count in counts.tolist()]
-        rows = self._rows(kept, seed)
-        rest = torch.ones(len(self.train), dtype=torch.bool)
-        rest[rows] = False
-        return replace(self, train=self.train.select(rows), test=self.train.select(rest.nonzero()[:, 0]))
-
     def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
-        return replace(self, train=self.train.select(self._rows(sizes, seed)))
+        return replace(self, train=self.train.select(self.draw_rows(sizes, seed)))
 
-    def _rows(self, sizes: Sequence[int], seed: int) -> Tensor:
+    def draw_rows(self, sizes: Sequence[int], seed: int) -> Tensor:
         """Random training rows, `sizes` of each class, in their order."""
         rng = np.random.default_rng(derive(seed, "keep", self.name))
         labels = self.train.y.numpy()
@@ -232,14 +213,6 @@ class Task:
 def grown_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
     """The classes of a task after a part of it came: in the order of their arrival."""
     return tuple(dict.fromkeys((*known, *part)))
-
-
-def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
-    joined: dict[str, Task] = {}
-    for task in tasks:
-        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
-    return joined
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError, StoreError
-from zoolearn.features.graph import check_graph
+from zoolearn.features.graph import MOST_BYTES, check_graph
 from zoolearn.features.probe import TEXT, probe_picture
 from zoolearn.features.session import open_session
 from zoolearn.features.trial import check_by_trial, what_is_wrong
@@ -41,12 +41,7 @@ class Extractor:
     @classmethod
     def of_file(cls, path: Path | str) -> "Extractor":
         """A file that somebody names, checked and tried."""
-        path = Path(path)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
-        return cls.of_bytes(content, path.name)
+        return cls.of_bytes(read_file(Path(path)), Path(path).name)
 
     @classmethod
     def of_bytes(cls, content: bytes, name: str = "", record: Mapping[str, Any] | None = None) -> "Extractor":
@@ -72,7 +67,8 @@ class Extractor:
     ) -> "Extractor":
         """A function from a batch to one vector each: of pictures (any, 3, size, size) in uint8, or of texts.
 
-        It is known by its name, its source and what it makes of the probe: whoever opens what it made gives it again.
+        It is known by its name and by what it makes of the probe: whoever opens what it made gives it again. It is called
+        with up to 256 inputs; whether their number changes the last bits of what it gives is up to it.
 
         >>> def lengths(texts):
         ...     return [[len(text), text.count(" ") + 1.0] for text in texts]
@@ -154,6 +150,15 @@ class Extractor:
             raise DataError(
                 f"the extractor {self.name!r} takes pictures in uint8 (count, 3, {self.size}, {self.size}), not {given}"
             )
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file that may be an extractor; one that is too large for that is not read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES + 1)  # one more than `check_graph` lets pass
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
 
 
 def embedded(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:

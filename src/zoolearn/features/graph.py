@@ -51,7 +51,7 @@ class Signature:
 def check_graph(content: bytes) -> Signature:
     """Refuses a file that is not a plain net from pictures to vectors; the error says what is wrong and what is wanted."""
     if len(content) > MOST_BYTES:
-        raise DataError(f"the extractor has {len(content):,} bytes; {MOST_BYTES:,} are allowed")
+        raise DataError(f"the extractor has more than {MOST_BYTES:,} bytes, which are allowed; take a smaller net")
     model = _read(content)
     _check_parts(model)
     inner = {tensor.name for tensor in model.graph.initializer}

@@ -36,9 +36,10 @@ def check_by_trial(content: bytes, size: int, num_features: int, memory: int = M
     try:
         wrong = json.loads(done.stdout.splitlines()[-1])["wrong"]
     except (ValueError, LookupError, TypeError) as error:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
         raise DataError(
-            f"the extractor ended the process that tried it (status {done.returncode}); for {len(trial_pictures(1))} pictures it "
-            f"may take {seconds} s of a core and {memory / 2**30:.1f} GB of memory"
+            f"the extractor ended the process that tried it (status {done.returncode}{f', {said[-1]}' if said else ''}); for "
+            f"{len(trial_pictures(1))} pictures it may take {seconds} s of a core and {memory / 2**30:.1f} GB of memory"
         ) from error
     if wrong:
         raise DataError(f"the extractor {wrong}")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import suppress
 
 from zoolearn.features.session import open_session
 from zoolearn.features.trial import what_is_wrong
@@ -27,10 +28,12 @@ def limit(memory: int, seconds: int) -> None:
         import resource
     except ImportError:
         return
-    for kind, most in (("RLIMIT_AS", memory), ("RLIMIT_CPU", seconds), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", 0)):
-        known = getattr(resource, kind, None)
-        if known is not None:
-            resource.setrlimit(known, (most, most))
+    wanted = {"RLIMIT_AS": memory, "RLIMIT_CPU": seconds, "RLIMIT_CORE": 0, "RLIMIT_FSIZE": 0}
+    for kind, most in wanted.items():
+        with suppress(AttributeError, ValueError, OSError):  # some systems know a limit and take none
+            _, hard = resource.getrlimit(getattr(resource, kind))
+            allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(getattr(resource, kind), (allowed, allowed))
 
 
 if __name__ == "__main__":

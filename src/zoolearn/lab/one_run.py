@@ -13,9 +13,8 @@ def per_task(results: Results) -> Table:
     """
     summary = results.summary()
     untold = _untold(results)
-    learned = [row[-1] for row in results.accuracy]
     final = results.accuracy[-1] if results.accuracy else []
-    tasks = zip(results.tasks, learned, final, strict=False)  # ends with the tasks met
+    tasks = zip(results.tasks, results.learned, final, strict=False)  # ends with the tasks met
     means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
     return Table(
         header=("task", "just learned", "final", "change", *untold),
@@ -73,14 +72,14 @@ def single_run(results: Results, width: int | None = None) -> str:
 
 def matrix(name: str, group: Group) -> Table:
     """The accuracy matrix in percent, a row for each episode and a column for each task, the mean over seeds."""
-    if len({tuple(run.tasks) for run in group.runs}) > 1:
+    if len({tuple(run.meetings) for run in group.runs}) > 1:
         raise DataError(f"the runs of {name} met their tasks in different orders, so their matrices have no mean")
-    tasks = group.first.tasks[: len(group.first.accuracy)]
+    tasks = group.first.met
     rows = []
-    for episode in range(len(tasks)):
+    for episode in range(len(group.first.accuracy)):
         columns = zip(*(run.accuracy[episode] for run in group.runs), strict=True)
         cells = [percent(values).partition(" ")[0] for values in columns]
-        rows.append((str(episode + 1), *cells, *[""] * (len(tasks) - episode - 1)))
+        rows.append((str(episode + 1), *cells, *[""] * (len(tasks) - len(cells))))
     seeds = f"mean over {len(group.runs)} seeds" if len(group.runs) > 1 else "one seed"
     note = f"{name} on {group.first.stream}: test accuracy in percent after each episode, {seeds}."
     return Table(("episode", *tasks), tuple(rows), labels=1, notes=(note,))

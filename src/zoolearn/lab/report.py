@@ -60,7 +60,7 @@ def count_seeds(runs: Sequence[Results]) -> str:
 
 def order_of(run: Results) -> str:
     """The order of tasks, classes and pixels that a run met, as one word."""
-    return json.dumps([run.tasks, *(run.spec.options.get(name) for name in ORDERS)])
+    return json.dumps([run.meetings, *(run.spec.options.get(name) for name in ORDERS)])
 
 
 def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
@@ -269,7 +269,7 @@ def _same_length(groups: Sequence[Group]) -> bool:
 
 def episodes_of(run: Results) -> str:
     """How many of its tasks a run has met."""
-    return f"{len(run.accuracy)}/{len(run.tasks)}"
+    return f"{len(run.accuracy)}/{len(run.meetings)}"
 
 
 def _mean(group: Group, measure: Callable[[Results], float], told: Callable[[float], str]) -> str:

@@ -64,7 +64,7 @@ def average_over_episodes(section: Section) -> Figure:
     """Average accuracy over the tasks met so far: a line for each group of runs, a band of one deviation over seeds."""
     series = []
     for colour, (name, group) in enumerate(section.shown):
-        means, deviations = _over_seeds([percents(running_average(run.accuracy)) for run in group.runs])
+        means, deviations = _over_seeds([percents(running_average(run.accuracy, run.places)) for run in group.runs])
         ends = all(value is None for value in means[:-1])  # trained once, at the end: a point, not a line
         episodes = list(range(1, len(means) + 1))
         series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))
@@ -88,7 +88,7 @@ def task_by_task(section: Section) -> Figure:
         for colour, (name, group) in enumerate(named):
             if group.first.method == "isolated" and len(named) > 1:
                 continue
-            runs = [run for run in group.runs if task in run.tasks and run.tasks.index(task) < len(run.accuracy)]
+            runs = [run for run in group.runs if task in run.meetings[: len(run.accuracy)]]
             series += _task_series(name, colour, runs, task)
         series += [
             _cross(name, colour, group, task)
@@ -109,25 +109,25 @@ def task_by_task(section: Section) -> Figure:
 
 
 def _task_series(name: str, colour: int, runs: Sequence[Results], task: str) -> list[Series]:
-    orders = {tuple(run.tasks) for run in runs}
+    orders = {tuple(run.meetings) for run in runs}
     if not runs or len(orders) > 1:  # in shuffled orders a task arrives at another time in each run
         return []
-    place = runs[0].tasks.index(task)
-    columns = [percents(row[place] for row in run.accuracy[place:]) for run in runs]
+    place, first = runs[0].tasks.index(task), runs[0].meetings.index(task)
+    columns = [percents(row[place] for row in run.accuracy[first:]) for run in runs]
     means, deviations = _over_seeds(columns)
     answered = [at for at, value in enumerate(means) if value is not None]
-    x = [place + 1 + at for at in answered]
+    x = [first + 1 + at for at in answered]
     y, spread = [means[at] for at in answered], [deviations[at] for at in answered]
     return [Series(name, x, y, spread, "line" if len(x) > 1 else "points", colour)]
 
 
 def _cross(name: str, colour: int, group: Group, task: str) -> Series:
-    runs = [run for run in group.runs if task in run.tasks and run.tasks.index(task) < len(run.accuracy)]
-    if len({run.tasks.index(task) for run in runs}) != 1:  # as with lines: it arrives at another time in each run
+    runs = [run for run in group.runs if task in run.meetings[: len(run.accuracy)]]
+    if len({run.meetings.index(task) for run in runs}) != 1:  # as with lines: it arrives at another time in each run
         return Series(name, [], [], style="crosses", colour=colour)
-    place = runs[0].tasks.index(task)
-    means, deviations = _over_seeds([percents([run.accuracy[run.tasks.index(task)][-1]]) for run in runs])
-    return Series(name, [place + 1], means, deviations, "crosses", colour)
+    first = runs[0].meetings.index(task)
+    means, deviations = _over_seeds([percents([run.accuracy[first][run.tasks.index(task)]]) for run in runs])
+    return Series(name, [first + 1], means, deviations, "crosses", colour)
 
 
 def episode_map(section: Section) -> Figure:
@@ -162,7 +162,7 @@ def _data_seed(run: Results) -> str:
 
 def _run_map(run: Results) -> Map:
     count = len(run.accuracy)
-    rows = run.tasks[:count]
+    rows = run.met
     values: list[list[Number]] = [[None] * count for _ in rows]
     marks = [[False] * count for _ in rows]
     notes = [[""] * count for _ in rows]

@@ -1,6 +1,6 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
-from collections.abc import Generator, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Generator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
-from zoolearn.methods.learner import Learner, accuracy
+from zoolearn.methods.learner import Learner
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import OPTIMIZERS, Progress
@@ -110,9 +110,9 @@ class Ensemble(Learner):
         votes = enumerate(member.votes.get(task) for member in self.members)
         return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
 
-    def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
-        """Test accuracy of every task given; a vote that was counted before on these very rows is not asked for again."""
-        return {task.name: accuracy(self.counted(task).mean, task.test.y) for task in tasks}
+    def test_answers(self, task: Task) -> Tensor:
+        """Of all members; a vote that was counted before on these very rows is not asked for again."""
+        return self.counted(task).mean
 
     def counted(self, task: Task) -> "Tally":
         """All votes on a task's test rows; begun again where the last ones were of other rows or superseded members."""

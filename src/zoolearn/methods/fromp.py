@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
@@ -27,6 +27,7 @@ from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
 COLUMNS = 1 << 14  # how many columns of a Jacobian are turned to float64 at once
+EXPLODED = 1e9  # a variance of outputs that no training wants
 
 Memorable = Callable[[Tensor, int], Tensor]  # (class probabilities, seed) -> how memorable each row is
 
@@ -148,6 +149,12 @@ class Fromp(SingleNet):
         kernels = [covariance(net, task, flat, deviations, batch.x, label) + noise for label in range(classes)]
         inverses = torch.stack([gp.inverse(kernel) for kernel in kernels])
         if not bool(torch.isfinite(inverses).all()):
+            largest = float(torch.stack(kernels).abs().max())
+            if not largest < EXPLODED:
+                raise Diverged(
+                    f"training on task {task!r} diverged: its outputs vary by up to {largest:.1e}; what was saved before is "
+                    "kept. Try a smaller learning rate (--lr)"
+                )
             raise SettingsError(
                 f"the kernel of task {task!r} cannot be inverted with jitter {self.jitter:g}; give a larger one"
             )

@@ -39,6 +39,9 @@ class Episode:
     seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
     rows_trained: int | None = None
     rows_asked: int | None = None
+    by_arrival: Mapping[str, tuple[float | None, ...]] = field(
+        default_factory=dict
+    )  # of tasks that grew (`runs/run.py`)
 
 
 def recipe_field(**own: Any) -> Any:
@@ -125,7 +128,11 @@ class Learner(Stateful, ABC):
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
         """Test accuracy of the tasks given, all of them met; those without an answer yet are left out."""
-        return {task.name: accuracy(self.answer(task.test.x, task.name), task.test.y) for task in tasks}
+        return {task.name: accuracy(self.test_answers(task), task.test.y) for task in tasks}
+
+    def test_answers(self, task: Task) -> Tensor:
+        """Class probabilities of the test rows of a task that was met, as it is now."""
+        return self.answer(task.test.x, task.name)
 
     @abstractmethod
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:

@@ -56,6 +56,7 @@ class File(msgspec.Struct):
     summary: Costs  # and the measures of the matrix, which it tells itself
     environment: dict[str, Json]
     finished: bool
+    arrivals: list[str] = []
     train_samples: list[Count] = []
     sittings: list[dict[str, Json]] = []
     command: str = ""
@@ -72,7 +73,8 @@ class File(msgspec.Struct):
 class Results:
     """A run so far: settings, and for each episode a row of the accuracy matrix and a record.
 
-    `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k.
+    `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k. Where
+    tasks come in parts, `arrivals` names the task of every episode, and row k answers for the tasks met by then.
     The functions of `metrics` take it as it is. Costs that an older record does not tell are None.
 
     >>> episode = Episode(tasks=("0-1",), loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
@@ -90,6 +92,7 @@ class Results:
     benchmark: str
     tasks: list[str]
     settings: dict[str, Json]
+    arrivals: list[str] = field(default_factory=list)
     environment: dict[str, Json] = field(default_factory=dict)
     accuracy: list[list[float | None]] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
@@ -146,9 +149,30 @@ class Results:
         return self.command or f"# made in Python: {self.method} on {self.benchmark}"
 
     @property
+    def meetings(self) -> list[str]:
+        """The task of every episode of the whole run."""
+        return self.arrivals or self.tasks
+
+    @property
+    def places(self) -> list[int] | None:
+        """The number of the task of every episode, as the measures take it; None where each brings a new one."""
+        return [self.tasks.index(name) for name in self.arrivals] if self.arrivals else None
+
+    @property
+    def met(self) -> list[str]:
+        """The tasks met so far."""
+        return self.tasks[: len(self.accuracy[-1])] if self.accuracy else []
+
+    @property
+    def learned(self) -> list[float | None]:
+        """The accuracy of each task met right after it was learned, or after the last part of it that has come."""
+        latest = dict(zip(self.meetings, self.accuracy, strict=False))
+        return [latest[name][place] for place, name in enumerate(self.met)]
+
+    @property
     def finished(self) -> bool:
         """Whether all tasks were met."""
-        return len(self.accuracy) == len(self.tasks)
+        return len(self.accuracy) == len(self.meetings)
 
     @property
     def changes(self) -> list[str]:
@@ -178,10 +202,10 @@ class Results:
     def summary(self) -> dict[str, float | None]:
         """The paper's measures of the matrix so far, and what the learner costs to train, to keep and to ask."""
         return {
-            "average_accuracy": average_accuracy(self.accuracy),
-            "forgetting": forgetting(self.accuracy),
-            "forward_transfer": forward_transfer(self.accuracy),
-            "backward_transfer": backward_transfer(self.accuracy),
+            "average_accuracy": average_accuracy(self.accuracy, self.places),
+            "forgetting": forgetting(self.accuracy, self.places),
+            "forward_transfer": forward_transfer(self.accuracy, self.places),
+            "backward_transfer": backward_transfer(self.accuracy, self.places),
             "rows_trained": self.rows_trained,
             "rows_asked": self.rows_asked,
             "unique_accuracy": _mean(self.unique),
@@ -210,6 +234,7 @@ class Results:
             "diverged": self.diverged,
             "failed": self.failed,
             "tasks": self.tasks,
+            "arrivals": self.arrivals,
             "train_samples": self.train_samples,
             "settings": self.settings,
             "accuracy": self.accuracy,
@@ -243,16 +268,19 @@ class Results:
         except (DataError, SettingsError) as error:
             raise StoreError(f"{where} is not {what}: {error}") from error
         if file.finished is not results.finished:
-            met = f"{len(results.accuracy)} of {len(results.tasks)} tasks were met"
+            met = f"{len(results.accuracy)} of {len(results.meetings)} tasks were met"
             raise StoreError(f"{where} is not {what}: finished is {file.finished}, but {met}")
         return results
 
     def _check(self) -> None:
-        check(self.accuracy)
-        if len(self.accuracy) > len(self.tasks):
+        if self.arrivals and [*dict.fromkeys(self.arrivals)] != self.tasks:
+            raise DataError(f"arrivals are of {[*dict.fromkeys(self.arrivals)]}, but the run's tasks are {self.tasks}")
+        if len(self.accuracy) > len(self.meetings):
+            what = "arrival" if self.arrivals else "task"
             raise DataError(
-                f"{len(self.accuracy)} rows of accuracy but {len(self.tasks)} tasks; give at most one row per task"
+                f"{len(self.accuracy)} rows of accuracy but {len(self.meetings)} {what}s; give at most one row per {what}"
             )
+        check(self.accuracy, self.places)
         if len(self.accuracy) != len(self.episodes):
             raise DataError(
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import torch
 
+from zoolearn.data.arrivals import join_parts
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import Diverged, SettingsError, StoreError
@@ -22,6 +23,7 @@ from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.registry import METHODS
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
+from zoolearn.runs.arrivals import by_arrival, in_one_piece, names_of, train_samples
 from zoolearn.runs.class_incremental import class_incremental
 from zoolearn.runs.counting import count_rows
 from zoolearn.runs.environment import differences, environment
@@ -113,7 +115,7 @@ def progress(
         heartbeat = Heartbeat(folder.path if folder is not None else None)
         stack.callback(heartbeat.stop)
         if log is not None and log.is_on and folder is not None:
-            learner.listener = StepLog(folder.path / STEPS, log, benchmark.tasks)
+            learner.listener = StepLog(folder.path / STEPS, log, in_one_piece(benchmark))
         board = stack.enter_context(tensorboard(folder.path if folder and log and log.tensorboard else None))
         for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command, anyway):
             if isinstance(event, Progress):
@@ -137,9 +139,10 @@ def _episodes(
         method=header["method"],
         benchmark=header["benchmark"],
         tasks=header["tasks"],
+        arrivals=header.get("arrivals", []),
         settings=header["settings"],
         environment=environment(),
-        train_samples=[len(task.train) for task in benchmark],
+        train_samples=train_samples(benchmark),
         data=fingerprint_of_data(benchmark),
         source=header["source"],
         parameters=header["parameters"],
@@ -192,7 +195,13 @@ def _ahead(
 ) -> "Iterator[Ahead | None]":
     if workers < 1:
         raise SettingsError(f"workers is {workers}; give 1 or more")
-    if workers == 1 or learner.episode == len(benchmark) or not learner.independent_trainings(learner.episode):
+    in_parts = any(task.part for task in benchmark)  # which need what came before them
+    if (
+        workers == 1
+        or in_parts
+        or learner.episode == len(benchmark)
+        or not learner.independent_trainings(learner.episode)
+    ):
         yield None
         return
     from zoolearn.runs.ahead import training_ahead  # which brings the engine of jobs
@@ -205,17 +214,26 @@ def _ahead(
 def _one_episode(
     learner: Learner, benchmark: Benchmark, number: int, ahead: "Ahead | None"
 ) -> Generator[Progress, None, tuple[Episode, dict[str, float]]]:
-    met = benchmark.tasks[:number]
+    task, met = benchmark[number - 1], join_parts(benchmark.tasks[:number])
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
-    _, rows = yield from count_rows(learner.iter_learn(met[-1]))
+    _, rows = yield from count_rows(learner.iter_learn(task))
     if number == len(benchmark):
         rows += (yield from count_rows(learner.iter_finish()))[1]
     trained = perf_counter()
-    accuracy = learner.evaluate(met)
+    reached = learner.evaluate(met.values())
+    told = met if number == len(benchmark) else {task.name: met[task.name]}
+    apart = {name: by_arrival(learner, told[name], benchmark.tasks[:number]) for name in told if name in reached}
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
-    return replace(learner.latest, seconds=seconds, rows_trained=rows["trained"], rows_asked=rows["asked"]), accuracy
+    episode = replace(
+        learner.latest,
+        seconds=seconds,
+        rows_trained=rows["trained"],
+        rows_asked=rows["asked"],
+        by_arrival={name: shares for name, shares in apart.items() if shares},
+    )
+    return episode, reached
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
@@ -228,7 +246,8 @@ def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
     """A new row: what changed, and for the other tasks what the row before said."""
     before = results.accuracy[-1] if results.accuracy else []
     known = dict(zip(results.tasks, before, strict=False))
-    results.accuracy.append([changed.get(name, known.get(name)) for name in results.tasks[: len(before) + 1]])
+    met = len({*results.meetings[: len(results.accuracy) + 1]})
+    results.accuracy.append([changed.get(name, known.get(name)) for name in results.tasks[:met]])
     results.episodes.append(episode)
 
 
@@ -239,9 +258,10 @@ def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
     results.num_parameters = learner.num_parameters
     if results.finished:
-        results.ms_per_sample, results.passes = answer_costs(learner, benchmark)
-        results.untold = class_incremental(learner, benchmark)
-        results.unique = accuracy_on_unique_rows(learner, benchmark)
+        whole = replace(benchmark, tasks=tuple(join_parts(benchmark).values()))
+        results.ms_per_sample, results.passes = answer_costs(learner, whole)
+        results.untold = class_incremental(learner, whole)
+        results.unique = accuracy_on_unique_rows(learner, whole)
 
 
 def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: Results) -> None:
@@ -297,7 +317,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
     return {
         "method": registered_name(type(learner), METHODS),
         "benchmark": benchmark.name,
-        "tasks": [task.name for task in benchmark],
+        **names_of(benchmark),
         "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
         "data": fingerprint(benchmark),
         "source": {**source_of(learner), **benchmark.source},

@@ -24,6 +24,7 @@ ORDERS = (
     "task_order",
     "class_order",
     "permutation_seed",
+    "arrivals_seed",
 )  # options of a benchmark that are orders, where they are seeds
 DATA_SEEDS = ("samples_seed", *ORDERS)
 LONGEST_NAME = 200  # bytes that file systems take

@@ -55,6 +55,7 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
     folder = RunFolder(path)
     header = folder.header()
     records = folder.episodes()
+    episodes = len(header.get("arrivals") or header["tasks"])
     running = _is_running(path)
     training = read_heartbeat(path) if running else None
     known: dict[str, float] = {}
@@ -68,11 +69,11 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
         seed=header["settings"].get("seed"),
         running=running,
         episodes=len(records),
-        tasks=len(header["tasks"]),
+        tasks=episodes,
         loss=loss,
         accuracy=fmean(known.values()) if known else None,
         seconds=_seconds(records),
-        seconds_left=_seconds_left(records, len(header["tasks"]), _since(path, len(records), now) if running else 0.0),
+        seconds_left=_seconds_left(records, episodes, _since(path, len(records), now) if running else 0.0),
         training=training,
     )
 

@@ -168,7 +168,10 @@ def iter_fit(
             training.mean_loss = _mean_or_diverged(losses, what, epoch)
             step = epoch * steps + len(losses)
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
-        training.check_broken_weights(what, epoch, steps)
+        training.check_weights(what, epoch, steps)
+        if epoch + 1 == recipe.epochs:
+            with random_state.in_force():
+                training.check_answers(batch, what, steps)
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             training.save(checkpoints, epoch + 1)
     return training.mean_loss
@@ -213,11 +216,21 @@ class _Training:
             self.optimizer.step()
         return value.detach()
 
-    def check_broken_weights(self, what: str, epoch: int, steps: int) -> None:
+    def check_weights(self, what: str, epoch: int, steps: int) -> None:
         """A last step that explodes shows in no loss any more; norms, in one pass, are infinite also by overflow."""
         norms = torch.stack(torch._foreach_norm([part.detach() for part in self.parameters]))
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
+
+    def check_answers(self, batch: Batch, what: str, steps: int) -> None:
+        """Weights of a last step may be finite and still too large to answer with, as the last batch shows."""
+        before = passed.rows.copy()
+        self.net.eval()
+        with torch.no_grad(), torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
+            for place in set(batch.task_index.tolist()):
+                if not bool(self.net(batch.x[batch.task_index == place], batch.tasks[place]).isfinite().all()):
+                    raise _diverged("answers are not finite", what, self.recipe.epochs - 1, steps - 1)
+        passed.rows = before  # it is no question of the method's
 
     def save(self, checkpoints: Checkpoints, epochs: int) -> None:
         tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}

@@ -13,25 +13,31 @@ from zoolearn.zoo.inputs.find import streamed
 from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
 from zoolearn.zoo.inputs.source import Block
 from zoolearn.zoo.inputs.tables import Columns, table_source
+from zoolearn.zoo.inputs.texts import Embed
 from zoolearn.zoo.settings import ZooSettings
 
 MOST_NAMED = 10
 
 
-def rows_of(x: Any, settings: ZooSettings) -> Tensor:
-    """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array."""
+def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
+    """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array.
+
+    Where it takes texts, `embed` makes rows of them, and words are a text and no path.
+    """
     several = list(x) if isinstance(x, list | tuple) and len(x) else [x]
+    if embed is not None and all(isinstance(one, str) for one in several):
+        return torch.from_numpy(embed(several))
     if all(isinstance(one, str | Path) for one in several):
-        return _from_paths([Path(one) for one in several], settings)
+        return _from_paths([Path(one) for one in several], settings, embed)
     if all(is_open_picture(one) for one in several):
         return _from_pictures(several, settings)
     if hasattr(x, "columns") and hasattr(x, "to_numpy"):
-        return _from_frame({str(name): np.asarray(x[name]) for name in x.columns}, settings)
+        return _from_frame({str(name): np.asarray(x[name]) for name in x.columns}, settings, embed)
     return _from_array(x, settings)
 
 
-def _from_paths(paths: Sequence[Path], settings: ZooSettings) -> Tensor:
-    columns = Columns(wanted=settings.columns)
+def _from_paths(paths: Sequence[Path], settings: ZooSettings, embed: Embed | None) -> Tensor:
+    columns = Columns(wanted=settings.columns, embed=embed)
     return _together([block for _, block in streamed(paths, settings.shape or (), columns)])
 
 
@@ -42,10 +48,11 @@ def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
     return torch.from_numpy(np.stack([as_pixels(picture, shape) for picture in pictures]))
 
 
-def _from_frame(table: Mapping[str, Any], settings: ZooSettings) -> Tensor:
+def _from_frame(table: Mapping[str, Any], settings: ZooSettings, embed: Embed | None) -> Tensor:
     shape = settings.shape or ()
     is_picture = len(shape) == 3
-    columns = Columns(wanted=settings.columns, features=None if is_picture else shape[0], pictures=is_picture)
+    wanted, width = settings.columns, None if is_picture else shape[0]
+    columns = Columns(wanted=wanted, features=width, pictures=is_picture, embed=embed)
     rows = range(len(next(iter(table.values()), ())))
     source = table_source(Path("the frame"), table, rows, columns, labelled=False)
     return _together(list(source.blocks(range(len(source)), shape)))

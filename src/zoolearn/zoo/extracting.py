@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.errors import DataError, SettingsError, StoreError, unknown_name
+from zoolearn.data.task import Examples
+from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.features import Extractor, embedded
+from zoolearn.features.extractor import read_file
+from zoolearn.features.named import is_name, named_extractor, named_function
+from zoolearn.features.resize import resized
 from zoolearn.files import Json
 from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.settings import Names, ZooSettings
 
-Features = Path | str | Callable[[Any], Any]  # an ONNX file, or a function of pictures with a `size`
+Features = (
+    Path | str | Callable[[Any], Any]
+)  # an ONNX file, a name, or a function of pictures (with a `size`) or of texts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,24 +37,28 @@ class Given:
 
     @classmethod
     def of(cls, features: Features, size: int | None = None) -> "Given":
-        """A file, or a function from pictures (count, 3, size, size) to vectors."""
+        """A file, the name of a library's extractor, or a function: of pictures (count, 3, size, size), else of texts."""
         if callable(features):
             return cls(Extractor.of_function(features, size=size), None)
+        if is_name(str(features)):
+            return cls(named_extractor(str(features)), None)
         path = Path(features)
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
+        content = read_file(path)
         return cls(Extractor.of_bytes(content, path.name), content)
 
     def settings(self, **given: Any) -> ZooSettings:
         """Those of a zoo on its features."""
-        record = {"file": self.content is not None, **self.extractor.record()}
-        if record["size"] is None:
-            raise SettingsError(
-                f"the extractor {record['name']!r} takes texts; a zoo takes pictures, give one for those"
-            )
-        return ZooSettings.on_features(record, **given)
+        return ZooSettings.on_features({"file": self.content is not None, **self.extractor.record()}, **given)
+
+    @property
+    def columns(self) -> Columns:
+        """How tables of texts become rows of it."""
+        return Columns(embed=partial(embedded, self.extractor) if self.extractor.size is None else None)
+
+    @property
+    def kept(self) -> "Kept":
+        """What can be pickled."""
+        return Kept(self.extractor.record(), self.content, None if self.content else self.extractor.function)
 
     @property
     def names(self) -> dict[str, Callable[..., Any]]:
@@ -54,11 +66,41 @@ class Given:
         return {} if self.content is not None else {self.extractor.name: self.extractor.function}
 
 
+@dataclass(frozen=True)
+class Kept:
+    """An extractor that can be pickled; it is opened when it is used, and compared with its record."""
+
+    record: dict[str, Any]
+    content: bytes | None
+    function: Callable[[Any], Any] | None
+
+    def rows(self, pictures: NDArray[Any]) -> Tensor:
+        """What is stored of pictures of any size."""
+        if pictures.dtype != np.uint8:
+            raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
+        extractor = _opened(self)
+        x = Examples.of(pictures, np.zeros(len(pictures), np.int64)).x.numpy()
+        return torch.from_numpy(embedded(extractor, resized(x, extractor.size or 0)))
+
+    def __hash__(self) -> int:
+        return hash(self.record["sha256"])
+
+
+@lru_cache(maxsize=2)
+def _opened(kept: Kept) -> Extractor:
+    if kept.content is not None:
+        return Extractor.of_bytes(kept.content, record=kept.record)
+    assert kept.function is not None
+    return Extractor.of_function(kept.function, kept.record["name"], kept.record["size"], kept.record)
+
+
 def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:
     """The extractor that a zoo was made with; refused if it is another, or gives other features than it did."""
     if record["file"]:
         return Extractor.of_bytes(extractor_file(folder, record), record=record)
     name = record["name"]
+    if is_name(name):
+        return Extractor.of_function(named_function(name), name, record["size"], record)
     if name not in (names or {}):
         raise SettingsError(unknown_name("extractor", name, names or {}) + "; pass yours as names={name: function}")
     return Extractor.of_function((names or {})[name], name, record["size"], record)

@@ -1,20 +1,25 @@
 """Taking tasks out of a zoo: back to before the last episode, or one task permanently with all that was trained on it."""
 
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
 from msgspec.structs import replace as changed
 
+from zoolearn.beyond.refit import refit_head
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
 from zoolearn.zoo.lazy import LazyDict
-from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
+from zoolearn.zoo.learning import asked_beside, checkpoints, entry_of, measure, now, saw_of, written
 from zoolearn.zoo.owned import OwnedZoo
-from zoolearn.zoo.recall import member_net, members_of
+from zoolearn.zoo.recall import arrived_of, member_net, members_of
 from zoolearn.zoo.settings import Names
 from zoolearn.zoo.stored import stored_task
 
@@ -146,8 +151,9 @@ def removing(
         if drop or not _left(index, member, task):
             continue
         learner.members = members_of(rest, members, lambda other: member_net(folder, rest, other, names))
-        members.append((yield from _retrained(folder, rest, learner, member, task)))
-    rest = replace(rest, members=tuple(members))
+        so_far = replace(rest, members=tuple(members))
+        members.append((yield from _retrained(folder, so_far, learner, member, task)))
+    rest = _heard_again(folder, index, replace(rest, members=tuple(members)), learner.recipe, names)
     episodes = tuple(_without(episode, task) for episode in index.episodes)
     rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, since) for entry in episodes))
     rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
@@ -162,17 +168,41 @@ def _retrained(
     entries = rest.tasks.values()
     known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
     learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
+    learner.arrived = {name: arrived_of(rest.tasks[name].as_of(member.episode)) for name in known}
     learner.episode = member.episode - 1
     learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != task]
     started = perf_counter()
-    work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
-    made, rows = yield from count_rows(work)
+    source = next((place for place, other in enumerate(rest.members) if other.number == member.refits), None)
+    if source is None:
+        work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
+        made, rows = yield from count_rows(work)
+    else:
+        made, rows = refit_head(learner, learner.members[source], learner.kept[remaining[0]]), Counter()
     entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
     share = {name: weight for name, weight in entry.share.items() if name in member.share}
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
+    if source is not None:
+        entry = changed(entry, refits=member.refits, saw=saw_of(rest.members[source], but=remaining[0]))
     return written(folder, rest, entry, made.net, learner.recipe, {})
+
+
+def _heard_again(folder: ZooFolder, index: Index, rest: Index, recipe: Recipe, names: Names | None) -> Index:
+    """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
+    were = {member.number: member for member in index.members}
+    same = {member.number for member in rest.members if were[member.number] == member}
+
+    def net_of(member: MemberEntry) -> Net:
+        return member_net(folder, rest, member, names)
+
+    for arrival in rest.arrivals:
+        if not {*arrival.asked} <= same:
+            heard = asked_beside(folder, rest, arrival, net_of, recipe)
+            entry = rest.tasks[arrival.task]
+            arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
+            rest = replace(rest, tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+    return rest
 
 
 def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:

@@ -107,7 +107,7 @@ def _wrong_member(member: MemberEntry, tasks: Mapping[str, TaskEntry]) -> str | 
     missing = "a member knows a task that is not there"
     if len(heads) != len(member.tasks) + len(member.fitted) or not member.share.keys() <= heads:
         return missing
-    if not all(name in tasks and tasks[name].episode <= member.episode for name in heads):
+    if not all(name in tasks and tasks[name].episode <= member.episode for name in (*heads, *member.saw)):
         return missing
     if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
         return missing

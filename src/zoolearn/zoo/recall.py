@@ -9,12 +9,12 @@ from torch import Tensor
 from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
+from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, on_labels
 from zoolearn.methods.learner import accuracy
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine
-from zoolearn.zoo.arrivals import Arrival
+from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
@@ -170,6 +170,7 @@ def learner_of(
     learner.episode = len(index.episodes)
     learner.members = members_of(index, index.members, net_of)
     learner.classes = {name: task.classes for name, task in index.tasks.items()}
+    learner.arrived = {name: arrived_of(task) for name, task in index.tasks.items()}
     kept = [name for name, task in index.tasks.items() if task.keeps_rows]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
     stored = StoredVotes(folder, index)
@@ -181,6 +182,11 @@ def learner_of(
         learner.shape = index.settings.stored_shape
         learner.dtype = getattr(torch, index.settings.stored_dtype)
     return learner
+
+
+def arrived_of(task: TaskEntry) -> Arrived:
+    """The rows that have come of a task, as a learner counts them."""
+    return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
 
 
 def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
@@ -206,4 +212,4 @@ def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
         for task, weight in entry.share.items()
         if entry.votes_on(task)
     }
-    return Member(net_of(entry), votes, entry.loss, entry.episode - 1)
+    return Member(net_of(entry), votes, entry.loss, entry.episode - 1, trained=entry.refits is None)

@@ -97,7 +97,7 @@ def _read_features(record: Reader) -> dict[str, Json]:
         "name": record["name"].name(),
         "file": record["file"].flag(),
         "sha256": record["sha256"].digest(),
-        "size": record["size"].whole(4, LARGEST_SIDE),
+        "size": None if record["size"].value is None else record["size"].whole(4, LARGEST_SIDE),
         "num_features": count,
         "inputs": record["inputs"].name(),
         "views": record["views"].whole(1, 2),
@@ -188,8 +188,9 @@ class ZooSettings:
                     "statistics of all rows of one task; leave it out"
                 )
         side = record["size"]
+        shape = (int(record["num_features"]),) if side is None else (3, side, side)
         settled = cls.chosen(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
-        return replace(settled, features=dict(record), shape=(3, side, side))
+        return replace(settled, features=dict(record), shape=shape)
 
     @classmethod
     def of(cls, learner: ModelZoo) -> Self:
@@ -253,6 +254,11 @@ class ZooSettings:
         return {f"extractors/{self.features['sha256']}.onnx"} if self.features and self.features["file"] else set()
 
     @property
+    def takes_texts(self) -> bool:
+        """Whether inputs are texts."""
+        return self.features is not None and self.features["size"] is None
+
+    @property
     def stored_shape(self) -> Shape:
         """The shape of a row that is stored: of an extractor's features, or of an input."""
         return self.shape or () if self.features is None else (int(self.features["num_features"]),)
@@ -269,7 +275,7 @@ class ZooSettings:
         are smaller than 84. Grey if all are.
         """
         if self.is_settled:
-            return self
+            return replace(self, columns=self.columns or look.columns) if look.kind == "texts" else self
         if look.kind == "features":
             shape: Shape = (look.width,)
         else:

@@ -1,15 +1,18 @@
 """The rows of a task as the folder has them: all that arrived and was not deleted since, with the labels of today."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, StoreError
 from zoolearn.training.predict import joined
-from zoolearn.zoo.arrivals import Fixes, Rows, Side, TaskEntry
+from zoolearn.zoo.arrivals import Arrival, Fixes, Rows, Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.index import Index
 
 
 def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
@@ -23,6 +26,18 @@ def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
         return Task(entry.name, train, test, entry.classes, entry.augment)
     except DataError as error:
         raise StoreError(f"{folder.path}: {error}; the files were altered, restore them from a copy") from error
+
+
+def arrived_task(folder: ZooFolder, index: Index, arrival: Arrival) -> Task:
+    """What arrived of a task, its labels among all classes that the task has now; a new task whole."""
+    entry = index.with_arrival(arrival).tasks[arrival.task]
+    if len(entry.arrivals) == 1:
+        return stored_task(folder, entry)
+    alone = TaskEntry(arrival.task, (arrival,))
+    train = stored_examples(folder, alone, "train")
+    nothing = train.select(torch.empty(0, dtype=torch.int64))
+    test = nothing if arrival.test is None else stored_examples(folder, alone, "test")
+    return Task(arrival.task, train, test, entry.classes, entry.augment, part=True)
 
 
 def stored_examples(folder: ZooFolder, entry: TaskEntry, side: Side) -> Examples:
@@ -73,3 +88,34 @@ def _corrected(folder: ZooFolder, fixes: Fixes, labels: Tensor) -> Tensor:
     pairs, labels = folder.tensor(fixes.pairs), labels.clone()
     labels[pairs[:, 0]] = pairs[:, 1]
     return without_deleted(folder, fixes, labels)
+
+
+def row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str | None]:
+    """What each row of a task on one side was called, in the order of the rows."""
+    names: list[str | None] = []
+
+    def numbers(rows: Rows) -> Tensor:
+        first = len(names)
+        names.extend(stored_names(folder, rows) or [None] * rows.count)
+        return torch.arange(first, len(names))
+
+    return [names[place] for place in _together(folder, entry, side, numbers, without_deleted).tolist()]
+
+
+def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
+    """What rows were called where they came from; None where that was not in files."""
+    if rows.names is None:
+        return None
+    try:
+        names = json.loads(folder.tensor(rows.names).numpy().tobytes())
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{folder.path}: names of rows cannot be read ({error}); restore them from a copy") from error
+    if not isinstance(names, list) or len(names) != rows.count or not all(isinstance(name, str) for name in names):
+        raise StoreError(f"{folder.path}: names of rows are not one text for each; restore them from a copy")
+    return names
+
+
+def store_names(folder: ZooFolder, names: Sequence[str]) -> Stored:
+    """Writes what rows were called."""
+    content = json.dumps(list(names)).encode()
+    return folder.store_blocks([np.frombuffer(content, np.uint8)], "uint8", ())

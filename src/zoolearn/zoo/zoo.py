@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.by_statistics import judge_by_statistics
+from zoolearn.beyond.by_statistics import StatJudge
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError, UnknownTask
-from zoolearn.features import Extractor
+from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
@@ -23,6 +24,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
+from zoolearn.zoo.correcting import Correction, StoredRow, listed_rows
 from zoolearn.zoo.export_features import export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
@@ -35,7 +37,7 @@ from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
-from zoolearn.zoo.learning import Learned, iter_learn, measure, now
+from zoolearn.zoo.learning import Learned, check_heads_only, iter_learn, measure, now
 from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
@@ -189,7 +191,7 @@ class Zoo:
 
     def growth(self, name: str, data: Data) -> Growth | None:
         """What labelled data would add to a task that is known; None if it is a new one."""
-        return growth_of(self.index, name, both_sources(data, None, Columns(wanted=self.settings.columns))[0])
+        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
 
     def learn_from(
         self,
@@ -203,13 +205,15 @@ class Zoo:
         epochs: int | None = None,
         new_classes: NewClasses = (),
         skip_known: bool = False,
+        heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> Learned:
         """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
 
         `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
         classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
-        `skip_known` leaves out rows that it has already. `unless_worse` as in `learn`.
+        `skip_known` leaves out rows that it has already. `heads_only` trains nothing: the head of its newest member is
+        fitted again to all rows, in seconds; enough for fewer rows than it has. `unless_worse` as in `learn`.
         """
         work = self.iter_learn_from(
             name,
@@ -221,6 +225,7 @@ class Zoo:
             epochs=epochs,
             new_classes=new_classes,
             skip_known=skip_known,
+            heads_only=heads_only,
             unless_worse=unless_worse,
         )
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
@@ -238,6 +243,7 @@ class Zoo:
         epochs: int | None = None,
         new_classes: NewClasses = (),
         skip_known: bool = False,
+        heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
@@ -248,7 +254,7 @@ class Zoo:
                 self.folder,
                 before,
                 name,
-                *both_sources(data, test, Columns(wanted=before.settings.columns)),
+                *both_sources(data, test, replace(self.columns, wanted=before.settings.columns)),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -257,13 +263,49 @@ class Zoo:
                 extractor=self.extractor,
             )
             yield reading
-            return (yield from self._iter_learn(before, index, reading.task.arrivals[-1], epochs, unless_worse))
+            arrival = reading.task.arrivals[-1]
+            if heads_only:
+                check_heads_only(index, arrival)
+            return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse, heads_only=heads_only))
+
+    def stored_rows(self, task: str) -> list[StoredRow]:
+        """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
+        return listed_rows(self.folder, self.index.task(task))
+
+    def correct(self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None) -> Learned:
+        """Gives stored rows, by their numbers or paths, another class, or deletes them (None); an episode on what is then there.
+
+        Where only rows change that are held out, nothing is trained: the task is measured again.
+        """
+        learned: Learned = run_to_end(self.iter_correct(task, rows, epochs=epochs))  # type: ignore[arg-type]
+        return learned
+
+    def iter_correct(
+        self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
+    ) -> Generator[Correction | Plan | Progress, None, Learned]:
+        """`correct`, step by step: what will change, what will be done, how training goes."""
+        check_epochs(epochs)
+        with self.folder.writing() as before:
+            wanted = [(str(row), label or "") for row, label in rows.items()]
+            correction = Correction.of(self.folder, before.task(task), wanted)
+            yield correction
+            arrival = correction.arrival(self.folder, before)
+            return (yield from self._iter_learn(before, before, arrival, epochs, None))
 
     def _iter_learn(
-        self, before: Index, index: Index, arrival: Arrival, epochs: int | None, unless_worse: float | None
+        self,
+        before: Index,
+        index: Index,
+        arrival: Arrival,
+        epochs: int | None,
+        unless_worse: float | None,
+        *,
+        heads_only: bool = False,
     ) -> Generator[Plan | Progress, None, Learned]:
         """Commits once: the grown zoo, or the one before with a line in its log."""
-        grown, learned = yield from iter_learn(self.folder, index, arrival, self._net_in(index), self.names, epochs)
+        nets = self._net_in(index)
+        work = iter_learn(self.folder, index, arrival, nets, self.names, epochs, heads_only=heads_only)
+        grown, learned = yield from work
         if worse := tasks_below(learned.changes, unless_worse):
             grown = taken_back(before, arrival.task, now(), learned.changes, worse)
         self._commit(grown)
@@ -339,7 +381,9 @@ class Zoo:
                 fitted = self.which_task()
                 if sure and self.settings.features is None:
                     fitted.quality.check()
-                found = recognised(fitted.which, inputs, sure, self._answer_and_classes)
+                which = fitted.which
+                ask = which.answer if isinstance(which, StatJudge) else self._answer_and_classes
+                found = recognised(which, inputs, sure, ask)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -354,7 +398,7 @@ class Zoo:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
-            which = WhichTask(learner) if self.extractor is None else judge_by_statistics(learner.kept.values())
+            which = WhichTask(learner) if self.extractor is None else StatJudge(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted
@@ -383,9 +427,15 @@ class Zoo:
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
-        if extractor is None or (isinstance(x, Tensor) and x.dtype == torch.int16):
-            return rows_of(x, self.settings)
-        return to_rows(extractor, rows_of(x, self.settings))
+        rows = rows_of(x, self.settings, self.columns.embed)
+        return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
+
+    @property
+    def columns(self) -> Columns:
+        """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
+        extractor = self.extractor if self.settings.takes_texts else None
+        embed = None if extractor is None else partial(embedded, extractor)
+        return Columns(wanted=self.settings.columns, embed=embed)
 
     def _member(self, number: int) -> MemberEntry:
         return self.index.member(number)
@@ -423,8 +473,7 @@ class Zoo:
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
         """`test`, step by step."""
         self.index.task(task)
-        columns = Columns(wanted=self.settings.columns)
-        source = data if isinstance(data, Source) else source_of(Path(data), columns)
+        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     def rename(self, task: str, to: str) -> None:

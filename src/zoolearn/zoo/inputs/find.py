@@ -13,6 +13,7 @@ from zoolearn.zoo.inputs.pictures import SUFFIXES, is_picture
 from zoolearn.zoo.inputs.saved import is_saved, saved_source, splits_of
 from zoolearn.zoo.inputs.source import PICTURES_AT_ONCE, Block, Broken, Numbers, Pictures, Source
 from zoolearn.zoo.inputs.tables import Columns, csv_source, parquet_source
+from zoolearn.zoo.inputs.texts import SUFFIX, lines_source
 
 TABLES = {".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq"}
 KINDS = "a folder with one subfolder of images per class, .npz, .npy, .csv, .parquet, or a data set saved to disk"
@@ -46,6 +47,8 @@ def source_of(
         return csv_source(path, columns, labelled=labelled)
     if suffix in (".parquet", ".pq"):
         return parquet_source(path, columns, labelled=labelled)
+    if suffix == SUFFIX and columns.embed is not None and not labelled:
+        return lines_source(path, columns.embed)
     raise DataError(f"{path} is of no kind that is known; give {kinds}")
 
 

@@ -14,7 +14,7 @@ class Look:
     28
     """
 
-    kind: Literal["images", "features"]
+    kind: Literal["images", "features", "texts"]
     channels: int = 1
     height: int = 1
     width: int = 1
@@ -28,6 +28,8 @@ class Look:
         return self.height if self.uniform and self.height == self.width <= LARGEST_KEPT else None
 
     def __str__(self) -> str:
+        if self.kind == "texts":
+            return "texts"
         if self.kind == "features":
             return f"{self.width} features, {self.dtype}"
         size = f"{self.width}x{self.height}" if self.uniform else f"about {self.width}x{self.height}"

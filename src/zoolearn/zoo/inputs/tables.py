@@ -14,6 +14,7 @@ from zoolearn.errors import DataError, MissingData, unknown_name
 from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
+from zoolearn.zoo.inputs.texts import TEXT_NAMES, Embed, Texts
 
 LABEL_NAMES = ("label", "labels", "class", "target", "y")
 PATH_NAMES = ("path", "file", "filename", "file_name", "image", "image_path")
@@ -34,6 +35,8 @@ class Columns:
     features: int | None = None
     pictures: bool = False  # the zoo takes images, so a table can only hold their paths
     group: str | None = None  # the column that tells which rows belong together; no feature
+    text: str | None = None  # the column of texts, where the name does not tell
+    embed: Embed | None = None  # the zoo takes texts, and makes rows of them by this
 
     def label_of(self, names: Iterable[str]) -> str | None:
         """The column that holds the label, by what was said or by its name."""
@@ -78,7 +81,7 @@ class Columns:
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
     """A text table with a header line; commas, semicolons or tabs."""
-    table, rows = _read_csv(path)
+    table, rows = _read_csv(path, 2 if columns.embed is None else 1)
     return table_source(path, table, rows, columns, labelled=labelled)
 
 
@@ -105,7 +108,7 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     `rows` are their numbers, as a spreadsheet counts them.
     """
     where = str(path)
-    for name in (*columns.ignore, *filter(None, (columns.label, columns.group))):
+    for name in (*columns.ignore, *filter(None, (columns.label, columns.group, columns.text))):
         if name not in table:
             raise DataError(f"{path}: {unknown_name('column', name, table)}")
     index = [name for name, values in table.items() if name not in columns.wanted and is_index(name, values)]
@@ -113,10 +116,12 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
-    kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     labels = labels_of(where, label, table[label], rows) if labelled and label else None
-    rest = {name: table[name] for name in kept}
-    source = _rows_of(path, rest, rows, labels, columns)
+    if columns.embed is not None or columns.text is not None:
+        source = _texts_of(path, table, rows, labels, columns)
+    else:
+        kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
+        source = _rows_of(path, {name: table[name] for name in kept}, rows, labels, columns)
     source.groups = [str(value) for value in table[columns.group].tolist()] if columns.group else None
     source.left_out = tuple(
         Broken(f"{path}, column {name or 'without a name'}", "it counts the rows, so it is no feature")
@@ -138,6 +143,20 @@ def _rows_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | 
     return Numbers(str(path), numbers_of(str(path), table, rows), labels, columns=tuple(table), numbered=rows)
 
 
+def _texts_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
+    if columns.embed is None:
+        raise DataError(
+            f"{path}: column {columns.text!r} is to be read as texts, but the zoo has no extractor for them; begin a new one "
+            "(zoo learn NEW NAME DATA --text COLUMN --features wordllama:)"
+        )
+    taught = next((name for name in columns.wanted if name in table), None)
+    column = columns.text or taught or _named(table, TEXT_NAMES)
+    if column is None:
+        raise DataError(f"{path} has the columns {', '.join(table)}; say with --text which one holds the texts")
+    texts = ["" if value is None else str(value) for value in table[column].tolist()]
+    return Texts(str(path), texts, labels, columns.embed, column, rows)
+
+
 def _named(
     table: Mapping[str, NDArray[Any]], names: Sequence[str], holds: Callable[[NDArray[Any]], bool] = lambda _: True
 ) -> str | None:
@@ -148,8 +167,8 @@ def _holds_images(values: NDArray[Any]) -> bool:
     return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
 
 
-def _read_csv(path: Path) -> tuple[Table, list[int]]:
-    """The columns, and the number of each row: empty ones are left out, and count."""
+def _read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
+    """The columns, at least the `fewest`, and the number of each row: empty ones are left out, and count."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             first = file.readline()
@@ -161,9 +180,9 @@ def _read_csv(path: Path) -> tuple[Table, list[int]]:
         raise DataError(f"{path} does not exist") from error
     except (csv.Error, UnicodeDecodeError, OSError) as error:
         raise DataError(f"{path} is not a text table ({error}); save it as CSV in UTF-8") from error
-    if len(header) < 2 or len(set(header)) < len(header):
+    if len(header) < fewest or len(set(header)) < len(header):
         raise DataError(
-            f"{path} starts with {first[:80].rstrip()!r}; its first line must name two or more columns, each once"
+            f"{path} starts with {first[:80].rstrip()!r}; its first line must name {fewest} or more columns, each once"
         )
     rows = [(place, line, row) for place, line, row in read if row]
     for _, line, row in rows:

@@ -14,9 +14,10 @@ class Message(BaseModel):
 
 
 class Detail(Message):
-    """Why a request was refused, and what to send instead."""
+    """Why a request was refused, and what to send instead: with `new_class` for each of `new_classes`, where they are named."""
 
     detail: str
+    new_classes: list[str] | None = None
 
 
 class Health(Message):
@@ -250,6 +251,12 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def option(name: str) -> dict[str, Any]:
     """Something that a request may ask for."""
     return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
+
+
+def several(name: str) -> dict[str, Any]:
+    """Names that a request may give, each once more."""
+    schema = {"type": "array", "items": {"type": "string"}, "default": []}
+    return {"name": name, "in": "query", "required": False, "explode": True, "schema": schema}
 
 
 def share(name: str, default: float | None = None) -> dict[str, Any]:

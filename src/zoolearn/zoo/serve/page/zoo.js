@@ -49,6 +49,7 @@ function showQuestion() {
   if (zoo.tasks.length > 1 && zoo.tasks.every((task) => task.rows_kept)) choices.push([UNKNOWN, "I do not know: find it out"]);
   else if (chosenTask === UNKNOWN) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   byId("task").replaceChildren(...choices.map(([value, words]) => make("option", { value, selected: value === chosenTask }, words)));
+  byId("names").replaceChildren(...zoo.tasks.map((task) => make("option", { value: task.name })));
   byId("task").disabled = zoo.tasks.length === 0;
   byId("drop").hidden = !takesImages() || zoo.tasks.length === 0;
   byId("numbers").hidden = takesImages();
@@ -183,21 +184,35 @@ function worth(task) {
 
 let following = false;
 
-async function teach(event) {
+function teach(event) {
   event.preventDefault();
-  const [file] = byId("archive").files;
-  const name = byId("name").value.trim();
+  send(byId("archive").files[0], byId("name").value.trim(), []);
+}
+
+async function send(file, name, newClasses) {
   byId("start").disabled = true;
   byId("training").replaceChildren(make("p", {}, `Sending ${file.name} …`), make("progress", { "aria-label": "sending" }));
+  const options = new URLSearchParams(newClasses.map((other) => ["new_class", other]));
+  options.append("skip_broken", byId("skip").checked);
+  options.append("skip_known", byId("skip-known").checked);
+  if (byId("careful").checked) options.append("unless_worse", "0.01");
   try {
-    await ask(`${url(name)}?skip_broken=${byId("skip").checked}${byId("careful").checked ? "&unless_worse=0.01" : ""}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
+    await ask(`${url(name)}?${options}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
     byId("lesson").reset();
     follow();
   } catch (error) {
     byId("training").replaceChildren(make("p", { class: "wrong" }, error.message));
+    if (error.newClasses) askIfMeant(file, name, [...newClasses, ...error.newClasses]);
   } finally {
     byId("start").disabled = false;
   }
+}
+
+// A class that a task does not have yet may be a typo: it is learned only if somebody says so.
+function askIfMeant(file, name, newClasses) {
+  const yes = make("button", { type: "button", id: "meant", class: "main" }, `Learn ${newClasses.join(", ")} as new`);
+  yes.addEventListener("click", () => send(file, name, newClasses));
+  byId("training").append(yes);
 }
 
 // Server-sent events, read from a plain request: an EventSource cannot carry the token.

@@ -1,0 +1,41 @@
+"""What a run says of tasks that come in parts."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+
+from zoolearn.data.stream import Benchmark
+from zoolearn.data.task import Task
+from zoolearn.files import Json
+from zoolearn.methods.learner import Learner, accuracy
+
+
+def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float | None, ...]:
+    """The accuracy of a task that grew on the test rows of each of its arrivals: old classes and new ones apart."""
+    counts = [len(part.test) for part in met if part.name == task.name]
+    if len(counts) < 2:
+        return ()
+    answers = zip(torch.split(learner.test_answers(task), counts), torch.split(task.test.y, counts), strict=True)
+    return tuple(accuracy(said, labels) if len(labels) else None for said, labels in answers)
+
+
+def names_of(benchmark: Benchmark) -> dict[str, Json]:
+    """The tasks, and where they come in parts, the task of every arrival."""
+    arrivals = [task.name for task in benchmark]
+    tasks = [*dict.fromkeys(arrivals)]
+    return {"tasks": tasks} if arrivals == tasks else {"tasks": tasks, "arrivals": arrivals}
+
+
+def train_samples(benchmark: Benchmark) -> list[int]:
+    """Of each task, all its parts together."""
+    counts = Counter[str]()
+    for task in benchmark:
+        counts[task.name] += len(task.train)
+    return [*counts.values()]
+
+
+def in_one_piece(benchmark: Benchmark) -> list[Task]:
+    """The tasks whose test rows are the same in every episode."""
+    parted = {task.name for task in benchmark if task.part}
+    return [task for task in benchmark if task.name not in parted]

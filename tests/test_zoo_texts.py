@@ -1,0 +1,112 @@
+"""A zoo on features of texts learns from a column of a table, and answers texts, tables, frames and text files."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import zoolearn
+from zoolearn import cli
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.zoo.inputs import Columns, source_of
+
+WORDS = {
+    "fruit": ("apple pear plum", "plum fig", "pear apple"),
+    "tools": ("saw drill", "hammer saw nail", "drill nail"),
+}
+
+
+def letters(texts):
+    """How often each letter occurs."""
+    counts = [Counter(text.lower()) for text in texts]
+    return [[count[letter] for letter in "abcdefghijklmnopqrstuvwxyz"] for count in counts]
+
+
+@pytest.fixture
+def table(tmp_path) -> Path:
+    texts = [(text, kind) for kind, some in WORDS.items() for text in some * 4]
+    lines = [f"{number},{number} {text},{kind}" for number, (text, kind) in enumerate(texts)]  # no two are alike
+    path = tmp_path / "words.csv"
+    path.write_text("\n".join(["number,body,kind", *lines]))
+    return path
+
+
+@pytest.fixture
+def zoo(tmp_path, table):
+    made = zoolearn.new(tmp_path / "zoo", features=letters)
+    made.learn_from("words", source_of(table, Columns(label="kind", embed=made.columns.embed)), holdout=0.25)
+    return made
+
+
+def test_texts_are_answered_however_they_are_given(zoo, table, tmp_path) -> None:
+    pandas = pytest.importorskip("pandas")
+    asked, wanted = ["apple and plum", "drill a nail"], ["fruit", "tools"]
+    (tmp_path / "asked.txt").write_text("\n\n".join(asked))
+    (tmp_path / "asked.csv").write_text("\n".join(["body", *asked]))
+    assert zoo.settings.columns == ("body",)
+    assert zoo.predict(asked, "words") == wanted
+    assert zoo.predict(asked[1], "words") == wanted[1:]
+    assert zoo.predict(tmp_path / "asked.txt", "words") == wanted
+    assert zoo.predict([tmp_path / "asked.csv"], "words") == wanted
+    assert zoo.predict(pandas.DataFrame({"body": asked, "other": [1, 2]}), "words") == wanted
+    again = zoolearn.open(zoo.path, names={"letters": letters})
+    assert (again.predict_proba(asked, "words") == zoo.predict_proba(asked, "words")).all()
+    tested = again.test("words", source_of(table, Columns(label="kind", embed=again.columns.embed)))
+    assert tested.scores.accuracy.right == 24
+    with pytest.raises(SettingsError, match=r"names=\{name: function\}"):
+        zoolearn.open(zoo.path).predict(asked, "words")
+
+
+def test_a_text_without_features_is_a_row_that_cannot_be_read(zoo, tmp_path) -> None:
+    (tmp_path / "more.csv").write_text(
+        "body,kind\nmelon,fruit\n,fruit\n123,tools\nrasp,tools\nfile,tools\nkiwi,fruit\n"
+    )
+    source = source_of(tmp_path / "more.csv", Columns(label="kind", embed=zoo.columns.embed))
+    with pytest.raises(
+        DataError, match=r"2 of 6 rows cannot be read(.|\n)*row 3: it is empty(.|\n)*row 4: the extractor makes"
+    ):
+        zoo.learn_from("more", source)
+    learned = zoo.learn_from("more", source, skip_broken=True, holdout=0.5)
+    assert learned.task == "more"
+
+
+def test_what_is_missing_for_texts_is_told(zoo, tmp_path) -> None:
+    (tmp_path / "plain.csv").write_text("remark,label\nfig,fruit\nsaw,tools\n")
+    with pytest.raises(DataError, match="say with --text which one holds the texts"):
+        zoo.learn_from("plain", tmp_path / "plain.csv")
+    with pytest.raises(DataError, match="has no extractor for them; begin a new one"):
+        source_of(tmp_path / "plain.csv", Columns(text="remark"))
+    with pytest.raises(DataError, match="unknown column 'remarks'; did you mean 'remark'"):
+        source_of(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
+
+
+def test_texts_are_not_served_and_the_server_says_so_when_it_starts(zoo) -> None:
+    pytest.importorskip("fastapi")
+    from zoolearn.zoo.serve.limits import Limits
+    from zoolearn.zoo.serve.service import Service
+
+    with pytest.raises(SettingsError, match="takes texts, which are not served"):
+        Service(zoo.path, Limits(), learns=False)
+
+
+def test_the_command_learns_texts_by_the_name_of_an_extractor(table, tmp_path, monkeypatch, capsys) -> None:
+    pytest.importorskip("wordllama")
+    monkeypatch.chdir(tmp_path)
+    cli.main(["learn", "desk", "words", str(table), "--text", "body", "--label", "kind", "--features", "wordllama:"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "desk is a new zoo on features of wordllama:" in said
+    assert "words: 2 classes, texts -> 256" in said
+    (tmp_path / "asked.txt").write_text("a ripe pear\nhammer and drill\n")
+    cli.main(["predict", "desk", "words", "asked.txt", "--json"])
+    assert [line.split('"class": "')[1].split('"')[0] for line in capsys.readouterr().out.splitlines()] == [
+        "fruit",
+        "tools",
+    ]
+
+
+def test_a_zoo_with_nets_of_its_own_takes_no_extractor_afterwards(tmp_path, monkeypatch, capsys) -> None:
+    pytest.importorskip("wordllama")
+    zoolearn.new(tmp_path / "nets")
+    with pytest.raises(SystemExit):
+        cli.main(["learn", str(tmp_path / "nets"), "words", "words.csv", "--features", "wordllama:"])
+    assert "has nets of its own and no features" in " ".join(capsys.readouterr().err.split())
