@@ -243,6 +243,13 @@ def test_what_cannot_be_learned_is_refused_and_changes_nothing(zoo):
     assert "nothing is trained" in refused(zoo, TASKS[0], SettingsError, epochs=3)
 
 
+def test_heads_alone_are_what_it_makes_anyway(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="heads-only"):
+        zoo.learn_from(
+            "birds", save_pictures(tmp_path / "more", task_of("birds", 12)), heads_only=True, skip_known=True
+        )
+
+
 def test_a_function_of_ones_own_extracts_too_and_is_given_again_by_name(tmp_path):
     zoo = zoolearn.new(tmp_path / "zoo", features=small_copies, size=SIDE)
     zoo.learn(TASKS[0])

@@ -285,7 +285,7 @@ class Zoo:
         self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
     ) -> Generator[Correction | Plan | Progress, None, Learned]:
         """`correct`, step by step: what will change, what will be done, how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.writing() as before:
             wanted = [(str(row), label or "") for row, label in rows.items()]
             correction = Correction.of(self.folder, before.task(task), wanted)
