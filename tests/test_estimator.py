@@ -188,5 +188,5 @@ def test_what_is_not_sure_or_strange_is_none_and_a_copy_without_rows_says_the_sa
     bare = model.without_rows()
     assert bare.predict(x, task="one", sure=0.8).tolist() == said.tolist()
     assert not bare.judges_
-    with pytest.raises(ValueError, match="held_out=0.1"):
+    with pytest.raises(ValueError, match="were held out to say how sure"):
         ModelZooClassifier(epochs=1).fit(x, y).predict(x, sure=0.5)
