@@ -312,6 +312,12 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(KINDS[name])
 
 
+def test_pictures_of_another_kind_are_none_of_these(zoo):
+    known, strangers = TASKS[0].test.x, torch.cat([pictures(kind, 20, 1) for kind in ("sofa", "lamp", "ash")])
+    assert zoo.predict(known, "birds", sure=1e-9).count(None) <= 0.1 * len(known)
+    assert zoo.predict(strangers, "birds", sure=1e-9).count(None) > 0.6 * len(strangers)
+
+
 def test_export_to_torch_is_refused(zoo, tmp_path):
     with pytest.raises(SettingsError, match="--to onnx"):
         zoo.export("birds", tmp_path / "task.pt2", "torch")

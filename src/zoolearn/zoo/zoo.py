@@ -25,7 +25,7 @@ from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
 from zoolearn.zoo.correcting import Correction, StoredRow, listed_rows
-from zoolearn.zoo.export_features import export_on_features, file_to_export
+from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
@@ -39,7 +39,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.learning import Learned, check_heads_only, iter_learn, measure, now
-from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -357,7 +357,7 @@ class Zoo:
         if (task, voter.file) not in self._familiar:
             try:
                 net = self._net_in(self.index)(voter)
-                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+                found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
             except StoreError:
                 if not self.refresh():
                     raise
@@ -574,7 +574,7 @@ class Zoo:
         entry = self.index.task(task)
         if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
-            net = self.net(self.index.answering(task)[-1].number)
+            net = at_temperature(self.net(self.index.answering(task)[-1].number), task, self.temperature(task))
             return export_on_features(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
         voters = self.index.voters(task)
         nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
