@@ -21,9 +21,12 @@ from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.lab.studies.thresholds import (
     REFUTING,
     Thresholds,
+    apart_figure,
     competition_figure,
+    constant_figure,
     estimator_figure,
     fewest_errors,
+    needed_constant,
     simulate,
 )
 from zoolearn.methods.learner import Episode
@@ -340,6 +343,19 @@ class TestSimulation:
         assert outcome.held == 1.0
         assert outcome.printed == 0.0
 
+    def test_no_constant_saves_the_printed_form_since_it_grows_with_the_number_of_tasks(self):
+        needed = [needed_constant(k, 1000, draws=20) for k in (3, 5, 10, 30)]
+        assert needed == pytest.approx([2.1, 3.2, 5.5, 12.4], rel=0.05)
+        assert needed_constant(10, 100, draws=20) < needed_constant(10, 10_000, draws=5) < 10
+
+    def test_distance_competes_and_a_larger_exponent_alone_does_not(self):
+        apart, alike = (
+            simulate(Thresholds.spread(*spread), 300, draws=40) for spread in ((0.4, 12, 1.0), (0.0, 12, 3.0))
+        )
+        assert apart[-1].risk > 5 * apart[0].risk
+        assert alike[-1].risk < apart[0].risk
+        assert all(outcome.difference == 0 for outcome in alike)
+
     def test_more_samples_make_fewer_tasks_best(self):
         def best(samples: int) -> tuple[int, int]:
             outcomes = simulate(Thresholds.spread(0.4), samples, draws=40)
@@ -356,6 +372,8 @@ class TestSimulation:
         figure = competition_figure((3, 10), draws=10)
         assert list(figure.frames) == ["3", "10"]
         assert figure.extra["held"] >= 0.9
+        assert [len(plot.panels) for plot in apart_figure((3,), draws=5).frames.values()] == [6]
+        assert len(constant_figure((3,), draws=5).frames[""].panels[0].series) == 2
         assert len(estimator_figure(seeds=3).frames[""].panels[0].series) == 3
 
 
