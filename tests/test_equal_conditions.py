@@ -104,7 +104,7 @@ def test_the_paragraph_names_who_is_ahead_and_marks_single_seeds(er, wins):
     assert "isolated has 75.00;" in told
     assert "ahead of 1 of 1" in told
     assert f"with 5,000 stored samples: {wins} (one seed)" in told
-    assert f"3 of {2 * len(ENTRIES)} lines were run yet" in told
+    assert f"3 of {2 * len(ENTRIES)} lines were run so far" in told
     behind = [run if run.method != "isolated" else run_of(run.spec, 0.5) for run in runs]
     assert "ahead of 0 of 1, behind fine-tune 60.00 (one seed)" in " ".join(
         board.paragraph(equal.board(behind)).split()

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
+from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
 from zoolearn.data.benchmarks import benchmark as by_name
@@ -373,6 +375,22 @@ def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
     guess = torch.full((1,), -math.log(3.0))  # by chance, as -log 2 is among two classes
     assert grow._vote(zoo, STRIPES, guess).weight == pytest.approx(math.exp(-2 * math.log(2.0)))
     assert grow._vote(zoo, DOTS, guess).weight == pytest.approx(math.exp(-2 * math.log(3.0)))
+
+
+def test_members_that_know_fewer_classes_are_heard_and_judged_among_all():
+    zoo = zoo_of(FIRST, DOTS, THEN, WAVES, tasks_per_episode=3, recipe=TINY)
+    heard = list(hear(zoo, [STRIPES, DOTS]))
+    together = zoo.evaluate([STRIPES, DOTS])
+    assert by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
+    assert alone(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
+    assert heard[0].plain.answers.shape == (4, len(STRIPES.test), 3)
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_the_task_of_an_input_is_inferred_where_tasks_grew(evidence):
+    zoo = zoo_of(FIRST, DOTS, THEN)
+    guesses = WhichTask(zoo, EVIDENCE[evidence]).guess(STRIPES.test.x)
+    assert guesses.count("stripes") > 15
 
 
 def test_a_benchmark_comes_in_parts_that_a_seed_deals():

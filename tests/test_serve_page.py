@@ -82,6 +82,8 @@ def test_it_shows_the_zoo_and_fits_the_screen(browser, folder, width, scheme) ->
 def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
     picture = {"name": "stripe.png", "mimeType": "image/png", "buffer": png(TASKS[0].test.x[0])}
     expected = zoolearn.open(folder).predict(TASKS[0].test.x[:1], "stripes")[0]
+    noise = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    strange = noise[zoolearn.open(folder).predict(noise, "stripes", sure=0.97).index(None)]
     with serving(folder) as client:
         tab, complaints = opened(browser, client)
         tab.select_option("#task", "stripes")
@@ -97,6 +99,9 @@ def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
         tab.evaluate("document.getElementById('answer').replaceChildren()")
         tab.evaluate(drop, ["dropped.png", list(picture["buffer"])])
         assert tab.locator(".verdict").text_content() == expected
+        tab.select_option("#sure", "0.97")
+        tab.evaluate(drop, ["noise.png", list(png(strange))])
+        tab.wait_for_selector(".verdict:text-is('none of these')")
         assert complaints == []
         tab.evaluate(drop, ["broken.png", [1, 2, 3]])
         tab.wait_for_selector("#answer .wrong")
@@ -121,11 +126,13 @@ def test_the_task_can_be_found_out_by_the_zoo_itself(browser, folder) -> None:
 def test_it_works_with_the_keyboard_alone(browser, folder) -> None:
     with serving(folder) as client:
         tab, _ = opened(browser, client)
+        tab.wait_for_selector("#confusion")
         reached = []
         for _ in range(12):
             tab.keyboard.press("Tab")
             reached.append(tab.evaluate("document.activeElement.id || document.activeElement.textContent"))
-        assert reached[:8] == ["Skip to asking", "API", "theme", "task", "file", "stripes", "dots", "who"]
+        asking, showing = ["task", "sure", "file"], ["stripes", "dots", "confusion", "who"]
+        assert reached[:10] == ["Skip to asking", "API", "theme", *asking, *showing]
         tab.locator(".tasks button", has_text="stripes").press("Enter")
         assert tab.input_value("#task") == "stripes"
         tab.locator("#theme").press("Enter")
@@ -287,6 +294,10 @@ def test_a_task_shows_what_it_mistakes_and_what_is_wrong_with_its_accuracy(brows
         assert all(note in told for note in zoo.scores(few.name).notes())
         assert zoo.scores(few.name).notes()
         assert tab.locator(".tasks.classes tbody tr").count() == len(few.classes)
+        assert "expected calibration error" in told
+        cells = tab.locator(".confusion tbody td").all_text_contents()
+        counts = [count for row in zoo.scores(few.name).confusion for count in row]
+        assert cells == [str(count) if count else "" for count in counts]
         tab.close()
 
 

@@ -1,6 +1,7 @@
 """A zoo on the features of a pre-trained net: nothing is trained, and all that a zoo of nets can do it does."""
 
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 
 import zoolearn
 from extractors import toy_file
+from servers import serving
 from toys import contents
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
@@ -19,6 +21,8 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
+from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.estimator import ModelZooClassifier
 from zoos import alike, answers, stray_files
 
 SIDE, FEATURES = 16, 24
@@ -316,3 +320,38 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
         main(["new", str(tmp_path / "other"), "--features", str(extractor), "--tasks-per-episode", "5"])
     assert "tasks_per_episode is 5" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "other").exists()
+
+
+def test_the_estimator_takes_pictures_and_its_pickle_answers_alike(extractor):
+    task = TASKS[0]
+    x, y = task.train.x.permute(0, 2, 3, 1).numpy(), np.array(task.classes)[task.train.y.numpy()]
+    at_once = ModelZooClassifier(features=extractor).fit(x, y)
+    assert at_once.score(task.test.x.numpy(), np.array(task.classes)[task.test.y.numpy()]) > 0.8
+    parts = ModelZooClassifier(features=extractor)
+    for rows in (slice(0, 3), slice(3, 20), slice(20, None)):
+        parts.partial_fit(x[rows], y[rows], classes=task.classes)
+    again = pickle.loads(pickle.dumps(parts))
+    assert np.array_equal(again.predict_proba(x), at_once.predict_proba(x))
+    assert len(parts.learner_.members) == 1
+    with pytest.raises(ValueError, match="uint8"):
+        at_once.predict(x / 255)
+    with pytest.raises(ValueError, match="count alike"):
+        parts.partial_fit(x, y, sample_weight=np.ones(len(y)))
+
+
+def test_a_zoo_on_features_is_served(zoo):
+    rows = TASKS[0].test.x[:5]
+    with serving(zoo.path) as client:
+        said = client.post("/tasks/birds/predict", rows.numpy().tobytes(), "application/octet-stream").json
+        told = client.post("/recognise?sure=0", rows.numpy().tobytes(), "application/octet-stream").json
+    wanted = zoo.predict_proba(rows, "birds")
+    assert [row["class"] for row in said["predictions"]] == zoo.predict(rows, "birds")
+    answered = [list(row["probabilities"].values()) for row in said["predictions"]]
+    torch.testing.assert_close(torch.tensor(answered), wanted, rtol=0, atol=1e-6)
+    assert [row["task"] for row in told["recognitions"]] == [row.task for row in zoo.recognise(rows, sure=0)]
+
+
+def test_there_is_nothing_to_distil(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="one head a task"):
+        run_to_end(distilled(zoo, tmp_path / "small"))
+    assert not (tmp_path / "small").exists()

@@ -334,7 +334,7 @@ def points(change: Change) -> str:
     """A change with its margin, in points of accuracy.
 
     >>> points(Change(gained=30, lost=10, rows=200))
-    '+10.0 ± 6.0'
+    '+10.0 ± 6.1'
     """
     return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
 

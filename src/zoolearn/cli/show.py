@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
@@ -70,7 +70,12 @@ def _show_task(zoo: Zoo, name: str, console: Console) -> None:
         f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}, "
         f"{entry.rows_kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
     )
-    show_scores(zoo.scores(name), console, f"on the {entry.rows_held_out:,} rows that are held out")
+    scores = zoo.scores(name)
+    show_scores(scores, console, f"on the {entry.rows_held_out:,} rows that are held out")
+    show_confusion(scores, console)
+    console.print(
+        f"answers have the temperature {zoo.temperature(name):.2f}: above 1 members are surer than right, below 1 less sure"
+    )
     trail = _trail(zoo, name)
     if len(trail) > 1:
         console.print(

@@ -1,32 +1,34 @@
-"""Model Zoo as a scikit-learn estimator, for arrays of features."""
+"""Model Zoo as a scikit-learn estimator, for arrays of features, or of pictures through a pre-trained net."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import (
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    compute_sample_weight,
+)
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.state import saved
+from zoolearn.methods.model_zoo import GROW
 from zoolearn.nets.backbones import BACKBONES
-from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.extracting import Features, Given
+from zoolearn.zoo.weighted import WeightedZoo
 
 FIRST = "default"  # the task of callers who have one only
 
@@ -38,6 +40,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote. Rows of
     one class are joined with earlier ones of their task, or wait for a second class. Once there are several tasks, every
     question names its task; `classes_` are those of the task that was learned last.
+
+    With `features`, X are pictures in uint8, (count, height, width, 3) or (count, 3, height, width), and the file (or function,
+    with the `size` that it takes) makes features of them: nothing is trained, the newest episode of a task has all its rows
+    and answers alone, and settings of training count for nothing.
 
     It holds the rows that it was taught with (the share `replay`), and so does its pickle; `without_rows` does not.
 
@@ -59,6 +65,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         replay: float = 1.0,
         class_weight: Mapping[Any, float] | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        features: Features | None = None,
+        size: int | None = None,
     ) -> None:
         self.backbone = backbone
         self.epochs = epochs
@@ -69,10 +77,12 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.replay = replay
         self.class_weight = class_weight
         self.random_state = random_state
+        self.features = features
+        self.size = size
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Learns one task from scratch."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        rows, labels = self._taken(X, y, reset=True)
         check_classification_targets(labels)
         classes = unique_labels(labels)
         if len(rows) < 2:
@@ -93,7 +103,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Learns one more episode, of a new task or of one met before; `classes` names all classes it will ever have."""
         first = not hasattr(self, "learner_")
-        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
+        rows, labels = self._taken(X, y, reset=first)
         check_classification_targets(labels)
         if first:
             self._start()
@@ -103,17 +113,37 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._learn(rows, labels, self._all_classes(labels, classes, task), task, sample_weight)
 
+    def _taken(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
+        """Rows as they are learned from, and their labels if there are any."""
+        if self.features is None:
+            taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
+            return (_float32(taken), np.empty(0)) if isinstance(y, str) else (_float32(taken[0]), taken[1])
+        if reset:
+            self.extractor_ = Given.of(self.features, self.size).kept
+        x = check_array(X, dtype=None, allow_nd=True)
+        if isinstance(y, str):
+            return self.extractor_.rows(x), np.empty(0)
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(x, labels)
+        return self.extractor_.rows(x), labels
+
     def _start(self) -> Self:
+        if self.features is not None:
+            return self._begun(
+                backbone=BACKBONES["identity"], recipe=Recipe(), tasks_per_episode=1, grow=GROW["statistics"]
+            )
         if self.backbone not in BACKBONES:
             raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
         recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
-        self.learner_ = WeightedZoo(
+        return self._begun(
             backbone=BACKBONES[self.backbone],
             recipe=recipe,
-            seed=_seed(self.random_state),
             tasks_per_episode=self.tasks_per_episode,
             replay=self.replay,
         )
+
+    def _begun(self, **settings: Any) -> Self:
+        self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
         self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
@@ -136,8 +166,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return np.asarray(given)
 
-    def _learn(self, x: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._joined(Rows(_float32(x), y, self._weights(x, y, weight)), task)
+    def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
+        rows = self._joined(Rows(x, y, self._weights(x, y, weight)), task)
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
         past = self.episodes_.setdefault(task, [])
@@ -145,19 +175,22 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(seen) < 2:
             self.waiting_[task] = rows
             return self
-        name = f"{task} {len(past) + 1}"
+        name = f"{task} {self.learner_.episode + 1 if self.features is not None else len(past) + 1}"
         examples = Examples(rows.x, torch.from_numpy(np.searchsorted(seen, rows.y)))
         self.learner_.learn_weighted(Task(name, examples, examples, tuple(map(str, range(len(seen))))), rows.weights)
+        if self.features is not None:
+            self.learner_.drop([old for old, _ in past])
+            past.clear()
         past.append((name, np.searchsorted(classes, seen)))
         self.waiting_.pop(task, None)
         return self
 
     def _joined(self, rows: "Rows", task: str) -> "Rows":
-        """These rows; if they are of one class, with those that wait, or with earlier ones of their task."""
+        """These rows; if they are of one class, or features, with those that wait and with earlier ones of their task."""
         if task in self.waiting_:
             rows = self.waiting_[task] + rows
         for name, places in reversed(self.episodes_.get(task, [])):
-            if len(np.unique(rows.y)) > 1:
+            if len(np.unique(rows.y)) > 1 and self.features is None:
                 break
             kept = self.learner_.kept.get(name)
             if kept is not None:
@@ -165,8 +198,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 rows = Rows(kept.train.x, labels, self.learner_.weights_of(kept)) + rows
         return rows
 
-    def _weights(self, x: NDArray[Any], y: NDArray[Any], given: Any) -> torch.Tensor:
-        weights = _check_sample_weight(given, x, dtype=np.float64, ensure_non_negative=True)
+    def _weights(self, x: torch.Tensor, y: NDArray[Any], given: Any) -> torch.Tensor:
+        if self.features is not None and (given is not None or self.class_weight is not None):
+            raise ValueError("rows of features all count alike; leave sample_weight and class_weight out")
+        weights = _check_sample_weight(given, x.numpy(), dtype=np.float64, ensure_non_negative=True)
         weights = weights * compute_sample_weight(self.class_weight, y)
         if not weights.sum() > 0:
             raise ValueError("all weights are 0; there is nothing to learn from")
@@ -175,7 +210,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, task: str | None = None) -> NDArray[np.float64]:  # noqa: N803
         """The probability of each class of a task, which is named if there are several; columns as in its `task_classes_`."""
         check_is_fitted(self, "task_")
-        rows = _float32(validate_data(self, X, dtype=np.float64, reset=False))
+        rows, _ = self._taken(X, reset=False)
         name = self._named(task)
         count = len(self.task_classes_[name])
         said = [
@@ -228,48 +263,6 @@ class Rows:
     def __add__(self, other: "Rows") -> "Rows":
         x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
         return Rows(x, np.concatenate([self.y, other.y]), weights)
-
-
-@dataclass(kw_only=True, eq=False)
-class WeightedZoo(ModelZoo):
-    """Model Zoo whose rows may count more or less in the loss of a training."""
-
-    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks whose rows are not alike
-
-    def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
-        """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
-        if bool((weights != 1).any()):
-            self.row_weights[task.name] = weights
-        self.learn(task)
-        if task.name in self.row_weights and task.name in self.kept:
-            places = Examples(torch.arange(len(weights), dtype=torch.float32)[:, None], task.train.y)
-            kept = replace(task, train=places, test=places).subsample(self.replay, derive(self.seed, "replay"))
-            self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
-
-    def weights_of(self, task: Task) -> torch.Tensor:
-        """How much each row of a task counts."""
-        return self.row_weights.get(task.name, torch.ones(len(task.train)))
-
-    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss. Its members are the paper's, which have no loss of their own."""
-        if any(task.name in self.row_weights for task in tasks):
-            weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
-            slots["loss"] = partial(_weighted, weights=weights)
-        return super().fit_member(net, tasks, seed, **slots)
-
-    def without_rows(self) -> Self:
-        """A copy that answers as this one does, without any row or what is known of single rows."""
-        bare = copy(self)
-        bare.kept, bare.train_votes, bare.test_votes, bare.row_weights = {}, {}, {}, {}
-        return bare
-
-
-def _weighted(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy of rows that count by their weights, whose mean is 1."""
-    assert batch.row_index is not None
-    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
-    missed = F.cross_entropy(logits, batch.y + first, reduction="none")
-    return (weights[batch.row_index.cpu()].to(missed.device) * missed).mean()
 
 
 def _together(said: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int) -> NDArray[np.float64]:

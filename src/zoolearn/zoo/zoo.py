@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.by_statistics import judge_by_statistics
+from zoolearn.beyond.by_statistics import StatJudge
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
@@ -396,7 +396,9 @@ class Zoo:
                 fitted = self.which_task()
                 if sure and self.settings.features is None:
                     fitted.quality.check()
-                found = recognised(fitted.which, inputs, sure, self._answer_and_classes)
+                which = fitted.which
+                ask = which.answer if isinstance(which, StatJudge) else self._answer_and_classes
+                found = recognised(which, inputs, sure, ask)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -411,7 +413,7 @@ class Zoo:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
-            which = WhichTask(learner) if self.extractor is None else judge_by_statistics(learner.kept.values())
+            which = WhichTask(learner) if self.extractor is None else StatJudge(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted

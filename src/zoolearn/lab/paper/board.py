@@ -79,7 +79,7 @@ def paragraph(lines: Sequence[Line]) -> str:
     """What the board says of the paper's finding, whoever wins; only of what was run."""
     sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
     run = sum(bool(line.runs) for line in lines)
-    rest = f"{run} of {len(lines)} lines were run yet" if run < len(lines) else "All lines were run"
+    rest = f"{run} of {len(lines)} lines were run so far" if run < len(lines) else "All lines were run"
     told = " ".join(sentences) or "not run yet."
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "

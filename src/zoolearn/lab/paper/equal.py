@@ -73,6 +73,7 @@ def _memory(budget: str) -> dict[str, Json]:
 BY_CLASS: dict[str, Json] = {"memory_size": 50, "memory_per": "class"}  # 5,000 of 100 classes
 REPLAY: Grid = {"lr": RATES, "memory_batch": (0, 32)}
 GUIDED: Grid = {"lr": RATES, "memory_batch": (64, 256)}
+TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # those of preset beyond that a single net can have
 ONE_RATE: Grid = {"lr": RATES}
 
 ENTRIES: tuple[Entry, ...] = (
@@ -91,7 +92,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("fedweit", "fedweit", NONE, {"lr": ADAM_RATES}),
     Entry("model-zoo, warm start", "model-zoo", NONE, ONE_RATE, {"replay": 0.0, "grow": "warm-start"}),
     Entry("er", "er", SOME, REPLAY, _memory(SOME)),
-    Entry("er, mirror images", "er", SOME, REPLAY, {**_memory(SOME), "flip_tta": True}),
+    Entry("er, heads refit, mirror images", "er", SOME, REPLAY, {**_memory(SOME), **TRICKS}),
     Entry(
         "derpp", "derpp", SOME, {"lr": FEW_RATES, "logit_weight": (0.2, 0.5), "label_weight": (0.5, 1.0)}, _memory(SOME)
     ),
@@ -102,10 +103,14 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("model-zoo", "model-zoo", SOME, ONE_RATE, {"replay": 0.1}),
     Entry("model-zoo, warm start", "model-zoo", SOME, ONE_RATE, {"replay": 0.1, "grow": "warm-start"}),
     Entry("er", "er", ALL, REPLAY, _memory(ALL)),
-    Entry("er, mirror images", "er", ALL, REPLAY, {**_memory(ALL), "flip_tta": True}),
+    Entry("er, heads refit, mirror images", "er", ALL, REPLAY, {**_memory(ALL), **TRICKS}),
     Entry("multi-head", "multi-head", ALL, ONE_RATE),
     Entry("multi-head, 2 epochs", "multi-head", ALL, ONE_RATE, {"epochs": 2, "augment": "no"}),
     Entry("multi-head, 5 epochs", "multi-head", ALL, ONE_RATE, {"epochs": 5, "augment": "no"}),
+    Entry(
+        *("multi-head, 5 epochs, heads refit, mirror images", "multi-head", ALL, ONE_RATE),
+        {"epochs": 5, "augment": "no", **TRICKS},
+    ),
     Entry("model-zoo", "model-zoo", ALL, ONE_RATE),
     Entry(
         *("model-zoo, preset beyond", "model-zoo", ALL, ONE_RATE),

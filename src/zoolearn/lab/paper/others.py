@@ -5,7 +5,8 @@ from dataclasses import replace
 from zoolearn.files import Json
 from zoolearn.lab.paper.rows import Row, accuracy_of, paper_b
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.published import PRESETS, ZOO_PAPER
+from zoolearn.lab.protocols import ZOO_PAPER
+from zoolearn.lab.published import PRESETS
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.spec import RunSpec
 

@@ -34,8 +34,10 @@ DIFFERENCES = (
     "Accuracy is always that of the test set, after all tasks; forgetting is defined as in the paper, and so is forward "
     "(transfer): the accuracy right after a task is learned, which others call learning accuracy.",
     "Every member of a zoo starts from a seed of its own; the authors' code starts all from one.",
-    "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the code does so.",
-    "The weights of the draw are exp(loss), as in the text; `--weigh released` gives those of the code.",
+    "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the code does so. "
+    "Up to b - 1 are drawn from the second episode on; the code draws none in the second and one in the third.",
+    "The weights of the draw are exp(loss), as in the text; `--weigh released` gives those of the code, whose mean is over all "
+    "tasks of the stream, those not met yet at log C.",
     "One-epoch runs use no augmentation: the released code has none there, although the text says otherwise. Neither choice "
     "fits both benchmarks: AUGMENTED.",
     "Limited replay keeps the same share of each class, and half of a batch is of the new task.",

@@ -221,10 +221,11 @@ class Following:
             self.seen = mark
 
     def _prepare(self, member: MemberEntry) -> None:
-        """Reads a member's net before anybody asks for it."""
+        """Reads a member's net, and opens the extractor, before anybody asks for it."""
         if member in self.index.members:
             with suppress(ZooError, OSError):  # who asks will be told
                 self.zoo.net(member.number)
+                _ = self.zoo.extractor
 
     def _refresh(self) -> None:
         try:

@@ -92,6 +92,13 @@ class Right(Message):
     rows: int
 
 
+class OfClass(Right):
+    """Rows of one class: `accuracy` is its recall, `precision` the share of rows called by it that are of it."""
+
+    precision: float | None
+    confused_with: str | None
+
+
 class Calibration(Right):
     """Answers of about one confidence."""
 
@@ -109,7 +116,7 @@ class Scores(Right):
     log_loss: float
     chance_log_loss: float
     calibration_error: float
-    classes: dict[str, Right]
+    classes: dict[str, OfClass]
     confusion: list[list[int]]
     calibration: list[Calibration]
     notes: list[str]

@@ -55,6 +55,7 @@ function showQuestion() {
   byId("numbers").hidden = takesImages();
   if (!takesImages()) showColumns();
   byId("task-note").hidden = chosenTask !== UNKNOWN;
+  byId("sureness").hidden = chosenTask === UNKNOWN;
   byId("drop-note").textContent = zoo.shape?.length === 3 ? `Any size; the zoo looks at ${zoo.shape[2]} × ${zoo.shape[1]} pixels of its middle.` : "";
   if (!byId("answer").childElementCount) hint();
 }
@@ -87,6 +88,7 @@ function choose(name) {
   chosenTask = name;
   byId("task").value = name;
   byId("task-note").hidden = name !== UNKNOWN;
+  byId("sureness").hidden = name === UNKNOWN;
   for (const row of document.querySelectorAll("tr[data-task]")) row.classList.toggle("chosen", row.dataset.task === name);
   showDetail();
   if (lastQuestion) question(lastQuestion);
@@ -99,7 +101,7 @@ async function question(options) {
   lastQuestion = options;
   const number = (asked += 1);
   try {
-    const route = chosenTask === UNKNOWN ? "/recognise" : `${url(chosenTask)}/predict?votes=true`;
+    const route = chosenTask === UNKNOWN ? "/recognise" : `${url(chosenTask)}/predict?votes=true&sure=${byId("sure").value}`;
     const answer = await askJson(route, { method: "POST", ...options });
     if (number !== asked) return;
     if (answer.recognitions) showRecognition(answer.recognitions[0]);
@@ -149,18 +151,23 @@ function showRecognition(found) {
 
 function showAnswer(prediction) {
   const votes = prediction.votes;
-  const agree = votes.filter((vote) => vote.class === prediction.class).length;
+  const likeliest = Object.entries(prediction.probabilities).reduce((best, one) => (one[1] > best[1] ? one : best))[0];
+  const agree = votes.filter((vote) => vote.class === likeliest).length;
+  const none = {
+    "not sure": `Not sure enough: ${likeliest} is likeliest, with a chance of ${percent(prediction.probability)}.`,
+    strange: "It is like nothing that the zoo has stored of this task.",
+  }[prediction.none_of_these];
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, `${chosenTask}:`),
-    make("p", { class: "verdict" }, prediction.class),
-    make("p", { class: "soft" }, `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
+    make("p", { class: "verdict" }, none ? "none of these" : prediction.class),
+    make("p", { class: "soft" }, none ?? `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
     ...worth(zoo.tasks.find((task) => task.name === chosenTask)),
     make("h3", {}, "The zoo"),
-    ...bars(prediction.probabilities, prediction.class),
+    ...bars(prediction.probabilities, likeliest),
     make("h3", {}, "Each member’s vote"),
     make("dl", { class: "bars" }, votes.flatMap((vote) => [
       make("dt", {}, `member ${vote.member}`, vote.weight === 1 ? "" : make("small", {}, ` weight ${vote.weight.toFixed(2)}`)),
-      make("dd", { class: vote.class === prediction.class ? "" : "other" }, bar(vote.probability),
+      make("dd", { class: vote.class === likeliest ? "" : "other" }, bar(vote.probability),
         make("span", { class: "said" }, `${vote.class} ${percent(vote.probability)}`)),
     ])),
   );
@@ -289,6 +296,7 @@ async function look() {
     if (health.training && zoo.learns) follow();
   } catch { /* the server is away; the next look may find it */ }
 }
+byId("sure").addEventListener("change", () => { if (lastQuestion) question(lastQuestion); });
 const find = isReport ? showTasks : load;
 byId("filter").addEventListener("input", () => find());
 byId("all").addEventListener("click", () => {
