@@ -318,15 +318,14 @@ def _earlier(learned: Learned, names: Sequence[str]) -> Table:
     """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("earlier task", overflow="fold")
-    for column in ("before", "after", "change", "rows"):
+    for column in ("before", "after", "balanced", "change", "rows"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("difference", no_wrap=True)
     for name in names:
         change = learned.changes.get(name)
         told = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
-        table.add_row(
-            Text(name), f"{_before(learned, name).accuracy:.1%}", f"{learned.after[name].accuracy:.1%}", *told
-        )
+        shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
+        table.add_row(Text(name), *(f"{share:.1%}" for share in shares), *told)
     return table
 
 

@@ -29,8 +29,8 @@ def show_scores(scores: Scores, console: Console, where: str) -> None:
         f"{scores.accuracy.right:,} of {scores.rows:,} right"
     )
     console.print(
-        f"always answering {escape(repr(scores.most_frequent))} would get {scores.majority.value:.1%}; the mean over classes "
-        f"is {scores.balanced_accuracy:.1%}"
+        f"always answering {escape(repr(scores.most_frequent))} would get {scores.majority.value:.1%}; balanced "
+        f"accuracy, the mean over classes, is {scores.balanced_accuracy:.1%}"
     )
     console.print(
         f"confidence {scores.confidence:.1%} on average, log-loss {scores.log_loss:.3f} (guessing by frequency "

@@ -91,17 +91,18 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("\ntask", overflow="fold", min_width=12)
     for column in (
-        "\nclasses",
+        "clas-\nses",
         "rows\nkept",
         "held\nout",
         "mem-\nbers",
         "accu-\nracy",
         "\n95 %",
+        "bal-\nanced",
         "most\nfreq.",
         "confi-\ndence",
     ):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("0-100 %\nover time", no_wrap=True)
+    table.add_column("over time\n0-100 %", no_wrap=True)
     for name in names:
         task = zoo.tasks[name]
         now, accuracy, (_, majority) = zoo.measure(name), zoo.accuracy(name), zoo.majority(name)
@@ -113,6 +114,7 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
             str(len(zoo.index.voters(name))),
             (DOUBT if accuracy.low <= majority else "") + f"{100 * accuracy.value:.1f}",
             interval(accuracy),
+            f"{100 * now.balanced:.1f}",
             f"{100 * majority:.1f}",
             (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
             sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
@@ -128,7 +130,7 @@ def _explained(zoo: Zoo, names: Sequence[str]) -> str:
         poor += [name] if accuracy.low <= zoo.majority(name)[1] else []
         proud += [name] if is_overconfident(accuracy, zoo.measure(name).confidence) else []
     lines = [
-        "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; most freq.: the accuracy of always "
+        "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; balanced: the mean of its classes' own; most freq.: the accuracy of always "
         "naming the most frequent class; confidence: the mean probability of the class that is named[/]"
     ]
     if poor:

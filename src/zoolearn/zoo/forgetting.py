@@ -130,7 +130,7 @@ def removing(
     rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
-    rest = replace(rest, episodes=tuple(_without(episode, task) for episode in index.episodes))
+    rest = replace(rest, episodes=tuple(without(episode, task) for episode in index.episodes))
     rest = yield from iter_retrain(
         folder,
         rest,
@@ -144,7 +144,8 @@ def removing(
     return replace(rest, log=log).after("forgot a task", now())
 
 
-def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+    """An episode as if there had never been this task."""
     return changed(
         episode,
         task=None if episode.task == task else episode.task,

@@ -64,11 +64,13 @@ class MemberEntry(Struct, frozen=True, gc=False):
 class Measure(Struct, frozen=True, gc=False):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
+    `balanced` is the mean of the classes' accuracies, so that a rare one counts as much as a frequent one.
     `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
     `temperature` is fitted to the same rows, and is that of every answer given.
     """
 
     accuracy: Share
+    balanced: Share
     confidence: Share
     loss: float | None = None
     temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0

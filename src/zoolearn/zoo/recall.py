@@ -19,6 +19,7 @@ from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.owned import OwnedZoo
+from zoolearn.zoo.scores import balanced_accuracy
 from zoolearn.zoo.settings import Names, known_backbone
 from zoolearn.zoo.stored import stored_task, without_deleted
 
@@ -156,7 +157,8 @@ def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calib
     """
     temperature = calibration(probabilities, labels) if calibrates else 1.0
     chosen = calibrated(probabilities, temperature).max(dim=1).values
-    return Measure(accuracy(probabilities, labels), min(1.0, float(chosen.double().mean())), loss, temperature)
+    shares = accuracy(probabilities, labels), balanced_accuracy(probabilities, labels)
+    return Measure(*shares, min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
 def learner_of(

@@ -52,7 +52,7 @@ def iter_retrain(
             learner.members = members_of(so_far, members, lambda other: member_net(folder, index, other, names))
             members.append((yield from _retrained(folder, so_far, learner, member, but)))
     rest = _heard_again(folder, index.members, replace(index, members=tuple(members)), learner.recipe, names)
-    rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, since) for entry in rest.episodes))
+    rest = replace(rest, episodes=tuple(measured_again(folder, rest, entry, since) for entry in rest.episodes))
     return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
 
 
@@ -102,7 +102,7 @@ def _heard_again(
     return rest
 
 
-def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
+def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode's measures as they would have been, for tasks whose members are no longer the same."""
     at = episode.number
     gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}

@@ -135,6 +135,17 @@ class Change:
         return math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
 
 
+def balanced_accuracy(answers: Tensor, labels: Tensor) -> float:
+    """The mean of the classes' accuracies, of those that have rows: each counts the same.
+
+    >>> balanced_accuracy(torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]), torch.tensor([0, 0, 1, 1]))
+    0.75
+    """
+    rows = torch.bincount(labels, minlength=answers.shape[1])
+    right = torch.bincount(labels[answers.argmax(dim=1) == labels], minlength=answers.shape[1])
+    return float((right[rows > 0].double() / rows[rows > 0]).mean())
+
+
 @dataclass(frozen=True)
 class Bin:
     """Answers of about one confidence: their mean confidence, and how many of them were right."""

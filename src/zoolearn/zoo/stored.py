@@ -10,7 +10,7 @@ from torch import Tensor
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, StoreError
 from zoolearn.training.predict import joined
-from zoolearn.zoo.arrivals import Arrival, Fixes, Rows, Side, Stored, TaskEntry
+from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 
@@ -56,6 +56,41 @@ def stored_inputs(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
 def stored_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The labels of a task on one side."""
     return _together(folder, entry, side, lambda rows: folder.tensor(rows.y), _corrected)
+
+
+def stored_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
+    """A task in the parts that it came in, as far as rows of them are kept, each with its episode; corrected as it is now."""
+    whole = stored_task(folder, entry)
+    if len(entry.arrivals) == 1:
+        return [(entry.episode, whole)]
+    came_train, came_test = (_came(folder, entry, side) for side in SIDES)
+    parts: list[tuple[int, Task]] = []
+    for arrival in entry.arrivals:
+        train = whole.train.select((came_train == arrival.episode).nonzero()[:, 0])
+        test = whole.test.select((came_test == arrival.episode).nonzero()[:, 0])
+        if len(train):
+            parts.append((arrival.episode, _part(whole, train, test, adds=bool(parts))))
+    return parts
+
+
+def _came(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
+    """The episode in which each row of a task came."""
+    found = torch.empty(0, dtype=torch.int64)
+    for arrival in entry.arrivals:
+        fixes, rows = arrival.fixes(side), arrival.rows(side)
+        found = found if fixes is None else without_deleted(folder, fixes, found)
+        if rows is not None:
+            found = torch.cat([found, torch.full((rows.count,), arrival.episode)])
+    return found
+
+
+def _part(whole: Task, train: Examples, test: Examples, *, adds: bool) -> Task:
+    """Some rows of a task, with the classes that they have."""
+    labels = torch.bincount(torch.cat([train.y, test.y])).nonzero()[:, 0]
+    places = torch.zeros(len(whole.classes), dtype=torch.int64)
+    places[labels] = torch.arange(len(labels))
+    train, test = (Examples(rows.x, places[rows.y]) for rows in (train, test))
+    return Task(whole.name, train, test, tuple(whole.classes[label] for label in labels), whole.augment, part=adds)
 
 
 def _together(

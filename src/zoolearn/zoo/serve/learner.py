@@ -87,6 +87,8 @@ def _brought(learned: Learned) -> dict[str, Any]:
         before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
         assert before is not None
         told[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
+    for name, share in told.items():
+        share["balanced_accuracy"] = learned.after[name].balanced
     return {
         "state": "taken back" if learned.worse else "learned",
         "worse": list(learned.worse),

@@ -54,13 +54,14 @@ class Measured(Message):
 
     episode: int
     accuracy: float
+    balanced_accuracy: float
     confidence: float
 
 
 class Task(Message):
     """A task that the zoo knows.
 
-    `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `majority` what always naming
+    `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `balanced_accuracy` the mean of that of its classes; `majority` what always naming
     `most_frequent` would get (null if the rows cannot be read); `confidence` the mean probability of the class that is named; `notes` say what is wrong.
     Answers are the average of votes at the `temperature`, which is fitted to the held-out rows.
     """
@@ -74,6 +75,7 @@ class Task(Message):
     accuracy: float
     low: float
     high: float
+    balanced_accuracy: float
     majority: float | None
     most_frequent: str | None
     confidence: float

@@ -42,12 +42,13 @@ function meter(share, majority) {
 }
 
 function showTable(tasks) {
-  const head = ["task", "accuracy", "0 to 100 %", "95 %", "most frequent", "confidence", "classes", "held out", "members"];
+  const head = ["task", "accuracy", "0 to 100 %", "95 %", "balanced", "most frequent", "confidence", "classes", "held out", "members"];
   const rows = tasks.map((task) => make("tr", { "data-task": task.name, class: task.name === chosenTask ? "chosen" : undefined },
     make("th", { scope: "row", class: "name" }, make("button", { type: "button", title: task.name, onclick: () => choose(task.name) }, task.name)),
     make("td", { class: "score" }, percent(task.accuracy), task.notes.length ? make("b", { class: "wrong", title: task.notes.join("; ") }, " !") : ""),
     make("td", { class: "drawn" }, meter(task, task.majority)),
     make("td", { "data-label": "95 %" }, range(task)),
+    make("td", { "data-label": "balanced" }, percent(task.balanced_accuracy)),
     make("td", { "data-label": "most frequent", title: task.most_frequent ?? "" }, task.majority === null ? "?" : percent(task.majority)),
     make("td", { "data-label": "confidence" }, percent(task.confidence)),
     make("td", { class: "more" }, task.classes.length.toLocaleString("en")),
@@ -78,7 +79,7 @@ function detail(task, scores) {
   const shown = worst.slice(0, 12);
   return [
     make("h3", {}, task.name),
-    make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; the mean over classes is ${percent(scores.balanced_accuracy)}. ` +
+    make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; balanced accuracy ${percent(scores.balanced_accuracy)}. ` +
       `Always naming ${scores.most_frequent} would get ${percent(scores.majority)}. Log-loss ${scores.log_loss.toFixed(3)}, guessing by frequency ${scores.chance_log_loss.toFixed(3)}. ` +
       `Chances miss by ${percent(scores.calibration_error)} (expected calibration error), at the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for.`),
     ...scores.notes.map((note) => make("p", { class: "wrong" }, note)),
