@@ -149,3 +149,44 @@ def test_a_copy_without_rows_answers_the_same_and_neither_holds_nor_pickles_any(
 
 def test_it_is_a_public_name() -> None:
     assert zoolearn.ModelZooClassifier is ModelZooClassifier
+
+
+def blob_rows(seed, count=200, spread=1.6):
+    """Three classes that overlap."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(count) % 3
+    return rng.normal(scale=spread, size=(count, 4)) + np.eye(3, 4)[y] * 3, y
+
+
+def test_chances_hold_where_rows_are_held_out():
+    x, y = blob_rows(0, 150, spread=2.5)
+    fresh, labels = blob_rows(1, 900, spread=2.5)
+
+    def overconfidence(model):
+        said = model.predict_proba(fresh)
+        return said.max(axis=1).mean() - (said.argmax(axis=1) == labels).mean()
+
+    plain, judged = (
+        ModelZooClassifier(backbone="mlp-100", epochs=40, lr=0.05, held_out=share).fit(x, y) for share in (0.0, 0.3)
+    )
+    assert overconfidence(plain) > 0.1
+    assert abs(overconfidence(judged)) < 0.7 * overconfidence(plain)
+    assert len(judged.learner_.kept["default 1"].train) == 105
+
+
+def test_what_is_not_sure_or_strange_is_none_and_a_copy_without_rows_says_the_same():
+    x, y = blob_rows(0)
+    model = ModelZooClassifier(epochs=20, held_out=0.2)
+    model.partial_fit(x, np.array(["a", "b", "c"])[y], task="one")
+    model.partial_fit(x + 40, y, task="two")
+    said = model.predict(x, task="one", sure=0.8)
+    chances = model.predict_proba(x, task="one")
+    assert {*said} == {"a", "b", "c", None}
+    assert all(label is None for label, row in zip(said, chances, strict=True) if row.max() < 0.8)
+    far = model.predict(x + 40, task="one", sure=1e-9)
+    assert (far == None).mean() > 0.9  # noqa: E711 (of each)
+    bare = model.without_rows()
+    assert bare.predict(x, task="one", sure=0.8).tolist() == said.tolist()
+    assert not bare.judges_
+    with pytest.raises(ValueError, match="were held out to say how sure"):
+        ModelZooClassifier(epochs=1).fit(x, y).predict(x, sure=0.5)

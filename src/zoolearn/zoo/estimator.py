@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -21,6 +20,8 @@ from sklearn.utils import (
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from zoolearn.beyond.familiarity import Familiarity
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import GROW
@@ -28,7 +29,8 @@ from zoolearn.nets.backbones import BACKBONES
 from zoolearn.seeds import derive
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.extracting import Features, Given
-from zoolearn.zoo.weighted import WeightedZoo
+from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.weighted import Rows, WeightedZoo, float32_rows
 
 FIRST = "default"  # the task of callers who have one only
 
@@ -44,6 +46,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     With `features`, X are pictures in uint8, (count, height, width, 3) or (count, 3, height, width), and the file (or function,
     with the `size` that it takes) makes features of them: nothing is trained, the newest episode of a task has all its rows
     and answers alone, and settings of training count for nothing.
+
+    With `held_out`, such a share of the rows of each call is not trained on: the temperature of a task's answers is fitted
+    to it, so that chances hold, and `predict` with `sure` gives None (none of these) where the likeliest class has a lower
+    chance, or a row is like nothing that was learned.
 
     It holds the rows that it was taught with (the share `replay`), and so does its pickle; `without_rows` does not.
 
@@ -63,6 +69,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.0,
         tasks_per_episode: int = 5,
         replay: float = 1.0,
+        held_out: float = 0.0,
         class_weight: Mapping[Any, float] | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
         features: Features | None = None,
@@ -75,6 +82,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout = dropout
         self.tasks_per_episode = tasks_per_episode
         self.replay = replay
+        self.held_out = held_out
         self.class_weight = class_weight
         self.random_state = random_state
         self.features = features
@@ -117,7 +125,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Rows as they are learned from, and their labels if there are any."""
         if self.features is None:
             taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
-            return (_float32(taken), np.empty(0)) if isinstance(y, str) else (_float32(taken[0]), taken[1])
+            return (float32_rows(taken), np.empty(0)) if isinstance(y, str) else (float32_rows(taken[0]), taken[1])
         if reset:
             self.extractor_ = Given.of(self.features, self.size).kept
         x = check_array(X, dtype=None, allow_nd=True)
@@ -147,6 +155,9 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
         self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
+        self.judges_: dict[str, Rows] = {}  # rows held out of each task
+        self.temperatures_: dict[str, float] = {}  # fitted when they are first asked for
+        self.familiar_: dict[str, Familiarity] = {}  # so, too
         return self
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
@@ -167,7 +178,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(given)
 
     def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._joined(Rows(x, y, self._weights(x, y, weight)), task)
+        rows = self._joined(self._without_judges(Rows(x, y, self._weights(x, y, weight)), task), task)
+        self.temperatures_, self.familiar_ = {}, {}
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
         past = self.episodes_.setdefault(task, [])
@@ -185,7 +197,21 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.waiting_.pop(task, None)
         return self
 
-    def _joined(self, rows: "Rows", task: str) -> "Rows":
+    def _without_judges(self, rows: Rows, task: str) -> Rows:
+        """These rows without those that are held out, a share of each class; the others are kept to judge by."""
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out is {self.held_out}; it is a share of the rows, from 0 to below 1")
+        order = np.random.default_rng(derive(self.learner_.seed, "held out", task)).permutation(len(rows.y))
+        held = np.zeros(len(rows.y), bool)
+        for label in np.unique(rows.y):
+            own = order[rows.y[order] == label]
+            held[own[: min(round(self.held_out * len(own)), len(own) - 1)]] = True
+        if held.any():
+            judges = rows.select(held)
+            self.judges_[task] = self.judges_[task] + judges if task in self.judges_ else judges
+        return rows.select(~held)
+
+    def _joined(self, rows: Rows, task: str) -> Rows:
         """These rows; if they are of one class, or features, with those that wait and with earlier ones of their task."""
         if task in self.waiting_:
             rows = self.waiting_[task] + rows
@@ -212,6 +238,17 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "task_")
         rows, _ = self._taken(X, reset=False)
         name = self._named(task)
+        return np.asarray(calibrated(self._votes(rows, name), self._temperature(name)).numpy())
+
+    def _temperature(self, name: str) -> float:
+        if name not in self.temperatures_:
+            judges = self.judges_.get(name)
+            found = None if judges is None else calibration(self._votes(judges.x, name), self._places(judges, name))
+            self.temperatures_[name] = found or 1.0
+        return self.temperatures_[name]
+
+    def _votes(self, rows: torch.Tensor, name: str) -> torch.Tensor:
+        """What members say of rows together, before any temperature."""
         count = len(self.task_classes_[name])
         said = [
             (places, self.learner_.predict_proba(rows, episode).double().numpy())
@@ -219,12 +256,43 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         if not said:  # one class so far
             said = [(np.searchsorted(self.task_classes_[name], self.waiting_[name].y[:1]), np.ones((len(rows), 1)))]
-        return _together(said, len(rows), count)
+        return torch.from_numpy(_together(said, len(rows), count))
 
-    def predict(self, X: Any, task: str | None = None) -> NDArray[Any]:  # noqa: N803
-        """The most probable class of each row, for a task, which is named if there are several."""
+    def predict(self, X: Any, task: str | None = None, sure: float = 0.0) -> NDArray[Any]:  # noqa: N803
+        """The most probable class of each row, for a task, which is named if there are several.
+
+        With `sure` above 0, objects: None where that class has a lower chance, or a row is like nothing that was learned.
+        """
+        check_sure(sure)
         probabilities = self.predict_proba(X, task)
-        return np.asarray(self.task_classes_[self._named(task)][probabilities.argmax(axis=1)])
+        name = self._named(task)
+        named = np.asarray(self.task_classes_[name][probabilities.argmax(axis=1)])
+        if not sure:
+            return named
+        rows, _ = self._taken(X, reset=False)
+        reasons = why_none(torch.from_numpy(probabilities), sure, lambda: self._familiarity(name).strange(rows))
+        return np.array([None if why else label for label, why in zip(named, reasons, strict=True)], dtype=object)
+
+    def _familiarity(self, name: str) -> Familiarity:
+        """What tells rows that are like nothing learned of a task, by its newest member."""
+        if name not in self.familiar_:
+            judges, kept = self.judges_.get(name), self.learner_.kept
+            if judges is None or not self.episodes_[name]:
+                raise ValueError(
+                    f"no rows of task {name!r} were held out to say how sure is sure; teach it with held_out=0.1, say"
+                )
+            own = {episode: torch.from_numpy(places) for episode, places in self.episodes_[name]}
+            newest = [*own][-1]
+            net = [member.net for member in self.learner_.members if newest in member.votes][-1]
+            parts = [(kept[episode].train.x, places[kept[episode].train.y]) for episode, places in own.items() if episode in kept]  # fmt: skip
+            known = Examples(*(torch.cat(part) for part in zip(*parts, strict=True))) if parts else None
+            others = [task.train for episode, task in kept.items() if episode not in own]
+            held_out = Examples(judges.x, self._places(judges, name))
+            self.familiar_[name] = fit_familiarity(net, newest, self.learner_.recipe, known, others, held_out)
+        return self.familiar_[name]
+
+    def _places(self, rows: Rows, name: str) -> torch.Tensor:
+        return torch.from_numpy(np.searchsorted(self.task_classes_[name], rows.y))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803
         """The accuracy on rows of a task, which is named if there are several."""
@@ -233,8 +301,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def without_rows(self) -> Self:
         """A copy that answers as this one does, but holds no row, as its pickle does not; it cannot learn on."""
         check_is_fitted(self, "task_")
+        for name in self.judges_:
+            _ = self._temperature(name), self.episodes_[name] and self._familiarity(name)
         bare = copy(self)
-        bare.learner_, bare.waiting_ = self.learner_.without_rows(), {}
+        bare.learner_, bare.waiting_, bare.judges_ = self.learner_.without_rows(), {}, {}
         return bare
 
     @property
@@ -250,19 +320,6 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if task is not None and task not in known:
             raise UnknownTask(unknown_name("task", task, known))
         return str(self.task_) if task is None else task
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one call: features, labels as they were given, and how much each counts."""
-
-    x: torch.Tensor
-    y: NDArray[Any]
-    weights: torch.Tensor
-
-    def __add__(self, other: "Rows") -> "Rows":
-        x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
-        return Rows(x, np.concatenate([self.y, other.y]), weights)
 
 
 def _together(said: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int) -> NDArray[np.float64]:
@@ -293,9 +350,3 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, Integral):
         return derive(0, repr(int(random_state)))
     return derive(0, int(check_random_state(random_state).randint(1 << 31)))
-
-
-def _float32(x: NDArray[Any]) -> torch.Tensor:
-    """Rows as nets take them; what does not fit in 32 bits is brought to their limits."""
-    largest = float(np.finfo(np.float32).max)
-    return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))

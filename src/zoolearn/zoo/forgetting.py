@@ -154,8 +154,8 @@ def removing(
         so_far = replace(rest, members=tuple(members))
         members.append((yield from _retrained(folder, so_far, learner, member, task)))
     rest = _heard_again(folder, index, replace(rest, members=tuple(members)), learner.recipe, names)
-    episodes = tuple(_without(episode, task) for episode in index.episodes)
-    rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, since) for entry in episodes))
+    episodes = tuple(without(episode, task) for episode in index.episodes)
+    rest = replace(rest, episodes=tuple(measured_again(folder, rest, entry, since) for entry in episodes))
     rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
     log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
     return replace(rest, log=log).after("forgot a task", now())
@@ -205,7 +205,8 @@ def _heard_again(folder: ZooFolder, index: Index, rest: Index, recipe: Recipe, n
     return rest
 
 
-def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+    """An episode as if there had never been this task."""
     return changed(
         episode,
         task=None if episode.task == task else episode.task,
@@ -215,7 +216,7 @@ def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
     )
 
 
-def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
+def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode's measures as they would have been, for tasks whose members are no longer the same."""
     at = episode.number
     gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}

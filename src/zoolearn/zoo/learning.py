@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import DataError
+from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
@@ -195,6 +195,10 @@ def saw_of(source: MemberEntry, but: str) -> tuple[str, ...]:
 
 def check_heads_only(index: Index, arrival: Arrival) -> None:
     """Refuses to fit heads alone where there are none, or where no features were ever learned for a class."""
+    if index.settings.features is not None:
+        raise SettingsError(
+            "a zoo on features makes a head of all rows each time, and trains nothing; leave out --heads-only"
+        )
     if arrival.task not in index.tasks:
         raise DataError(f"task {arrival.task!r} is new, so no member has features for it; leave out --heads-only")
     if arrival.classes:

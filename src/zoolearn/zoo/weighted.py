@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.model_zoo import ModelZoo
@@ -16,6 +18,24 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Progress
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one call: features, labels as they were given, and how much each counts."""
+
+    x: torch.Tensor
+    y: NDArray[Any]
+    weights: torch.Tensor
+
+    def select(self, chosen: NDArray[np.bool_]) -> "Rows":
+        """Some of them."""
+        places = torch.from_numpy(chosen)
+        return Rows(self.x[places], self.y[chosen], self.weights[places])
+
+    def __add__(self, other: "Rows") -> "Rows":
+        x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
+        return Rows(x, np.concatenate([self.y, other.y]), weights)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -64,3 +84,9 @@ def _weighted(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
     logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
     missed = F.cross_entropy(logits, batch.y + first, reduction="none")
     return (weights[batch.row_index.cpu()].to(missed.device) * missed).mean()
+
+
+def float32_rows(x: NDArray[Any]) -> torch.Tensor:
+    """Rows as nets take them; what does not fit in 32 bits is brought to their limits."""
+    largest = float(np.finfo(np.float32).max)
+    return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))

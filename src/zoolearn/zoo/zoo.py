@@ -1,6 +1,6 @@
 """The zoo as people hold it: one object for one folder."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,12 @@ from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
 from zoolearn.zoo.correcting import Correction, StoredRow, listed_rows
-from zoolearn.zoo.export_features import export_on_features, file_to_export
+from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
+from zoolearn.zoo.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
 from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
 from zoolearn.zoo.growth import Growth, NewClasses
 from zoolearn.zoo.index import Index, Measure, MemberEntry
@@ -38,7 +39,7 @@ from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.learning import Learned, check_heads_only, iter_learn, measure, now
-from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, fit_familiarity, why_none
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
@@ -284,7 +285,7 @@ class Zoo:
         self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
     ) -> Generator[Correction | Plan | Progress, None, Learned]:
         """`correct`, step by step: what will change, what will be done, how training goes."""
-        check_epochs(epochs)
+        check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.writing() as before:
             wanted = [(str(row), label or "") for row, label in rows.items()]
             correction = Correction.of(self.folder, before.task(task), wanted)
@@ -356,7 +357,7 @@ class Zoo:
         if (task, voter.file) not in self._familiar:
             try:
                 net = self._net_in(self.index)(voter)
-                found = fit_familiarity(self.folder, self.index, task, net, self.recipe)
+                found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
             except StoreError:
                 if not self.refresh():
                     raise
@@ -501,6 +502,30 @@ class Zoo:
             self._commit(rest)
         return cost
 
+    def forget_class(self, task: str, label: str) -> int:
+        """Removes a class of a task permanently, and all its rows; gives their number. For zoos on features.
+
+        What is left has the bits of a zoo that never saw them.
+        """
+        check_forgettable(self.index)
+        with self.folder.making_room() as index:
+            gone = {task: rows_of_class(self.folder, index.task(task), label)}
+            self._commit(without_rows(self.folder, index, gone, self.names))
+        return sum(map(len, gone[task].values()))
+
+    def forget_rows(self, files: Sequence[Path | str], task: str | None = None) -> int:
+        """Removes the rows of files permanently, from a task or from all; gives their number. For zoos on features.
+
+        A file is known by its content, wherever it is now, or by the name that it was learned under. What is left has the
+        bits of a zoo that never saw them.
+        """
+        check_forgettable(self.index)
+        with self.folder.making_room() as index:
+            tasks = index.tasks.values() if task is None else [index.task(task)]
+            gone = found_rows(self.folder, tasks, [str(file) for file in files])
+            self._commit(without_rows(self.folder, index, gone, self.names))
+        return sum(len(numbers) for sides in gone.values() for numbers in sides.values())
+
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
         """What `forget` would do."""
         return cost_of(self.index, task, drop=drop)
@@ -549,7 +574,7 @@ class Zoo:
         entry = self.index.task(task)
         if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
-            net = self.net(self.index.answering(task)[-1].number)
+            net = at_temperature(self.net(self.index.answering(task)[-1].number), task, self.temperature(task))
             return export_on_features(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
         voters = self.index.voters(task)
         nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
