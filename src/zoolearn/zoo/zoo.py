@@ -24,7 +24,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.asked import rows_of
-from zoolearn.zoo.correcting import Correction, StoredRow, listed_rows
+from zoolearn.zoo.correcting import Correction, StoredRow, correction_of, listed_rows
 from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import Given, open_extractor, to_rows
@@ -41,6 +41,7 @@ from zoolearn.zoo.intake import Augment, Reading, growth_of, iter_take_in, sourc
 from zoolearn.zoo.learning import Learned, check_heads_only, iter_learn, measure, now
 from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
 from zoolearn.zoo.owned import Plan, check_epochs
+from zoolearn.zoo.purging import PurgeCost, cost_of_purge, iter_purge
 from zoolearn.zoo.recall import learner_of, member_net
 from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.renaming import renamed
@@ -287,11 +288,25 @@ class Zoo:
         """`correct`, step by step: what will change, what will be done, how training goes."""
         check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.writing() as before:
-            wanted = [(str(row), label or "") for row, label in rows.items()]
-            correction = Correction.of(self.folder, before.task(task), wanted)
+            correction = correction_of(self.folder, before, task, rows)
             yield correction
             arrival = correction.arrival(self.folder, before)
             return (yield from self._iter_learn(before, before, arrival, epochs, None))
+
+    def cost_of_purging(self, task: str, rows: Mapping[str | int, str | None]) -> tuple[Correction, PurgeCost]:
+        """What `purge` would change, and what that costs."""
+        correction = correction_of(self.folder, self.index, task, rows)
+        return correction, cost_of_purge(self.folder, self.index, correction)
+
+    def purge(self, task: str, rows: Mapping[str | int, str | None]) -> None:
+        """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
+        run_to_end(self.iter_purge(task, rows))
+
+    def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
+        """`purge`, step by step, while members are retrained."""
+        with self.folder.making_room() as index:
+            correction = correction_of(self.folder, index, task, rows)
+            self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
 
     def _iter_learn(
         self,
