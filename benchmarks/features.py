@@ -1,11 +1,33 @@
-"""Heads from the statistics of stored features: seconds to make one, by rows, features and classes."""
+"""Heads from statistics on pre-trained features: seconds, the bars on rows of their own drawing, growth, whole benchmarks.
 
+All but the first table need an extractor: ZOOLEARN_EXTRACTOR=lite0.onnx python -m benchmarks features. Each picture of
+CIFAR-100 passes through it once and is kept below the data root ($ZOOLEARN_DATA). Coarse: tasks are superclasses, draws take
+the first and the last ten by turns; Split: random classes. A draw has 10 tasks of 5 classes, rows to learn from drawn out of
+all 500 of a class, and all 100 test rows of each; told means that the task of a row is given.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+
+import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks.tables import Table
 from benchmarks.timing import stopwatch
+from zoolearn.beyond.by_statistics import StatJudge, by_statistics
 from zoolearn.beyond.stat_head import UNIT, stat_head
-from zoolearn.seeds import generator
+from zoolearn.data.benchmarks import benchmark
+from zoolearn.data.task import Examples, Task
+from zoolearn.features import Extractor
+from zoolearn.features.cache import FeatureCache
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.backbones import identity
+from zoolearn.seeds import derive, generator
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.scores import Scores
 
 SIZES = (
     (25, 320, 5),
@@ -16,23 +38,36 @@ SIZES = (
     (5000, 320, 50),
     (50_000, 320, 100),
 )
+DRAWS = {1: 20, 5: 20, 20: 10, 100: 4}  # of this many rows a class
+BARS = {
+    ("coarse", 1): (46.5, 11.0, 29.2, 3.7), ("split", 1): (70.3, 5.1, 33.1, 5.1),
+    ("coarse", 5): (63.6, 5.0, 50.4, 2.4), ("split", 5): (84.9, 5.4, 55.6, 3.2),
+    ("coarse", 20): (73.3, 2.4, 62.3, 2.9), ("split", 20): (90.4, 1.5, 66.2, 3.5),
+    ("coarse", 100): (79.2, 1.9, 67.2, 3.6), ("split", 100): (92.5, 1.1, 70.8, 3.3),
+}  # of the prototype, on two draws: accuracy and calibration error, told and not  # fmt: skip
+LEEWAY = (-1.0, 1.5, -1.5, 1.5)
 
 
 def measure(*, quick: bool) -> list[Table]:
-    """How long a head takes, the best of a few."""
-    return [_seconds(3 if quick else 9)]
+    """All tables; those of accuracy only where an extractor is given."""
+    tables = [_seconds(3 if quick else 9)]
+    if "ZOOLEARN_EXTRACTOR" in os.environ:
+        rows = CifarRows(Extractor.of_file(Path(os.environ["ZOOLEARN_EXTRACTOR"])))
+        draws = {count: 2 if quick else number for count, number in DRAWS.items()}
+        tables += [_bars(rows, draws), _growth(rows, 5 if quick else 30), _whole(rows, (20,) if quick else (20, 500))]
+    return tables
 
 
 def _seconds(repeats: int) -> Table:
     table = Table("a head from statistics, one core", ["rows", "features", "classes", "seconds", "bar"])
     for rows, d, classes in SIZES:
-        x, labels = _rows(rows, d, classes), torch.arange(rows) % classes
+        x, labels = _noise(rows, d, classes), torch.arange(rows) % classes
         best = min(_timed(x, labels, classes) for _ in range(repeats))
         table.rows.append([rows, d, classes, best, 0.1 if (rows, d) == (500, 320) else ""])
     return table
 
 
-def _rows(count: int, d: int, classes: int) -> torch.Tensor:
+def _noise(count: int, d: int, classes: int) -> Tensor:
     rng = generator(0)
     x = 0.5 * torch.randn(classes, d, generator=rng)[torch.arange(count) % classes] + torch.randn(
         count, d, generator=rng
@@ -41,7 +76,132 @@ def _rows(count: int, d: int, classes: int) -> torch.Tensor:
     return (x / x.norm(dim=1, keepdim=True) * UNIT).round().clamp(max=UNIT - 1).to(torch.int16)
 
 
-def _timed(rows: torch.Tensor, labels: torch.Tensor, classes: int) -> float:
+def _timed(rows: Tensor, labels: Tensor, classes: int) -> float:
     with stopwatch() as watch:
         stat_head(rows, labels, classes)
     return watch.seconds
+
+
+class CifarRows:
+    """The features of CIFAR-100 by class, and the classes of its superclasses."""
+
+    def __init__(self, extractor: Extractor) -> None:
+        cache = FeatureCache(extractor)
+        coarse = benchmark("coarse-cifar100")
+        self.superclasses = [task.classes for task in coarse]
+        self.train: dict[str, Tensor] = {}
+        self.test: dict[str, Tensor] = {}
+        for task in coarse:
+            for part, found in ((task.train, self.train), (task.test, self.test)):
+                rows = torch.from_numpy(cache.rows(part.x, task.name))
+                found |= {name: rows[part.y == label] for label, name in enumerate(task.classes)}
+
+    def groups(self, kind: str, draw: int) -> list[Sequence[str]]:
+        """The classes of 20 tasks, of which a draw takes the first 10."""
+        if kind == "coarse":
+            return self.superclasses if draw % 2 == 0 else self.superclasses[::-1]
+        names = np.random.default_rng(derive(draw, "classes")).permutation(sorted(self.train)).tolist()
+        return [names[first : first + 5] for first in range(0, 100, 5)]
+
+    def task(self, name: str, counts: Mapping[str, int], draw: int) -> Task:
+        """So many random rows of each class to learn from, and all test rows."""
+        train = [
+            self.train[kind][torch.randperm(500, generator=generator(derive(draw, kind)))[:count]]
+            for kind, count in counts.items()
+        ]
+        return Task(name, *map(_examples, (train, [self.test[kind] for kind in counts])), tuple(counts))
+
+
+def _examples(parts: Sequence[Tensor]) -> Examples:
+    sizes = torch.tensor([len(part) for part in parts])
+    return Examples(torch.cat(list(parts)), torch.repeat_interleave(torch.arange(len(parts)), sizes))
+
+
+def _learned(tasks: Sequence[Task]) -> ModelZoo:
+    zoo = ModelZoo(backbone=identity, recipe=Recipe(device="cpu"), tasks_per_episode=1, grow=by_statistics)
+    for task in tasks:
+        zoo.learn(task)
+    return zoo
+
+
+def _scored(tasks: Sequence[Task]) -> tuple[Scores, Scores]:
+    """How the rows of tasks are answered where their task is told, and where it is not."""
+    zoo, which = _learned(tasks), StatJudge(tasks)
+    told = torch.cat([zoo.predict_proba(task.test.x, task.name) for task in tasks])
+    labels = torch.cat([task.test.y for task in tasks])
+    first = Scores.of(told, labels, tuple(map(str, range(told.shape[1]))))
+    return first, Scores.of(*_untold(which, tasks))
+
+
+def _untold(which: StatJudge, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """What is said of all classes: how likely the task is, times how likely the class is in it."""
+    said, labels, first = [], [], 0
+    for task in tasks:
+        chances = which.look(task.test.x).chances
+        parts = [chances[:, [place]] * which.answer(task.test.x, name)[0] for place, name in enumerate(which.tasks)]
+        said.append(torch.cat(parts, dim=1))
+        labels.append(task.test.y + first)
+        first += len(task.classes)
+    return torch.cat(said), torch.cat(labels), tuple(map(str, range(first)))
+
+
+def _bars(rows: CifarRows, draws: Mapping[int, int]) -> Table:
+    columns = ["tasks", "rows a class", "draws"]
+    for name in ("told", "told ece", "not told", "not told ece"):
+        columns += [name, "bar"]
+    table = Table("10 tasks of 5 classes, percent", [*columns, "sd told", "log-loss"])
+    for kind in ("coarse", "split"):
+        for count, number in draws.items():
+            found = list(_drawn(rows, kind, count, number))
+            measured = [fmean(column) for column in zip(*found, strict=True)]
+            bars = [value + more for value, more in zip(BARS[kind, count], LEEWAY, strict=True)]
+            cells = [cell for pair in zip(measured, bars, strict=False) for cell in pair]
+            table.rows.append([kind, count, number, *cells, stdev(values[0] for values in found), measured[4]])
+    return table
+
+
+def _drawn(rows: CifarRows, kind: str, count: int, draws: int) -> Iterator[tuple[float, ...]]:
+    for draw in range(draws):
+        groups = rows.groups(kind, draw)[:10]
+        tasks = [
+            rows.task(str(place), dict.fromkeys(group, count), derive(draw, kind, count))
+            for place, group in enumerate(groups)
+        ]
+        yield _percent(*_scored(tasks))
+
+
+def _percent(told: Scores, untold: Scores) -> tuple[float, ...]:
+    shares = (told.accuracy.value, told.calibration_error, untold.accuracy.value, untold.calibration_error)
+    return (*(100 * share for share in shares), told.log_loss)
+
+
+def _growth(rows: CifarRows, growths: int) -> Table:
+    """A class of few rows beside four of 100."""
+    table = Table(
+        "a new class beside four of 100 rows, percent", ["its rows", "growths", "recall", "bar", "accuracy", "bar"]
+    )
+    for count, bars in ((2, ("", "")), (5, (64.0, 75.0)), (20, ("", ""))):
+        recalls, accuracies = [], []
+        for draw in range(growths):
+            names = rows.superclasses[draw % 20]
+            new = names[draw // 20 % 5]
+            task = rows.task("grown", {name: count if name == new else 100 for name in names}, derive(draw, "growth"))
+            said = _learned([task]).predict_proba(task.test.x, "grown").argmax(dim=1)
+            right = (said == task.test.y).double()
+            recalls.append(100 * float(right[task.test.y == names.index(new)].mean()))
+            accuracies.append(100 * float(right.mean()))
+        table.rows.append([count, growths, fmean(recalls), bars[0], fmean(accuracies), bars[1]])
+    return table
+
+
+def _whole(rows: CifarRows, counts: Sequence[int]) -> Table:
+    columns = ["benchmark", "rows a class", "told", "told ece", "not told", "not told ece", "log-loss", "seconds"]
+    table = Table("all 20 tasks, percent; seconds to learn and answer", columns)
+    for kind in ("coarse", "split"):
+        for count in counts:
+            groups = rows.groups(kind, 0)
+            tasks = [rows.task(str(place), dict.fromkeys(group, count), 0) for place, group in enumerate(groups)]
+            with stopwatch() as watch:
+                found = _percent(*_scored(tasks))
+            table.rows.append([kind, count, *found, watch.seconds])
+    return table

@@ -81,7 +81,7 @@ def grown(folder: Path, tasks: int) -> None:
                 zoo.folder, growing, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {}
             )
             members.append(member)
-            measures = {name: Measure(0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
+            measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
             episodes.append(EpisodeEntry(number + 1, entry.name, tuple(names), now(), measures))
         log = [LogEntry(entry.when, "learned", entry.task, "by hand") for entry in episodes]
         done = replace(growing, members=tuple(members), episodes=tuple(episodes), log=tuple(log))

@@ -143,7 +143,10 @@ def test_answers_have_a_header_on_a_terminal_alone(asked, photographs, capsys, m
             "report zoo",
             "zoo is a zoo, and `zoo report` is about runs; see it with `zoo show zoo`; `--html FILE` makes ",
         ),
-        ("plot zoo", "zoo is a zoo, and `zoo plot` is about runs; see it with `zoo show zoo`"),
+        (
+            "plot zoo more",
+            "zoo is a zoo, and `zoo plot` is about runs; see it with `zoo show zoo`; alone, its figures ",
+        ),
         ("watch zoo", "zoo is a zoo, and `zoo watch` is about runs; see it with `zoo show zoo`"),
     ],
 )

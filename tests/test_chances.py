@@ -1,11 +1,20 @@
-"""Chances that hold: a temperature for each task, fitted to held-out rows and told."""
+"""Chances that hold, by a temperature for each task that is fitted to held-out rows; and "none of these"."""
 
+import csv
+import io
+import json
+
+import numpy as np
 import pytest
 import torch
 
 import zoolearn
-from toys import benchmark, contents
+from toys import benchmark, blobs, contents, learner_of, show
+from zoolearn import cli
+from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibration
+from zoolearn.errors import SettingsError
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.scores import Scores
 from zoos import HAZY, small_zoo
@@ -38,9 +47,16 @@ def test_few_rows_move_the_temperature_little_and_many_as_far_as_they_say():
     assert calibration(answers(1.0)[:5], right[:5]) > 0.7  # five rows that are all right are no proof
 
 
+def test_answers_that_lean_to_one_class_are_not_made_surer_than_they_are_right():
+    lean = torch.tensor([[0.49, 0.51]] * 40 + [[0.45, 0.55]] * 60)
+    labels = torch.tensor([0] * 40 + [1] * 60)  # far apart in likelihood once sharpened, yet 40 of 100 are wrong
+    said = calibrated(lean, calibration(lean, labels))
+    assert float(said.max(dim=1).values.mean()) <= 0.61
+
+
 def test_answers_that_are_certain_and_always_right_stay_what_they_are():
     certain = torch.eye(3)[torch.tensor([0, 1, 2, 0])]
-    assert torch.equal(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain)
+    assert torch.allclose(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain, atol=1e-6)
     wrong = calibration(certain, (certain.argmax(dim=1) + 1) % 3)
     assert wrong == pytest.approx(MOST, rel=1e-3)
 
@@ -108,3 +124,55 @@ def test_most_strangers_are_none_of_these_and_few_rows_of_the_task(clear_zoo):
     assert clear_zoo.predict(known, task.name, sure=1e-9).count(None) <= 0.1 * len(known)
     assert clear_zoo.predict(strangers, task.name, sure=1e-9).count(None) > 0.6 * len(strangers)
     assert None not in clear_zoo.predict(strangers, task.name)
+
+
+def test_what_is_taken_for_what_is_drawn_and_its_numbers_lie_beside_it(clear_zoo, tmp_path, capsys):
+    name = CLEAR[0].name
+    cli.main(["plot", str(clear_zoo.path), "--to", str(tmp_path), "--format", "svg", "--only", f"confusion {name}"])
+    assert capsys.readouterr().out.split() == [str(tmp_path / f"confusion-{name}.svg")]
+    rows = list(csv.DictReader((tmp_path / f"confusion-{name}.csv").open()))
+    scores = clear_zoo.scores(name)
+    told = {(row["class"], row["answered"]): float(row["% of the rows of a class"]) for row in rows}
+    for true in scores.classes:
+        assert told[true, true] == pytest.approx(100 * scores.of_class(true).value)
+        assert sum(told[true, said] for said in scores.classes) == pytest.approx(100)
+
+
+def test_answers_at_the_command_line_say_none_of_these_and_why(clear_zoo, tmp_path, capsys):
+    name = CLEAR[0].name
+    inputs = tmp_path / "inputs.npy"
+    np.save(inputs, torch.cat([CLEAR[0].test.x, NOISE]).numpy())
+    expected = clear_zoo.predict(torch.cat([CLEAR[0].test.x, NOISE]), name, sure=0.9)
+    assert None in expected
+    command = ["predict", str(clear_zoo.path), name, str(inputs), "--sure", "0.9"]
+    cli.main([*command, "--json"])
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["class"] for row in told] == expected
+    assert [row["none_of_these"] is None for row in told] == [label is not None for label in expected]
+    assert {row["none_of_these"] for row in told} <= {None, "not sure", "strange"}
+    cli.main([*command, "--csv"])
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["class"], row["none_of_these"]) for row in rows] == [
+        (row["class"] or "", row["none_of_these"] or "") for row in told
+    ]
+    cli.main(command)
+    lines = capsys.readouterr().out.splitlines()
+    assert ["none of these" in line for line in lines] == [label is None for label in expected]
+    with pytest.raises(SettingsError, match="it is the least chance of a class"):
+        clear_zoo.predict(NOISE, name, sure=1.5)
+
+
+def test_a_zoo_that_keeps_no_rows_compares_with_half_of_the_held_out_ones(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", CLEAR, recipe=LEARNING, replay=0.0)
+    task = CLEAR[0]
+    assert zoo.predict(NOISE, task.name, sure=1e-9).count(None) > 0.5 * len(NOISE)
+    assert zoo.predict(task.test.x, task.name, sure=1e-9).count(None) < 0.2 * len(task.test)
+
+
+def test_a_row_that_is_no_number_to_the_net_is_strange():
+    examples = blobs("a").train
+    zoo = show(learner_of(ModelZoo), [blobs("a"), blobs("b", seed=1)])
+    net = zoo.members[-1].net
+    familiar = Familiarity.fit(net, "a", zoo.recipe, examples, [blobs("b", seed=1).train.x], blobs("a").test.x)
+    far = torch.full((2, examples.x.shape[1]), 3e38)
+    assert familiar.strange(far).tolist() == [True, True]

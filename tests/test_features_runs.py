@@ -11,7 +11,8 @@ pytest.importorskip("onnxruntime")
 
 import toys
 from extractors import toy_file
-from zoolearn.data.benchmarks import benchmark
+from zoolearn.cli import form
+from zoolearn.data.benchmarks import benchmark, recorded_benchmark
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.features import Extractor, embedded
@@ -139,6 +140,16 @@ def test_every_method_learns_from_features(name, stream) -> None:
     assert results.settings["benchmark"]["features"] == stream.options["features"]
 
 
+@pytest.mark.parametrize("names", [["isolated"], ["isolated", "hat"]])
+def test_nets_on_features_are_mlps_unless_another_is_named(names, monkeypatch) -> None:
+    monkeypatch.setattr(form, "open_extractor", lambda _: Extractor.of_function(bright, size=SIZE))
+    for flags, backbone in (([], "mlp"), (["--backbone", "mlp-100"], "mlp-100")):
+        filled = form.read_form(names, ["split-digits", "--features", "any.onnx", *flags], "zoo run", form.RunOptions)
+        for name in names:
+            (spec,) = form.specs_of(name, filled).values()
+            assert spec.record()["backbone"] == backbone
+
+
 @pytest.mark.parametrize("name", ["ewc", "si", "ogd", "tag", "hat", "frcl"])
 def test_methods_that_work_on_shared_weights_say_so_where_there_are_none(name, stream) -> None:
     with pytest.raises(SettingsError, match=r"'identity'.*mlp"):
@@ -162,6 +173,11 @@ def test_a_run_on_features_is_known_by_its_extractor(tmp_path) -> None:
         spec.tasks(tmp_path)
     with pytest.raises(SettingsError, match="--features FILE"):
         results.spec.tasks(tmp_path)
+
+
+def test_a_run_on_features_cannot_go_on_without_its_pictures(stream, tmp_path) -> None:
+    with pytest.raises(DataError, match="made on pre-trained features"):
+        recorded_benchmark({"settings": {"benchmark": dict(stream.options)}}, None, tmp_path)
 
 
 def test_reports_keep_runs_on_pretrained_features_apart() -> None:

@@ -1,13 +1,17 @@
 """Tasks that grow: who speaks for a class that came later, how much older members count, and what an episode does then."""
 
 import math
+import re
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
+from zoolearn.beyond.voting import alone, by_rule, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
 from zoolearn.data.benchmarks import benchmark as by_name
@@ -24,6 +28,7 @@ from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.growth import Statistics, count_as_arrived
+from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.results import Results
@@ -375,6 +380,22 @@ def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
     assert grow._vote(zoo, DOTS, guess).weight == pytest.approx(math.exp(-2 * math.log(3.0)))
 
 
+def test_members_that_know_fewer_classes_are_heard_and_judged_among_all():
+    zoo = zoo_of(FIRST, DOTS, THEN, WAVES, tasks_per_episode=3, recipe=TINY)
+    heard = list(hear(zoo, [STRIPES, DOTS]))
+    together = zoo.evaluate([STRIPES, DOTS])
+    assert by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
+    assert alone(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
+    assert heard[0].plain.answers.shape == (4, len(STRIPES.test), 3)
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE)
+def test_the_task_of_an_input_is_inferred_where_tasks_grew(evidence):
+    zoo = zoo_of(FIRST, DOTS, THEN)
+    guesses = WhichTask(zoo, EVIDENCE[evidence]).guess(STRIPES.test.x)
+    assert guesses.count("stripes") > 15
+
+
 def test_a_benchmark_comes_in_parts_that_a_seed_deals():
     whole = toy_benchmark(3, per_class=2, test_per_class=2)
     three = Benchmark("toys", tuple(pictures(task.name, 3, 2, test_per_class=2) for task in whole))
@@ -466,5 +487,16 @@ def test_a_method_grows_and_a_run_that_is_cut_on_the_way_ends_as_one_that_was_no
 
 def test_nets_of_parts_are_not_trained_ahead_of_what_they_need():
     stream = Benchmark("growing", (FIRST, DOTS, THEN))
+    with pytest.raises(DataError, match="isolated nets keep none of its rows"):
+        run(learner_of(Isolated), stream)  # before any work
     alone, together = (run(learner_of(Isolated, replay=1.0), stream, workers=workers) for workers in (1, 2))
     assert alone.accuracy == together.accuracy
+
+
+def test_the_page_about_growing_says_what_runs_and_names_the_methods_that_can():
+    page = (Path(__file__).parents[1] / "docs" / "growing.md").read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(block, {})
+    (sentence,) = re.findall(r"^The tasks of .*? grow,", page, re.MULTILINE | re.DOTALL)
+    able = {name for name, kind in METHODS.items() if kind.tasks_grow}
+    assert {*re.findall(r"`([a-z-]+)`", sentence)} | {"isolated"} == able

@@ -15,7 +15,7 @@ from zoolearn.lab.paper.rows import ROWS_OF_A_TASK, PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.results import Results
+from zoolearn.runs.results import Results, Untold
 from zoolearn.runs.spec import RunSpec
 
 ROWS = [row for table in TABLES.values() for row in table.rows]
@@ -171,12 +171,12 @@ class TestReproduction:
         cells = {(table.name, *key) for table in TABLES.values() if table.of_paper for key in numbers_of(table)}
         assert f"**3 of {len(cells)} cells of the paper within one point**; 0 above, 0 below" in front
         links = re.findall(r"\]\((docs/reproduction/[^)]*)\)", front)
-        assert len(links) == len(TABLES) + 2, "and one for figures, one for precision"
+        assert len(links) == len(TABLES) + 3, "and one for the board, for figures and for precision"
         assert all((tmp_path / link).read_text(encoding="utf-8").startswith("# ") for link in links)
 
     @pytest.mark.parametrize(("base", "holds"), [(0.3, "yes"), (0.9, "no")])
     def test_the_finding_is_read_from_the_runs(self, base: float, holds: str):
-        assert "The paper's finding" not in front_page(zoo_runs())
+        assert "isolated is better" not in front_page(zoo_runs())
         row = next(row for row in TABLES["published-rows"].rows if row.name == "er tag-2022")
         rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.run(0).record())
         finding = front_page([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
@@ -195,6 +195,45 @@ class TestReproduction:
         page = tmp_path / "docs" / "reproduction" / "table-2-single-epoch.md"
         assert "64.60 ± 0.14" in page.read_text(encoding="utf-8")
         assert "2 runs" in capsys.readouterr().err
+
+
+def test_a_difference_is_told_only_where_net_epochs_tasks_and_data_are_the_papers():
+    table = TABLES["table-a3-100-samples"]
+    paper, small, fifty, _ = (
+        row for row in table.rows if (row.spec.method, row.spec.benchmark) == ("isolated", "split-mnist")
+    )
+    told = {row.name: cells(row, [flat_run(row, 0.98)])[0].difference for row in (paper, small, fifty)}
+    assert told == {"isolated": "+0.89", "isolated-small": "(net)", "isolated-small-50": "(net, epochs)"}
+    part = replace(flat_run(SMALL, 0.716), train_samples=[400] * 4)
+    assert cells(SMALL, [part])[0].difference == "(data)"
+
+
+def test_of_two_runs_of_one_row_and_seed_the_one_counts_whose_source_is_known_then_the_later():
+    older, later = (
+        replace(flat_run(SMALL, share), environment={"commit": "0" * 40}, sittings=[sitting(day)])
+        for share, day in ((0.6, "2026-01-01"), (0.7, "2026-01-02"))
+    )
+    unknown = replace(flat_run(SMALL, 0.8), environment={}, sittings=[sitting("2026-01-03")])
+    for order in ([older, later, unknown], [unknown, later, older]):
+        assert runs_of(SMALL, order) == [later]
+    assert runs_of(SMALL, [unknown]) == [unknown]
+
+
+def sitting(day: str) -> dict[str, object]:
+    return {"begun": day, "episodes": 0, "environment": {}, "command": "", "code": []}
+
+
+def test_pages_tell_accuracy_on_unique_rows_and_without_the_task_where_runs_have_it():
+    plain = flat_run(SMALL, 0.7)
+    also = replace(
+        plain,
+        unique=dict.fromkeys(plain.tasks, 0.6),
+        untold=Untold(accuracy=dict.fromkeys(plain.tasks, 0.1), inferred=None, rows_asked=1),
+    )
+    table = TABLES["table-2-single-epoch"]
+    assert "not told | seeds" not in table_page(table, [plain])
+    assert re.search(r"difference \| +unique \| +not told \| +seeds", table_page(table, [also]))
+    assert re.search(r"70.00 \| +-1.60 \| +60.00 \| +10.00 \| +1 \|", table_page(table, [also]))
 
 
 class TestCollect:

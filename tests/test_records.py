@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 
@@ -114,10 +115,11 @@ class TestWhatIsCheckedIn:
 
     def test_the_pages_of_the_reproduction_are_those_that_the_results_give(self, tmp_path):
         folders = [ROOT / "results"]
+        copyfile(ROOT / "README.md", tmp_path / "README.md")
         pages = write_reproduction(tmp_path / "REPRODUCTION.md", all_runs(folders), find_studies(folders).values())
         written = {page.relative_to(tmp_path) for page in pages}
         there = {page.relative_to(ROOT) for page in (ROOT / PAGES).iterdir()}
-        assert written == {Path("REPRODUCTION.md"), *there}
+        assert written == {Path("REPRODUCTION.md"), Path("README.md"), *there}
         for page in written:
             assert (ROOT / page).read_text(encoding="utf-8") == (tmp_path / page).read_text(encoding="utf-8"), (
                 f"{page} is not what results/ gives; run `make figures`"

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from toys import TINY, benchmark, embedded, learner_of, net_for, pictures, row_set, same, show, state, with_norm
+from zoolearn.beyond.linear_head import fit_head, refit_heads
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.bases.single_net import FineTune
@@ -20,7 +21,7 @@ from zoolearn.runs.store import load
 from zoolearn.training import batches
 from zoolearn.training.at_once import fit
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import probabilities
+from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3)
@@ -85,6 +86,16 @@ def test_multi_head_can_train_anew_after_every_task(monkeypatch):
     with embedded(monkeypatch) as passes:
         run_to_end(learner.iter_finish())
     assert passes == []
+
+
+def test_multi_head_may_fit_its_heads_once_more_to_all_rows():
+    tasks = benchmark(2).tasks
+    plain, refitted = (show(learner_of(MultiHead, **heads), tasks) for heads in ({}, {"heads": refit_heads}))
+    assert same(state(plain.net.backbone), state(refitted.net.backbone))
+    for task in tasks:
+        features = feature_rows(refitted.net, task.train.x, refitted.recipe)
+        fitted = fit_head(features, task.train.y, len(task.classes))
+        assert torch.equal(refitted.net.head(task.name).weight, fitted.weight)
 
 
 def test_multi_head_that_trains_every_time_answers_from_the_first_task_on():

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 
 import zoolearn
 from test_zoo_cli import said
-from toys import TINY, blobs, contents
+from toys import TINY, blobs, contents, pictures
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.zoo.describing import snapshot
 from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.scores import Change, Scores, Share
 from zoos import HAZY, TASKS, alike, answers, small_zoo
@@ -79,6 +81,7 @@ def test_the_scores_of_a_task_are_those_of_its_answers_on_held_out_rows(hazy):
         assert scores == Scores.of(hazy.predict_proba(task.test.x, task.name), task.test.y, task.classes)
         assert scores.accuracy.value == hazy.measure(task.name).accuracy
         assert hazy.accuracy(task.name) == scores.accuracy
+        assert hazy.measure(task.name).balanced == pytest.approx(scores.balanced_accuracy)
         assert hazy.majority(task.name) == (scores.most_frequent, scores.majority.value)
 
 
@@ -94,6 +97,48 @@ def test_show_gives_every_accuracy_its_interval_and_the_majority_rate_on_one_sca
     for name in HAZY[0].classes:
         assert f"{hazy.scores(HAZY[0].name).of_class(name).value:.1%}" in detail
     assert "unknown task 'none'" in said(capsys, "show", "zoo", "none", code=1)
+
+
+def uneven(name: str, seed: int) -> Task:
+    """A task of which one class has a tenth of the rows of the other."""
+    task = pictures(name, per_class=30, test_per_class=40, contrast=20, seed=seed)
+
+    def cut(rows: Examples) -> Examples:
+        return rows.select(torch.cat([(rows.y == 0).nonzero()[:, 0], (rows.y == 1).nonzero()[::10, 0]]))
+
+    return Task(name, cut(task.train), cut(task.test), task.classes)
+
+
+def test_balanced_accuracy_stands_beside_accuracy_wherever_a_task_is_shown(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    zoo = small_zoo(tmp_path / "zoo", [uneven("first", 0), uneven("second", 1)])
+    measure = zoo.measure("first")
+    assert measure.balanced < measure.accuracy - 0.1, "the rare class is answered worse"
+    (line,) = (
+        line.split() for line in said(capsys, "show", "zoo").splitlines() if line[:6] == "first " and "." in line
+    )
+    assert f"{100 * measure.balanced:.1f}" in line
+    assert f"the mean over classes, is {measure.balanced:.1%}" in " ".join(said(capsys, "show", "zoo", "first").split())
+    told = snapshot(zoo)["/tasks"]["tasks"][0]
+    assert (told["balanced_accuracy"], told["history"][-1]["balanced_accuracy"]) == (measure.balanced,) * 2
+    third = uneven("third", 2)
+    np.savez("third.npz", x=third.train.x.numpy(), y=third.train.y.numpy())
+    learned = said(capsys, "learn", "zoo", "third", "third.npz")
+    (line,) = (line.split() for line in learned.splitlines() if line.startswith("first "))
+    assert f"{zoolearn.open('zoo').measure('first').balanced:.1%}" == line[3]
+
+
+def test_show_fits_a_terminal_of_80_columns(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("zoolearn.cli.output.console", lambda: Console(width=80, highlight=False))
+    zoo = small_zoo(tmp_path / "zoo", [pictures("garden birds", 10, test_per_class=120, contrast=20), HAZY[0]])
+    shown = said(capsys, "show", "zoo").splitlines()
+    assert max(map(len, shown)) <= 80
+    (line,) = (line for line in shown if line.startswith("garden birds") and "." in line)
+    measure = zoo.measure("garden birds")
+    for value in (measure.accuracy, measure.balanced, zoo.majority("garden birds")[1], measure.confidence):
+        assert f"{100 * value:.1f}" in line.replace("!", " ").split(), "no number is cut or folded"
+    assert "1,200" in line.split()
 
 
 def test_learning_shows_the_majority_rate_and_margins_of_changes(tmp_path, monkeypatch, capsys):

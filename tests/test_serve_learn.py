@@ -149,8 +149,6 @@ class TestArchives:
             (zipped({}), 422, "no image"),
             (zipped({"a/notes.txt": b"x"}), 422, "no image"),
             (zipped({"1.png": b"x", "a/2.png": b"x"}), 422, "in no folder"),
-            (zipped({"a/1.png": b"x", "a/2.png": b"x"}), 422, "one class"),
-            (zipped({"a/1.png": b"x", "a/2.png": b"x", "b/1.png": b"x"}), 422, "one image"),
             (zipped({"train/1.png": b"x", "train/2.png": b"x", "test/1.png": b"x", "test/2.png": b"x"}), 422, "no classes"),
             (zipped({**files(), "a" * 300 + "/1.png": b"x", "a" * 300 + "/2.png": b"x"}), 422, "characters"),
             (zipped(files(), zipfile.ZIP_LZMA), 422, "deflate"),
@@ -223,12 +221,38 @@ class TestLearning:
                     client.post("/tasks/new%2Fkinds/predict", png(np.full((1, 8, 8), 150)), "image/png").status == 200
                 )
             )
-            assert (
-                client.post("/tasks/new%2Fkinds", zipped(files()), "application/zip").status == 409
-            )  # its name is taken
+            one = zipped({name: data for name, data in files().items() if "kind 1" in name})
+            alone = client.post("/tasks/alone", one, "application/zip")
+            assert (alone.status, "one class, 'kind 1'" in alone.detail) == (422, True)
             assert "zoo_trainings_learned 1" in client.get("/metrics").body.decode()
             assert left_behind(folder) == []
         assert zoolearn.open(folder).tasks["new/kinds"].classes == ("kind 0", "kind 1")
+
+    def test_a_task_grows_by_a_class_that_is_announced_and_older_questions_are_answered_by_names(self, folder):
+        third = {name: data for name, data in files(3).items() if "kind 2" in name}
+        with serving(folder, learns=True) as client:
+            client.post("/tasks/kinds", zipped(files()), "application/zip")
+            assert events(client)[-1]["state"] == "learned"
+            refused = client.post("/tasks/kinds", zipped(third), "application/zip")
+            assert (refused.status, refused.json["new_classes"]) == (409, ["kind 2"])
+            assert "kinds: 1 new class kind 2 with 6 rows" in refused.detail
+            said = client.post("/tasks/kinds?new_class=kind%202", zipped(third), "application/zip")
+            assert (said.status, said.json["images"]) == (202, {"kind 2": 6})
+            state = events(client)[-1]
+            assert (state["state"], state["accuracy"]["kinds"]["change"]) == ("learned", None)
+
+            def answer():
+                (found,) = client.post("/tasks/kinds/predict?votes=true", next(iter(third.values())), "image/png").json[
+                    "predictions"
+                ]
+                return found
+
+            eventually(lambda: len(answer()["probabilities"]) == 3)
+            assert [*answer()["probabilities"]] == ["kind 0", "kind 1", "kind 2"]
+            assert [len(vote["probabilities"]) for vote in answer()["votes"]] == [2, 3], "each speaks of what it knows"
+            again = client.post("/tasks/kinds", zipped(files()), "application/zip")
+            assert again.status == 202
+            assert "skip_known=true" in events(client)[-1]["detail"]
 
     def test_a_training_that_fails_says_why_in_a_line_and_leaves_the_place(self, folder):
         broken = {**files(), "kind 0/broken.png": b"no image"}

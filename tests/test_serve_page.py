@@ -14,6 +14,7 @@ from archives import files, zipped
 from servers import Client, png, serving
 from tabs import watched_tab
 from zoolearn import cli
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.inputs import Columns, source_of
 from zoos import HAZY, TASKS, small_zoo
 
@@ -36,7 +37,10 @@ def many(tmp_path_factory) -> Path:
         zoo.folder.commit(
             replace(
                 index,
-                tasks={name: changed(task, name=name, episode=place) for place, name in enumerate(names, 1)},
+                tasks={
+                    name: TaskEntry(name, (changed(task.arrivals[0], task=name, episode=place),))
+                    for place, name in enumerate(names, 1)
+                },
                 members=tuple(
                     changed(member, number=place, episode=place, tasks=(name,), share={name: 1.0})
                     for place, name in enumerate(names, 1)
@@ -78,6 +82,8 @@ def test_it_shows_the_zoo_and_fits_the_screen(browser, folder, width, scheme) ->
 def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
     picture = {"name": "stripe.png", "mimeType": "image/png", "buffer": png(TASKS[0].test.x[0])}
     expected = zoolearn.open(folder).predict(TASKS[0].test.x[:1], "stripes")[0]
+    noise = torch.randint(0, 256, (40, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    strange = noise[zoolearn.open(folder).predict(noise, "stripes", sure=0.97).index(None)]
     with serving(folder) as client:
         tab, complaints = opened(browser, client)
         tab.select_option("#task", "stripes")
@@ -93,6 +99,9 @@ def test_an_image_is_answered_with_each_members_vote(browser, folder) -> None:
         tab.evaluate("document.getElementById('answer').replaceChildren()")
         tab.evaluate(drop, ["dropped.png", list(picture["buffer"])])
         assert tab.locator(".verdict").text_content() == expected
+        tab.select_option("#sure", "0.97")
+        tab.evaluate(drop, ["noise.png", list(png(strange))])
+        tab.wait_for_selector(".verdict:text-is('none of these')")
         assert complaints == []
         tab.evaluate(drop, ["broken.png", [1, 2, 3]])
         tab.wait_for_selector("#answer .wrong")
@@ -117,11 +126,13 @@ def test_the_task_can_be_found_out_by_the_zoo_itself(browser, folder) -> None:
 def test_it_works_with_the_keyboard_alone(browser, folder) -> None:
     with serving(folder) as client:
         tab, _ = opened(browser, client)
+        tab.wait_for_selector("#confusion")
         reached = []
         for _ in range(12):
             tab.keyboard.press("Tab")
             reached.append(tab.evaluate("document.activeElement.id || document.activeElement.textContent"))
-        assert reached[:8] == ["Skip to asking", "API", "theme", "task", "file", "stripes", "dots", "who"]
+        asking, showing = ["task", "sure", "file"], ["stripes", "dots", "confusion", "who"]
+        assert reached[:10] == ["Skip to asking", "API", "theme", *asking, *showing]
         tab.locator(".tasks button", has_text="stripes").press("Enter")
         assert tab.input_value("#task") == "stripes"
         tab.locator("#theme").press("Enter")
@@ -139,9 +150,17 @@ def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser
         tab.locator("#training", has_text="Learned new kinds in").wait_for()
         tab.locator(".tasks button", has_text="new kinds").wait_for()
         assert tab.locator("#growth .chart").count() == 3
+        third = {name: data for name, data in files(3).items() if "kind 2" in name}
+        tab.fill("#name", "new kinds")
+        tab.set_input_files("#archive", {**archive, "buffer": zipped(third)})
+        tab.click("#start")
+        tab.click("#meant")  # it asks whether a class is meant to be new
+        tab.locator("#training", has_text="Learned new kinds in").wait_for()
+        assert zoolearn.open(folder).tasks["new kinds"].classes == ("kind 0", "kind 1", "kind 2")
+        zoolearn.open(folder).undo()
         zoolearn.open(folder).undo()
         tab.locator(".tasks button", has_text="new kinds").wait_for(state="detached")
-        assert complaints == []
+        assert [words for words in complaints if "409" not in words] == []
         tab.set_input_files("#archive", {**archive, "buffer": b"nothing"})
         tab.fill("#name", "more")
         tab.click("#start")
@@ -275,6 +294,10 @@ def test_a_task_shows_what_it_mistakes_and_what_is_wrong_with_its_accuracy(brows
         assert all(note in told for note in zoo.scores(few.name).notes())
         assert zoo.scores(few.name).notes()
         assert tab.locator(".tasks.classes tbody tr").count() == len(few.classes)
+        assert "expected calibration error" in told
+        cells = tab.locator(".confusion tbody td").all_text_contents()
+        counts = [count for row in zoo.scores(few.name).confusion for count in row]
+        assert cells == [str(count) if count else "" for count in counts]
         tab.close()
 
 

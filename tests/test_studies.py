@@ -13,7 +13,7 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
-from zoolearn.lab.studies import ablations, competition, together, transfer, tricks
+from zoolearn.lab.studies import ablations, competition, growing, together, transfer, tricks
 from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
 from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
@@ -21,11 +21,15 @@ from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.lab.studies.thresholds import (
     REFUTING,
     Thresholds,
+    apart_figure,
     competition_figure,
+    constant_figure,
     estimator_figure,
     fewest_errors,
+    needed_constant,
     simulate,
 )
+from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.runs.execute import Plan, execute_all
 from zoolearn.runs.jobs import Local
@@ -339,6 +343,19 @@ class TestSimulation:
         assert outcome.held == 1.0
         assert outcome.printed == 0.0
 
+    def test_no_constant_saves_the_printed_form_since_it_grows_with_the_number_of_tasks(self):
+        needed = [needed_constant(k, 1000, draws=20) for k in (3, 5, 10, 30)]
+        assert needed == pytest.approx([2.1, 3.2, 5.5, 12.4], rel=0.05)
+        assert needed_constant(10, 100, draws=20) < needed_constant(10, 10_000, draws=5) < 10
+
+    def test_distance_competes_and_a_larger_exponent_alone_does_not(self):
+        apart, alike = (
+            simulate(Thresholds.spread(*spread), 300, draws=40) for spread in ((0.4, 12, 1.0), (0.0, 12, 3.0))
+        )
+        assert apart[-1].risk > 5 * apart[0].risk
+        assert alike[-1].risk < apart[0].risk
+        assert all(outcome.difference == 0 for outcome in alike)
+
     def test_more_samples_make_fewer_tasks_best(self):
         def best(samples: int) -> tuple[int, int]:
             outcomes = simulate(Thresholds.spread(0.4), samples, draws=40)
@@ -355,6 +372,8 @@ class TestSimulation:
         figure = competition_figure((3, 10), draws=10)
         assert list(figure.frames) == ["3", "10"]
         assert figure.extra["held"] >= 0.9
+        assert [len(plot.panels) for plot in apart_figure((3,), draws=5).frames.values()] == [6]
+        assert len(constant_figure((3,), draws=5).frames[""].panels[0].series) == 2
         assert len(estimator_figure(seeds=3).frames[""].panels[0].series) == 3
 
 
@@ -380,3 +399,57 @@ class TestCommand:
     def test_no_seeds_are_refused(self):
         with pytest.raises(SettingsError, match="at least one"):
             Setup(**{**vars(SETUP), "seeds": ()})
+
+
+class TestGrowing:
+    """Task a comes with three classes, b comes, then a grows twice and b once."""
+
+    TASKS = replace(SETUP, study="growing", benchmark="rotated-digits", tasks=("rotated-0", "rotated-10"), classes=10)
+
+    def run(self):
+        took = {"seconds": {"train": 1.0, "evaluate": 1.0}}
+        apart = [{}, {}, {"a": (0.5, 0.75)}, {"b": (0.25, 1.0)}, {"a": (0.5, 0.25, 0.75), "b": (0.25, 1.0)}]
+        return Results(
+            method="er",
+            benchmark="x",
+            tasks=["a", "b"],
+            arrivals=["a", "b", "a", "b", "a"],
+            settings={},
+            accuracy=[[0.75], [0.75, 0.5], [0.5, 0.75], [0.5, 0.25], [0.5, 0.5]],
+            episodes=[Episode(("a",), by_arrival=shares, **took) for shares in apart],
+        )
+
+    def test_what_a_run_shows_is_read_off_the_episodes_in_which_a_task_grew(self):
+        found = growing.measure(self.run())
+        assert found.after == pytest.approx(100 * (0.5 + 0.25 + 0.5) / 3)
+        assert found.after_newest == pytest.approx(100 * (0.75 + 1.0 + 0.75) / 3)
+        assert found.after_first == pytest.approx(100 * (0.5 + 0.25 + 0.5) / 3)
+        assert found.end == 50.0
+        assert found.end_newest == pytest.approx(100 * (0.75 + 1.0) / 2)
+        assert found.end_first == pytest.approx(100 * (0.5 + 0.25) / 2)
+        assert found.others == pytest.approx(100 * (0.25 + 0.0 + 0.25) / 3)
+
+    def test_every_variant_meets_the_same_parts_but_those_that_meet_all_at_once(self):
+        specs = growing.specs(self.TASKS)
+        assert len({spec.name for spec in specs}) == len(specs) == 2 * len(growing.variants())
+        dealt = [spec.options for spec in specs if "arrivals" in spec.options]
+        assert len(dealt) == len(specs) - 2 * 3
+        assert {(*options["arrivals"], options["arrivals_seed"]) for options in dealt} == {(8, 1, 1, 0), (8, 1, 1, 1)}
+        for spec in specs:
+            spec.check()
+
+    def test_figures_leave_out_what_a_run_cannot_tell(self):
+        outcome = {spec.name: self.run() for spec in growing.specs(self.TASKS)}
+        (whole,) = {spec.name for spec in growing.specs(self.TASKS) if spec.method == "multi-head" and spec.seed == 1}
+        outcome[whole].accuracy[2] = [None, None]
+        both, others = growing.figures(self.TASKS, outcome)
+        after, end = both.frames[""].panels
+        assert [len(series.x) for series in after.series] == [len(growing.variants()) - 1] + [
+            len(growing.variants())
+        ] * 2
+        assert all(len(series.x) == len(growing.variants()) for series in end.series)
+        assert len(others.frames[""].panels[0].series[0].x) == len(growing.variants()) - 1
+
+    def test_tasks_of_two_classes_cannot_come_in_three_parts(self):
+        with pytest.raises(SettingsError, match="have 2 classes; to come in three parts a task needs 4 or more"):
+            growing.specs(SETUP)

@@ -1,7 +1,12 @@
 """A zoo on the features of a pre-trained net: nothing is trained, and all that a zoo of nets can do it does."""
 
 import json
+import pickle
+import random
 import shutil
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import onnxruntime
@@ -12,14 +17,19 @@ from PIL import Image
 
 import zoolearn
 from extractors import toy_file
+from servers import serving
 from toys import contents
+from zoolearn.beyond.stat_head import stat_head
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
-from zoos import alike, answers, stray_files
+from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.estimator import ModelZooClassifier
+from zoolearn.zoo.stored import stored_task
+from zoos import alike, answers, small_zoo, stray_files
 
 SIDE, FEATURES = 16, 24
 KINDS = {"birds": ("crow", "gull", "wren"), "cars": ("van", "taxi"), "trees": ("ash", "elm", "fir", "oak")}
@@ -233,6 +243,13 @@ def test_what_cannot_be_learned_is_refused_and_changes_nothing(zoo):
     assert "nothing is trained" in refused(zoo, TASKS[0], SettingsError, epochs=3)
 
 
+def test_heads_alone_are_what_it_makes_anyway(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="heads-only"):
+        zoo.learn_from(
+            "birds", save_pictures(tmp_path / "more", task_of("birds", 12)), heads_only=True, skip_known=True
+        )
+
+
 def test_a_function_of_ones_own_extracts_too_and_is_given_again_by_name(tmp_path):
     zoo = zoolearn.new(tmp_path / "zoo", features=small_copies, size=SIDE)
     zoo.learn(TASKS[0])
@@ -295,6 +312,12 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(KINDS[name])
 
 
+def test_pictures_of_another_kind_are_none_of_these(zoo):
+    known, strangers = TASKS[0].test.x, torch.cat([pictures(kind, 20, 1) for kind in ("sofa", "lamp", "ash")])
+    assert zoo.predict(known, "birds", sure=1e-9).count(None) <= 0.1 * len(known)
+    assert zoo.predict(strangers, "birds", sure=1e-9).count(None) > 0.6 * len(strangers)
+
+
 def test_export_to_torch_is_refused(zoo, tmp_path):
     with pytest.raises(SettingsError, match="--to onnx"):
         zoo.export("birds", tmp_path / "task.pt2", "torch")
@@ -316,3 +339,205 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
         main(["new", str(tmp_path / "other"), "--features", str(extractor), "--tasks-per-episode", "5"])
     assert "tasks_per_episode is 5" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "other").exists()
+
+
+def test_the_estimator_takes_pictures_and_its_pickle_answers_alike(extractor):
+    task = TASKS[0]
+    x, y = task.train.x.permute(0, 2, 3, 1).numpy(), np.array(task.classes)[task.train.y.numpy()]
+    at_once = ModelZooClassifier(features=extractor).fit(x, y)
+    assert at_once.score(task.test.x.numpy(), np.array(task.classes)[task.test.y.numpy()]) > 0.8
+    parts = ModelZooClassifier(features=extractor)
+    for rows in (slice(0, 3), slice(3, 20), slice(20, None)):
+        parts.partial_fit(x[rows], y[rows], classes=task.classes)
+    again = pickle.loads(pickle.dumps(parts))
+    assert np.array_equal(again.predict_proba(x), at_once.predict_proba(x))
+    assert len(parts.learner_.members) == 1
+    with pytest.raises(ValueError, match="uint8"):
+        at_once.predict(x / 255)
+    with pytest.raises(ValueError, match="count alike"):
+        parts.partial_fit(x, y, sample_weight=np.ones(len(y)))
+
+
+def test_a_zoo_on_features_is_served(zoo):
+    rows = TASKS[0].test.x[:5]
+    with serving(zoo.path) as client:
+        said = client.post("/tasks/birds/predict", rows.numpy().tobytes(), "application/octet-stream").json
+        told = client.post("/recognise?sure=0", rows.numpy().tobytes(), "application/octet-stream").json
+    wanted = zoo.predict_proba(rows, "birds")
+    assert [row["class"] for row in said["predictions"]] == zoo.predict(rows, "birds")
+    answered = [list(row["probabilities"].values()) for row in said["predictions"]]
+    torch.testing.assert_close(torch.tensor(answered), wanted, rtol=0, atol=1e-6)
+    assert [row["task"] for row in told["recognitions"]] == [row.task for row in zoo.recognise(rows, sure=0)]
+
+
+def test_there_is_nothing_to_distil(zoo, tmp_path):
+    with pytest.raises(SettingsError, match="one head a task"):
+        run_to_end(distilled(zoo, tmp_path / "small"))
+    assert not (tmp_path / "small").exists()
+
+
+def part_of(task, kinds, rows):
+    """The same task with these classes, and these of the training rows of each."""
+
+    def only(examples, rows):
+        places = [(examples.y == task.classes.index(kind)).nonzero()[rows, 0] for kind in kinds]
+        sizes = torch.tensor([len(own) for own in places])
+        return Examples(examples.x[torch.cat(places)], torch.repeat_interleave(torch.arange(len(kinds)), sizes))
+
+    return Task(task.name, only(task.train, rows), only(task.test, slice(None)), tuple(kinds))
+
+
+def test_a_task_grown_by_rows_and_classes_has_the_bits_of_one_learned_at_once(empty):
+    task = TASKS[2]
+    empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
+    empty.learn(part_of(task, ("oak", "elm"), slice(0, 8)), new_classes="any")
+    empty.learn(part_of(task, ("ash", "fir"), slice(5, 8)))
+    empty.learn(replace(task, name="at once"))
+    grown, at_once = empty.net(empty.members[-2].number).head("trees"), empty.net(4).head("at once")
+    order = [task.classes.index(name) for name in empty.tasks["trees"].classes]
+    assert order != sorted(order)
+    assert torch.equal(grown.weight, at_once.weight[order])
+    assert torch.equal(grown.bias, at_once.bias[order])
+    assert [member.number for member in empty.index.voters("trees")] == [3]
+
+
+def test_undoing_a_growth_gives_the_vote_back(empty):
+    task = TASKS[2]
+    empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
+    before = empty.predict_proba(task.test.x, "trees")
+    empty.learn(part_of(task, ("oak", "elm"), slice(0, 8)), new_classes="any")
+    assert empty.predict_proba(task.test.x, "trees").shape[1] == 4
+    assert torch.equal(empty.predict_proba(task.test.x, "trees", at=1), before)
+    empty.undo()
+    assert torch.equal(empty.predict_proba(task.test.x, "trees"), before)
+    assert empty.tasks["trees"].classes == ("fir", "ash")
+
+
+def rows_without(task, kinds=(), places=()):
+    """The same task that never had these classes, nor these training rows."""
+    left = [
+        torch.tensor(
+            [
+                row
+                for row, label in enumerate(examples.y.tolist())
+                if task.classes[label] not in kinds and not (examples is task.train and row in places)
+            ]
+        )
+        for examples in (task.train, task.test)
+    ]
+    names = tuple(name for name in task.classes if name not in kinds)
+    parts = [
+        Examples(examples.x[rows], torch.tensor([names.index(task.classes[label]) for label in examples.y[rows]]))
+        for examples, rows in zip((task.train, task.test), left, strict=True)
+    ]
+    return Task(task.name, *parts, names)
+
+
+def same_zoos(one, other):
+    """Whether two zoos have the same rows, heads and votes: all files but the log and the times."""
+    return one.index.files() == other.index.files() and one.index.measures == other.index.measures
+
+
+def test_a_forgotten_class_leaves_the_bits_of_one_never_seen(zoo, grown, tmp_path):
+    assert zoo.forget_class("trees", "elm") == 8 + 20
+    other = zoolearn.open(shutil.copytree(grown[2], tmp_path / "other"))
+    other.learn(rows_without(TASKS[2], kinds=("elm",)))
+    assert zoo.tasks["trees"].classes == ("ash", "fir", "oak")
+    assert same_zoos(zoo, other)
+    assert same_heads(heads(zoo), heads(other))
+    assert stray_files(zoo) <= {".lock", ".reserve"}
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_forgotten_rows_leave_the_bits_of_a_zoo_that_never_saw_them(empty, grown, tmp_path):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    held = save_pictures(tmp_path / "held", replace(TASKS[0], train=TASKS[0].test))
+    unwanted = [folder / "crow" / "1.png", folder / "gull" / "9.png"]
+    empty.learn_from("birds", folder, test=held)
+    moved = tmp_path / "elsewhere.png"
+    unwanted[0].rename(moved)
+    assert empty.forget_rows([moved, unwanted[1]]) == 2
+    unwanted[1].unlink()
+    other = zoolearn.open(shutil.copytree(grown[0], tmp_path / "other"))
+    other.learn_from("birds", folder, test=held)
+    assert same_zoos(empty, other)
+    content = b"".join(contents(empty.path).values())
+    assert str(unwanted[0]).encode() not in content
+    with pytest.raises(DataError, match=r"no stored row was made of .*elsewhere"):
+        empty.forget_rows([moved])
+
+
+def test_what_would_leave_no_task_is_refused(zoo):
+    before = contents(zoo.path)
+    with pytest.raises(DataError, match="fewer than two"):
+        zoo.forget_class("cars", "van")
+    with pytest.raises(DataError, match="unknown class 'lark'"):
+        zoo.forget_class("birds", "lark")
+    assert contents(zoo.path) == before
+
+
+def test_rows_of_trained_members_are_not_forgotten_one_by_one(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", [])
+    for ask in (lambda: zoo.forget_class("a", "b"), lambda: zoo.forget_rows(["c"])):
+        with pytest.raises(SettingsError, match=r"zoo correct FOLDER NAME FILE\.csv --purge"):
+            ask()
+
+
+KINDS_OF_ALL = [f"kind {number}" for number in range(12)]
+
+
+def change_at_random(zoo, step, rng):
+    """Grows, corrects, undoes or forgets something of the one task of a zoo; what would leave no task is refused."""
+    known = zoo.tasks["all"].classes
+    kind, new = rng.choice(known), next(name for name in KINDS_OF_ALL if name not in known)
+    what = rng.choice(["rows", "class", "correct", "delete", "forget row", "forget class", "undo"])
+    row = rng.randrange(zoo.tasks["all"].rows_kept)
+    if what in ("rows", "class"):
+        name = kind if what == "rows" else new
+        arrived = Task("all", examples([name], 3, step), examples([name], 1, step + 50), (name,), part=True)
+        zoo.learn(arrived, new_classes=[new] if what == "class" else ())
+    elif what in ("correct", "delete"):
+        with suppress(DataError):
+            zoo.correct("all", {row + 1: kind if what == "correct" else None})
+    elif what == "forget row":
+        ids = [
+            id_
+            for arrival in zoo.tasks["all"].arrivals
+            if arrival.train
+            for id_ in zoo.folder.tensor(arrival.train.ids)
+        ]
+        made_of = zoo.path.parent / "picture"
+        made_of.write_bytes(PICTURES_OF_ALL[bytes(rng.choice(ids).tolist())])
+        with suppress(DataError):
+            zoo.forget_rows([made_of])
+    elif what == "forget class":
+        with suppress(DataError):
+            zoo.forget_class("all", kind)
+    elif len(zoo.tasks["all"].arrivals) > 1:
+        zoo.undo()
+    return what
+
+
+PICTURES_OF_ALL = {
+    sha256(picture.numpy().tobytes()).digest(): picture.numpy().tobytes()
+    for kind in KINDS_OF_ALL
+    for draw in range(12)
+    for picture in pictures(kind, 4, draw)
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_path):
+    """Grown, corrected, undone and made to forget, in any order: each head is that of the rows that had come by then."""
+    zoo, rng, first = zoolearn.open(shutil.copytree(grown[0], tmp_path / "zoo")), random.Random(seed), KINDS_OF_ALL[:3]
+    zoo.learn(Task("all", examples(first, 4, 0), examples(first, 2, 50), tuple(first)))
+    for step in range(1, 9):
+        change_at_random(zoo, step, rng)
+    for member in zoo.members:
+        left = stored_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
+        wanted = stat_head(left.train.x, left.train.y, len(left.classes))
+        found = zoo.net(member.number).head("all")
+        assert torch.equal(found.weight, wanted.weight.float())
+        assert torch.equal(found.bias, wanted.bias.float())
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    assert stray_files(zoo) <= {".lock", ".reserve"}

@@ -1,15 +1,21 @@
 """A zoo folder's tasks are shown to any method, as a benchmark that is named by its path."""
 
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 
 import zoolearn
 from test_zoo_cli import said
 from toys import pictures
+from zoolearn.data.arrivals import join_parts
 from zoolearn.data.fingerprint import fingerprint
 from zoolearn.runs.results import Results
+from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.as_benchmark import StoredTasks
+from zoolearn.zoo.rivals import iter_compare
 from zoos import TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -54,6 +60,30 @@ def test_a_run_does_not_go_on_with_a_zoo_that_has_learned_since_or_has_other_row
     shutil.rmtree("birds")
     small_zoo(birds, [pictures(task.name, len(task.classes), seed=1) for task in (TASKS[2], TASKS[0])])
     assert "the data of the benchmark is not what" in said(capsys, "run", "isolated", "birds", *FLAGS, code=1)
+
+
+def test_a_task_that_grew_comes_in_the_parts_that_it_came_in(birds, capsys):
+    zoo = zoolearn.open("birds")
+    first = TASKS[0]
+    more = pictures("stripes", 3, per_class=4, seed=5)
+    zoo.learn(replace(more, classes=(*first.classes, "new")), new_classes=["new"])
+    tasks = StoredTasks.at("birds").benchmark()
+    assert [(task.name, task.part, task.classes[-1]) for task in tasks] == [
+        ("rings", False, "rings 1"),
+        ("stripes", False, "stripes 1"),
+        ("stripes", True, "new"),
+    ]
+    stripes, whole = join_parts(tasks)["stripes"], zoo.task("stripes")
+    assert stripes.classes == whole.classes
+    assert torch.equal(stripes.train.x, whole.train.x)
+    assert torch.equal(stripes.train.y, whole.train.y)
+    assert torch.equal(stripes.test.y, whole.test.y)
+    said(capsys, "run", "isolated", "birds", *FLAGS, "--replay", "1")
+    assert len(Results.load("runs/isolated-zoo-birds-seed0").episodes) == 3
+    standings = run_to_end(iter_compare(zoo, Path("compared"), epochs=1))
+    sizes = [len(task.train) for task in tasks]
+    assert standings[-1].rows_trained == 3 * sizes[0] + 2 * sizes[1] + sizes[2]
+    assert standings[0].accuracy == pytest.approx((zoo.measure("rings").accuracy + zoo.measure("stripes").accuracy) / 2)
 
 
 def test_what_a_zoo_cannot_show_is_told(birds, capsys):

@@ -80,6 +80,15 @@ def test_what_is_missing_for_texts_is_told(zoo, tmp_path) -> None:
         source_of(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
 
 
+def test_texts_are_not_served_and_the_server_says_so_when_it_starts(zoo) -> None:
+    pytest.importorskip("fastapi")
+    from zoolearn.zoo.serve.limits import Limits
+    from zoolearn.zoo.serve.service import Service
+
+    with pytest.raises(SettingsError, match="takes texts, which are not served"):
+        Service(zoo.path, Limits(), learns=False)
+
+
 def test_the_command_learns_texts_by_the_name_of_an_extractor(table, tmp_path, monkeypatch, capsys) -> None:
     pytest.importorskip("wordllama")
     monkeypatch.chdir(tmp_path)

@@ -6,8 +6,8 @@ from math import log
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.stat_head import StatHead, stat_head
-from zoolearn.beyond.task_inference import Evidence, TaskJudge
+from zoolearn.beyond.stat_head import stat_head
+from zoolearn.beyond.task_inference import TaskJudge
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
@@ -37,19 +37,26 @@ def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[
     return Member(net.freeze(), {task.name: Vote(1.0, task.classes, supersedes=True)}, loss, zoo.episode)
 
 
-def judge_by_statistics(tasks: Iterable[Task]) -> TaskJudge:
-    """Tells tasks apart by one head over the classes of all: how likely a task is, its classes are together."""
-    stored = list(tasks)
-    sizes = [len(task.classes) for task in stored]
-    firsts = torch.tensor([0, *sizes]).cumsum(0)[:-1]
-    labels = torch.cat([task.train.y + first for task, first in zip(stored, firsts, strict=True)])
-    head = stat_head(torch.cat([task.train.x for task in stored]), labels, sum(sizes))
-    return TaskJudge(tuple(task.name for task in stored), _evidence(head, sizes), 1.0, -head.sharpness / 2 * head.far)
+class StatJudge(TaskJudge):
+    """Tells tasks apart, and then classes, by one head over the classes of all: a task is as likely as its classes together."""
 
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        stored = list(tasks)
+        sizes = [len(task.classes) for task in stored]
+        firsts = torch.tensor([0, *sizes]).cumsum(0)
+        labels = torch.cat([task.train.y + first for task, first in zip(stored, firsts[:-1], strict=True)])
+        self.head = stat_head(torch.cat([task.train.x for task in stored]), labels, sum(sizes))
+        names = tuple(task.name for task in stored)
+        self.columns = dict(zip(names, zip(firsts.tolist(), firsts[1:].tolist(), strict=False), strict=True))
+        self.classes = {task.name: task.classes for task in stored}
+        super().__init__(names, self._evidence, 1.0, -self.head.sharpness / 2 * self.head.far)
 
-def _evidence(head: StatHead, sizes: Sequence[int]) -> Evidence:
-    def evidence(rows: Tensor) -> Tensor:
-        parts = torch.split(head.densities(rows), list(sizes), dim=1)
-        return torch.stack([part.logsumexp(dim=1) for part in parts], dim=1)
+    def _evidence(self, rows: Tensor) -> Tensor:
+        densities = self.head.densities(rows)
+        parts = [densities[:, slice(*columns)].logsumexp(dim=1) for columns in self.columns.values()]
+        return torch.stack(parts, dim=1)
 
-    return evidence
+    def answer(self, rows: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
+        """The probabilities of a task's classes for rows that are of this task, and the names of the classes."""
+        logits = self.head.logits(rows)[:, slice(*self.columns[task])]
+        return torch.softmax(logits, dim=1).float(), self.classes[task]

@@ -6,14 +6,17 @@ rows. One step further, leaving a row out moves its logits by a multiple of its 
 tells, for next to nothing, what a head would say that had never seen it. The strength of the pull is chosen by that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from zoolearn.data.task import Examples
 from zoolearn.nets.net import Net
+from zoolearn.training.predict import feature_rows
+from zoolearn.training.recipe import Recipe
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the pull towards 0, in units of the features' mean variance
 STEPS = 12
@@ -108,6 +111,14 @@ def _unseen_likelihoods(
     leverage = x.square() @ (1.0 / (curvature * variances + pull)) + 1.0 / (curvature * len(x))
     unseen = logits + (said - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
     return (torch.log_softmax(unseen, dim=1) * wanted).sum(dim=1)
+
+
+def refit_heads(net: Net, rows: Mapping[str, Examples], recipe: Recipe) -> None:
+    """Fits the heads of tasks to the features that a finished net makes of rows of theirs."""
+    for task, examples in rows.items():
+        features = feature_rows(net, net.standardized(examples.x, task), recipe)
+        labels = examples.y.cpu()
+        set_head(net, task, fit_head(features, labels, net.head(task).out_features, blocks=net.blocks))
 
 
 @torch.no_grad()

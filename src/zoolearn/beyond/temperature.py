@@ -40,7 +40,8 @@ def fit_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> flo
 def calibration(probabilities: Tensor, labels: Tensor) -> float:
     """The temperature at which answers give the labels of known rows the highest likelihood, pulled towards 1.
 
-    Few rows tell little: they count beside `PRIOR_ROWS` more, whose labels are spread as the answers say, which want 1.
+    It is raised where answers would then be surer, on average, than they are right. Few rows tell little: they count
+    beside `PRIOR_ROWS` more, whose labels are spread as the answers say, which want 1.
 
     >>> sure = torch.tensor([[0.99, 0.01]] * 100)
     >>> calibration(sure, torch.arange(100) % 10 // 9) > 1.5, calibration(sure[:2], torch.tensor([0, 0])) > 0.8
@@ -50,11 +51,18 @@ def calibration(probabilities: Tensor, labels: Tensor) -> float:
     evidence = given.clamp_min(TINY).log()
     prior = PRIOR_ROWS / len(labels)
     named = float(evidence.gather(1, labels[:, None]).sum() + prior * (given * evidence).sum())
+    best, chosen = given.max(dim=1)
+    right = float((chosen == labels).sum() + prior * best.sum())
+
+    def is_too_high(temperature: float) -> bool:
+        at = torch.softmax(evidence / temperature, dim=1)
+        is_likelier_below = named > (1 + prior) * float((at * evidence).sum())
+        return is_likelier_below and (1 + prior) * float(at.max(dim=1).values.sum()) < right
+
     low, high = LEAST, MOST
-    for _ in range(40):  # the slope of the likelihood falls with the inverse of the temperature
+    for _ in range(40):  # both ask for less above some temperature and for more below it
         middle = math.sqrt(low * high)
-        expected = (1 + prior) * float((torch.softmax(evidence / middle, dim=1) * evidence).sum())
-        low, high = (low, middle) if named > expected else (middle, high)
+        low, high = (low, middle) if is_too_high(middle) else (middle, high)
     return math.sqrt(low * high)
 
 

@@ -98,7 +98,7 @@ class WarmStart:
         zoo.even_out(net, tasks[0], seen[0])
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
-        votes |= {task.name: self._fitted_vote(zoo, net, task) for task in others}
+        votes |= {task.name: self.fitted_vote(zoo, net, task) for task in others}
         return Member(net.freeze(), votes, loss, zoo.episode)
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
@@ -126,7 +126,7 @@ class WarmStart:
         """The vote on a task that the net was trained on; a head of one that it saw in full is refitted, or of one that grew."""
         share = zoo.share(task)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
-            return self._fitted_vote(zoo, net, task)
+            return self.fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
             return self._vote(zoo, task, torch.zeros(1))
         held = self.held_out_mask(zoo, task)
@@ -134,7 +134,7 @@ class WarmStart:
         answers = probabilities(net, rows.x, task.name, zoo.recipe)
         return self._vote(zoo, task, label_logs(answers, rows.y))
 
-    def _fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
+    def fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
         if task.name not in net.tasks:
             net.add_head(task.name, len(task.classes), task.train.x)

@@ -55,6 +55,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "rename": Command("rename", "rename FOLDER NAME NEW", "another name for a task"),
         "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
         "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),
+        "correct": Command("correct", "correct FOLDER NAME FILE.csv", "change labels of stored rows, or delete rows"),
         "undo": Command("undo", "undo FOLDER", "take the last episode back"),
         "forget": Command("forget", "forget FOLDER NAME", "remove a task permanently, with all that was trained on it"),
         "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),

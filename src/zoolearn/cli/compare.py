@@ -22,7 +22,7 @@ from zoolearn.zoo.owned import check_epochs
 from zoolearn.zoo.rivals import differences, iter_compare
 
 IDEA = """Set a zoo beside other ways to learn its tasks, on its own stored rows and in its own order: one net that is
-fine-tuned on each task, a net for each task, and one net that is trained on all rows, once and after every task. One table
+fine-tuned on each task, a net for each task, and one net that is trained on all rows, once and after every lesson. One table
 and one figure, with accuracy, time, rows trained and size. What is trained already is not trained again."""
 
 

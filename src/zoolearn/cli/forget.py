@@ -1,4 +1,4 @@
-"""`zoo forget FOLDER NAME`: a task removed permanently, with all that was trained on it."""
+"""`zoo forget FOLDER NAME`: a task, a class or rows removed permanently, with all that was made of them."""
 
 import sys
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
@@ -29,7 +29,17 @@ class ForgetOptions:
     """What to forget."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    name: Annotated[
+        str | None, tyro.conf.Positional, optional("NAME", "the task", "with --rows, every task that has them")
+    ] = None
+    label: Annotated[
+        str | None,
+        tyro.conf.arg(name="class"),
+        optional("CLASS", "forget a class of the task, in a zoo on features", "the whole task"),
+    ] = None
+    rows: Annotated[
+        tuple[Path, ...], optional("FILE...", "forget the rows of these files, in a zoo on features", "all rows")
+    ] = ()
     drop: Annotated[bool, tyro.conf.arg(help="delete members that saw the task instead of retraining them")] = False
     yes: Annotated[bool, tyro.conf.arg(help="do not ask")] = False
 
@@ -39,6 +49,11 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(ForgetOptions, arguments, "zoo forget", IDEA)
     zoo = Zoo(options.folder)
     console = output.console()
+    if options.rows or options.label is not None:
+        _forget_part(zoo, options, console)
+        return
+    if options.name is None:
+        raise SettingsError("there is nothing to forget; name a task, or rows (--rows FILE...)")
     _tell(zoo.cost_of_forgetting(options.name, drop=options.drop), options.name, console)
     if not options.yes and not _agreed(options.name):
         console.print("nothing was changed")
@@ -47,6 +62,27 @@ def main(arguments: Sequence[str]) -> None:
     console.print(
         f"{escape(options.name)} is forgotten; {counted(len(zoo.tasks), 'task')}, {counted(len(zoo.members), 'member')} left"
     )
+
+
+def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
+    """Forgets a class or rows."""
+    if options.rows and options.label is not None:
+        raise SettingsError("both --class and --rows were given; forget one, then the other")
+    if options.drop:
+        raise SettingsError("--drop is for members that were trained; leave it out")
+    what = f"class {options.label}" if options.rows == () else f"the rows of {counted(len(options.rows), 'file')}"
+    if options.rows == () and options.name is None:
+        raise SettingsError(f"whose {what} is to be forgotten? Name the task")
+    if not options.yes and not _agreed(what):
+        console.print("nothing was changed")
+        return
+    if options.rows:
+        count = zoo.forget_rows(options.rows, options.name)
+    else:
+        assert options.name is not None
+        assert options.label is not None
+        count = zoo.forget_class(options.name, options.label)
+    console.print(f"{escape(what)}: {counted(count, 'row')} forgotten, and no bit of any head is of them")
 
 
 def _tell(cost: Cost, name: str, console: Console) -> None:

@@ -136,6 +136,8 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     ):
         find_preset(form.run.preset, names[0], form.benchmark)
     form.given = {_setting_in(word) for word in arguments if word.startswith("--")} if len(names) > 1 else None
+    if form.given is not None and on_features:
+        form.given.add("backbone")  # which is another one then
     if form.run.seeds < 1:
         raise SettingsError(f"seeds is {form.run.seeds}; it counts runs, so 1 or more")
     return form

@@ -1,7 +1,7 @@
 """`zoo paper TABLE`: the paper's tables, run as far as they are missing, with the paper's numbers beside ours."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
+from zoolearn.lab.paper import board, equal
 from zoolearn.lab.paper.compare import FLOAT32, all_runs, comparison, precision, remarks, runs_of
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
@@ -63,9 +64,12 @@ def main(arguments: Sequence[str]) -> None:
     if options.list or not (options.table or options.write or options.beyond or options.collect or options.html):
         _list()
     if options.table:
-        if options.table not in TABLES:
-            raise SettingsError(unknown_name("table", options.table, TABLES))
-        _table(TABLES[options.table], options, folders)
+        if options.table == equal.NAME:
+            _board(options, folders)
+        elif options.table not in TABLES:
+            raise SettingsError(unknown_name("table", options.table, [*TABLES, equal.NAME]))
+        else:
+            _table(TABLES[options.table], options, folders)
     if options.collect is not None:
         from zoolearn.lab.paper.collect import collect
 
@@ -90,6 +94,9 @@ def _list() -> None:
         for benchmark in dict.fromkeys(row.spec.benchmark for row in table.rows):
             names = [row.name for row in table.rows if row.spec.benchmark == benchmark]
             print(f"    {benchmark}: {', '.join(names)}")
+    print(f"{equal.NAME}  {board.TITLE}")
+    for budget, told in equal.BUDGETS.items():
+        print(f"    {budget}: {', '.join(entry.name for entry in equal.ENTRIES if entry.budget == budget)} ({told})")
     print("\nfigures of the paper:")
     for what, command in FIGURES.items():
         print(f"    {what}: {command}")
@@ -98,31 +105,61 @@ def _list() -> None:
 def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) -> None:
     rows = _chosen(table, options.rows)
     runs = all_runs(folders)
-    specs = {spec.name: spec for row in rows for spec in _missing(row, runs, options.seeds)}
-    ends: list[Done | Failed] = []
-    if specs and options.rows:
-        plan = Plan(data=options.data)
-        try:
-            with closing(execute_all(specs, options.out, plan, options.place.place())) as events:
-                ends = follow_all(events, output.console(stderr=True))
-        except KeyboardInterrupt:
-            print(
-                f"\nzoo: stopped; what there is is kept in {options.out}. The same command continues", file=sys.stderr
-            )
-            sys.exit(130)
-    runs += [end.result for end in ends if isinstance(end, Done)]
+    specs = [spec for row in rows for spec in _missing(row, runs, options.seeds)]
+    failed = _execute(specs if options.rows else [], options, runs)
     print(text(comparison(table, runs, rows), output.width()))
     for row in rows:
         for remark in remarks(row, runs_of(row, runs)):
             print(remark)
-    check_failures([end for end in ends if isinstance(end, Failed)], len(specs))
+    check_failures(failed, len(specs))
+
+
+def _board(options: PaperOptions, folders: Sequence[Path]) -> None:
+    """The searches first, then what they chose; both as far as they are missing."""
+    entries = equal.ENTRIES
+    known = {ALL, *equal.BUDGETS, *equal.STREAMS, *(entry.name for entry in entries)}
+    _check_names(options.rows, known)
+    budgets, streams, names = ({*options.rows} & {*kind} for kind in (equal.BUDGETS, equal.STREAMS, known))
+    names -= {ALL, *budgets, *streams}
+    entries = tuple(
+        entry for entry in entries if (not budgets or entry.budget in budgets) and (not names or entry.name in names)
+    )
+    runs = all_runs(folders)
+    trials = [trial for entry in entries for trial in equal.search_state(entry, runs)[0]] if options.rows else []
+    failed = _execute(trials, options, runs, keep=False)
+    lines = [line for line in equal.board(runs, entries) if not streams or line.stream in streams]
+    specs = [spec for line in lines for spec in equal.missing_runs(line, options.seeds)] if options.rows else []
+    failed += _execute(specs, options, runs)
+    for stream in equal.STREAMS:
+        print(f"{stream}\n{text(board.table(equal.board(runs, entries), stream), output.width())}")
+    check_failures(failed, len(trials) + len(specs))
+
+
+def _execute(specs: Sequence[RunSpec], options: PaperOptions, runs: list[Results], keep: bool = True) -> list[Failed]:
+    """Makes runs and adds them to those that there are; gives those that failed."""
+    if not specs:
+        return []
+    by_name = {spec.name: spec for spec in specs}
+    try:
+        with closing(
+            execute_all(by_name, options.out, Plan(data=options.data, keep=keep), options.place.place())
+        ) as events:
+            ends = follow_all(events, output.console(stderr=True))
+    except KeyboardInterrupt:
+        print(f"\nzoo: stopped; what there is is kept in {options.out}. The same command continues", file=sys.stderr)
+        sys.exit(130)
+    runs += [end.result for end in ends if isinstance(end, Done)]
+    return [end for end in ends if isinstance(end, Failed)]
+
+
+def _check_names(names: Sequence[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise SettingsError(unknown_name("row", name, {*known}))
 
 
 def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
-    known = [ALL, *(known for row in table.rows for known in (row.name, row.spec.benchmark))]
-    for name in names:
-        if name not in known:
-            raise SettingsError(unknown_name("row", name, set(known)))
+    _check_names(names, [ALL, *(known for row in table.rows for known in (row.name, row.spec.benchmark))])
     rows = {name for name in names if any(row.name == name for row in table.rows)}
     benchmarks = set(names) - rows - {ALL}
     return [

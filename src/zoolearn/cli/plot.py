@@ -8,12 +8,18 @@ from typing import Annotated
 import tyro
 
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.folders import check_no_zoo
+from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.cli.report import other_words
+from zoolearn.cli.task_figures import task_figures
 from zoolearn.errors import SettingsError
+from zoolearn.lab.figures import Figure
 from zoolearn.lab.pages.sources import gathered
 from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
 from zoolearn.lab.run_figures import figures
+from zoolearn.zoo import Zoo
+
+IDEA = """Every figure of runs and studies as a file for print, or of one zoo: what each task takes for what, and what its chances
+are worth."""
 
 
 @dataclass
@@ -25,7 +31,7 @@ class PlotOptions:
         tyro.conf.Positional,
         tyro.conf.arg(
             metavar="DIR...",
-            help="folders that hold runs or studies at any depth",
+            help="folders that hold runs or studies at any depth, or one zoo",
             help_behavior_hint="(default: runs)",
         ),
     ]
@@ -44,14 +50,21 @@ class PlotOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Writes a file for each figure, and its data beside it."""
-    options = parse(PlotOptions, arguments, "zoo plot", "Every figure of runs and studies as a file for print.")
-    check_no_zoo(options.runs, "zoo plot")
+    options = parse(PlotOptions, arguments, "zoo plot", IDEA)
     how = Print(options.width, options.height, other_words(options.names), options.title)
-    results, studies = gathered(options.runs or (Path("runs"),))
-    drawn = [*(figures(results) if results else ()), *studies]
+    drawn = _figures(options.runs or (Path("runs"),))
     chosen = [figure for figure in drawn if not options.only or any(word in figure.name for word in options.only)]
     if not chosen:
         known = ", ".join(figure.name for figure in drawn)
         raise SettingsError(f"no figure has {' or '.join(map(repr, options.only))} in its name; there are: {known}")
     for path in save_figures(chosen, options.to, options.format, how):
         print(path)
+
+
+def _figures(folders: Sequence[Path]) -> list[Figure]:
+    if len(folders) == 1 and is_zoo(folders[0]):
+        zoo = Zoo(folders[0])
+        return [figure for name in zoo.tasks for figure in task_figures(name, zoo.scores(name))]
+    check_no_zoo(folders, "zoo plot", "alone, its figures are drawn")
+    results, studies = gathered(folders)
+    return [*(figures(results) if results else ()), *studies]

@@ -29,8 +29,8 @@ def show_scores(scores: Scores, console: Console, where: str) -> None:
         f"{scores.accuracy.right:,} of {scores.rows:,} right"
     )
     console.print(
-        f"always answering {escape(repr(scores.most_frequent))} would get {scores.majority.value:.1%}; the mean over classes "
-        f"is {scores.balanced_accuracy:.1%}"
+        f"always answering {escape(repr(scores.most_frequent))} would get {scores.majority.value:.1%}; balanced "
+        f"accuracy, the mean over classes, is {scores.balanced_accuracy:.1%}"
     )
     console.print(
         f"confidence {scores.confidence:.1%} on average, log-loss {scores.log_loss:.3f} (guessing by frequency "
@@ -52,7 +52,7 @@ def _classes(scores: Scores) -> Table:
     """The classes, those answered worst first where there are many."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("class", overflow="fold")
-    for column in ("rows", "right", "95 %"):
+    for column in ("rows", "recall", "95 %", "precision"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("mistaken for", overflow="fold")
     shares = {name: scores.of_class(name) for name in scores.classes}
@@ -63,8 +63,10 @@ def _classes(scores: Scores) -> Table:
     for name in shown:
         share = shares[name]
         taken = [f"{said} ({count})" for true, said, count in mistakes if true == name][:3]
-        right, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
-        table.add_row(Text(name), f"{share.rows:,}", right, around, Text(", ".join(taken)))
+        recall, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
+        named = scores.precision(name)
+        precision = f"{named.value:.1%}" if named.rows else ""
+        table.add_row(Text(name), f"{share.rows:,}", recall, around, precision, Text(", ".join(taken)))
     return table
 
 

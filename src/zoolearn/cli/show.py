@@ -14,7 +14,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
@@ -70,7 +70,12 @@ def _show_task(zoo: Zoo, name: str, console: Console) -> None:
         f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}, "
         f"{entry.rows_kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
     )
-    show_scores(zoo.scores(name), console, f"on the {entry.rows_held_out:,} rows that are held out")
+    scores = zoo.scores(name)
+    show_scores(scores, console, f"on the {entry.rows_held_out:,} rows that are held out")
+    show_confusion(scores, console)
+    console.print(
+        f"answers have the temperature {zoo.temperature(name):.2f}: above 1 members are surer than right, below 1 less sure"
+    )
     trail = _trail(zoo, name)
     if len(trail) > 1:
         console.print(
@@ -86,17 +91,18 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("\ntask", overflow="fold", min_width=12)
     for column in (
-        "\nclasses",
+        "clas-\nses",
         "rows\nkept",
         "held\nout",
         "mem-\nbers",
         "accu-\nracy",
         "\n95 %",
+        "bal-\nanced",
         "most\nfreq.",
         "confi-\ndence",
     ):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("0-100 %\nover time", no_wrap=True)
+    table.add_column("over time\n0-100 %", no_wrap=True)
     for name in names:
         task = zoo.tasks[name]
         now, accuracy, (_, majority) = zoo.measure(name), zoo.accuracy(name), zoo.majority(name)
@@ -108,6 +114,7 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
             str(len(zoo.index.voters(name))),
             (DOUBT if accuracy.low <= majority else "") + f"{100 * accuracy.value:.1f}",
             interval(accuracy),
+            f"{100 * now.balanced:.1f}",
             f"{100 * majority:.1f}",
             (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
             sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
@@ -123,7 +130,7 @@ def _explained(zoo: Zoo, names: Sequence[str]) -> str:
         poor += [name] if accuracy.low <= zoo.majority(name)[1] else []
         proud += [name] if is_overconfident(accuracy, zoo.measure(name).confidence) else []
     lines = [
-        "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; most freq.: the accuracy of always "
+        "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; balanced: the mean of its classes' own; most freq.: the accuracy of always "
         "naming the most frequent class; confidence: the mean probability of the class that is named[/]"
     ]
     if poor:

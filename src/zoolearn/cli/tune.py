@@ -149,6 +149,7 @@ def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
         f"\nbest settings, to be judged by test data:\n  {final.command}{_data(form)}\nor, with the file that they are in:"
     )
     named = [word for name, place in final.own_settings.items() for word in (f"--{name.replace('_', '-')}", place)]
+    named += ["--features", str(final.extractor)] if final.extractor else []
     print(f"  {shlex.join(['zoo', 'run', *final.subject, '--preset', str(file), *named])}{_data(form)}")
 
 

@@ -4,45 +4,13 @@ Accuracies are in percent, after all tasks, averaged over the tasks.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from zoolearn.files import Json
 from zoolearn.lab.preset import EVERY, Preset
-from zoolearn.runs.spec import RunSpec
-
-SINGLE_PASS: dict[str, Json] = {
-    "epochs": 1,
-    "batch_size": 10,
-    "lr": 0.1,
-    "schedule": "constant",
-    "momentum": 0.0,
-    "weight_decay": 0.0,
-    "dropout": 0.0,
-    "augment": "no",
-    "pixel_mean": 0.0,
-    "pixel_std": 1.0,
-}  # one pass, small batches, plain SGD, pixels in 0..1: the protocol that GEM began
-
-
-def _row(
-    name: str,
-    method: str,
-    benchmark: str,
-    target: str,
-    source: str,
-    *settings: Mapping[str, Json],
-    tasks: Mapping[str, Json] = MappingProxyType({}),
-    remark: str = "",
-) -> Preset:
-    """A preset with all of these settings, later ones over earlier ones, and options of the benchmark."""
-    whole = {name: value for some in settings for name, value in some.items()}
-    return Preset(name, RunSpec(method, benchmark, whole, tasks), target, source, remark)
-
-
-BY_ADAM: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.9}  # its first decay
+from zoolearn.lab.protocols import BY_ADAM, LAST_17, SINGLE_PASS, TEN, ZOO_PAPER, row
+from zoolearn.lab.published_mnist import ON_MNIST
 
 TAG_PAPER = "TAG (Malviya et al., 2022), 5 runs"
-ZOO_PAPER = "Model Zoo (Ramesh and Chaudhari, 2022)"
 ONE_CONV: dict[str, Json] = {"backbone": "resnet18-s-one-conv"}
 SMALL_MEMORY: dict[str, Json] = {"memory_size": 1, "memory_per": "class", "memory_batch": 10}
 TAG_ER: dict[str, Json] = {"memory_size": 100, "memory_batch": 10, "memory_loss": "added", "replay_from": 2}
@@ -59,8 +27,6 @@ STABLE_SGD: dict[str, Json] = {**SINGLE_PASS, "momentum": 0.8, "nesterov": False
 SMALL_ZOO: dict[str, Json] = {"epochs": 1}
 WARM: dict[str, Json] = {"grow": "warm-start"}
 ONE_PASS: dict[str, Json] = {"whiten": True, "open_softmax": True, "read_layers": True, "supersede": True}
-TEN: dict[str, Json] = {"tasks": 10}
-LAST_17: dict[str, Json] = {"after_tasks": 3}  # of 20: settings were chosen on the first three
 ADDITIVE: dict[str, Json] = {
     **SINGLE_PASS,
     "epochs": 20,
@@ -83,7 +49,7 @@ def _single_epoch_rows(name: str, benchmark: str, source: str, targets: Mapping[
         "tag": ({"contrast": 5.0}, TAG_SGD),
     }
     return tuple(
-        _row(name, method, benchmark, targets[method], source, {**ONE_CONV, **learner}, recipe)
+        row(name, method, benchmark, targets[method], source, {**ONE_CONV, **learner}, recipe)
         for method, (learner, recipe) in settings.items()
         if method in targets
     )
@@ -116,7 +82,7 @@ PRESETS: tuple[Preset, ...] = (
         },
     ),
     *(
-        _row("zoo-2022", method, benchmark, target, ZOO_PAPER, SMALL_ZOO)
+        row("zoo-2022", method, benchmark, target, ZOO_PAPER, SMALL_ZOO)
         for method, benchmark, target in (
             ("isolated", "split-cifar100", "71.6"),
             ("model-zoo", "split-cifar100", "73.67"),
@@ -127,7 +93,7 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        _row(name, "model-zoo", EVERY, "", source, learner, recipe)
+        row(name, "model-zoo", EVERY, "", source, learner, recipe)
         for name, learner, recipe, source in (
             ("paper", {}, {}, f"{ZOO_PAPER}; our defaults"),
             ("warm-start", WARM, {"flip_tta": True}, "docs/beyond.md, where it was preset beyond at first"),
@@ -135,8 +101,8 @@ PRESETS: tuple[Preset, ...] = (
             ("beyond-fast", {**WARM, **ONE_PASS}, {}, "docs/beyond.md; half the passes, without mirror images"),
         )
     ),
-    _row("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
-    _row(
+    row("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO_PAPER, {"replay": 0.1}, SMALL_ZOO),
+    row(
         "stable-2020",
         "stable-sgd",
         "split-cifar100",
@@ -145,7 +111,7 @@ PRESETS: tuple[Preset, ...] = (
         {**ONE_CONV, "lr_decay": 0.85},
         {**STABLE_SGD, "lr": 0.15},
     ),
-    _row(
+    row(
         "mc-2021",
         "mc-sgd",
         "split-cifar100",
@@ -167,7 +133,7 @@ PRESETS: tuple[Preset, ...] = (
         "by the rows at hand, as theirs, makes the answers transductive",
     ),
     *(
-        _row(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s"}, learner, recipe, tasks=tasks)
+        row(name, method, "split-cifar100", target, source, {"backbone": "resnet18-s"}, learner, recipe, tasks=tasks)
         for name, method, target, source, learner, recipe, tasks in (
             (
                 "gem-2017",
@@ -199,7 +165,7 @@ PRESETS: tuple[Preset, ...] = (
         )
     ),
     *(
-        _row(
+        row(
             *("der-2020", method, "split-cifar10", target, "DER (Buzzega et al., 2020), 10 runs"),
             {"backbone": "resnet18-s", **learner},
             {**SINGLE_PASS, "epochs": 50, "batch_size": 32, "augment": "yes", **recipe},
@@ -214,50 +180,8 @@ PRESETS: tuple[Preset, ...] = (
             ),
         )
     ),
-    _row(
-        "gem-2017",
-        "gem",
-        "permuted-mnist",
-        "82.60 (20 tasks of 1000 samples)",
-        "GEM (Lopez-Paz and Ranzato, 2017)",
-        {
-            "backbone": "mlp-100",
-            "shared_head": True,
-            "memory_size": 256,
-            "memory_per": "task",
-            "memory_strength": 0.5,
-        },
-        SINGLE_PASS,
-        tasks={"tasks": 20, "samples_per_class": 100},
-    ),
     *(
-        _row(
-            name,
-            method,
-            "permuted-mnist",
-            target,
-            source,
-            {"backbone": "mlp", "shared_head": True, "memory_per": "class", **learner},
-            SINGLE_PASS,
-            tasks={"tasks": 20, **LAST_17},
-            remark=remark,
-        )
-        for name, method, target, source, learner, remark in (
-            (
-                *("agem-2019", "a-gem", "89.1 ± 0.14 (17 tasks)", "A-GEM (Chaudhry et al., 2019)"),
-                {"memory_size": 25, "memory_batch": 256},
-                "",
-            ),
-            (
-                *("mega-2020", "mega-ii", "91.20 (17 tasks)", "MEGA (Guo et al., 2020)"),
-                {"memory_size": 25, "memory_batch": 256},
-                "the 25 samples a class of the authors' notebook, which prints 91.21 ± 0.10; the 6 in their script are a later "
-                "value, with which one seed gave 87.10",
-            ),
-        )
-    ),
-    *(
-        _row(
+        row(
             name, method, benchmark, target, source, learner, recipe, tasks=TEN if benchmark == "permuted-mnist" else {}
         )
         for name, method, benchmark, target, source, learner, recipe in (
@@ -309,7 +233,7 @@ PRESETS: tuple[Preset, ...] = (
             ),
         )
     ),
-    _row(
+    row(
         *("apd-2020", "apd", "coarse-cifar100", "56.81", "APD (Yoon et al., 2020)"),
         {"backbone": "lenet-apd", "sparsity": 6e-4, "retention": 100.0},
         ADDITIVE,
@@ -317,62 +241,5 @@ PRESETS: tuple[Preset, ...] = (
         remark="the authors keep a fifth of the rows for validation, and their loader reshapes CIFAR's planes as if they were "
         "rows of pixels, so that the published number is one of scrambled pictures; ours are whole",
     ),
-    *(
-        _row(
-            name,
-            method,
-            benchmark,
-            target,
-            source,
-            {**learner, "optimizer": "adam"},
-            {**BY_ADAM, **recipe},
-            tasks=TEN if benchmark == "permuted-mnist" else {},
-        )
-        for name, method, source, benchmark, target, learner, recipe in (
-            (
-                *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "split-mnist", "98.4"),
-                {"backbone": "mlp", "coreset_size": 40, "first_std": 0.1},
-                {"epochs": 120, "batch_size": 20_000, "lr": 1e-3},
-            ),
-            (
-                *("vcl-2018", "vcl", "VCL (Nguyen et al., 2018)", "permuted-mnist", "95.5 (10 tasks)"),
-                {"backbone": "mlp-100", "shared_head": True, "coreset_size": 200, "first_std": 0.1},
-                {"epochs": 100, "batch_size": 256, "lr": 1e-3},
-            ),
-            (
-                *("frcl-2020", "frcl", "FRCL (Titsias et al., 2020)", "split-mnist", "97.8"),
-                {"backbone": "mlp-frcl", "points": 40, "first_scale": 1.0, "max_grad_norm": 0.0},
-                {"epochs": 21, "batch_size": 128, "lr": 1e-3},
-            ),
-            (
-                *("frcl-2020", "frcl", "FRCL (Titsias et al., 2020)", "permuted-mnist", "94.3 (10 tasks)"),
-                {
-                    "backbone": "mlp-frcl",
-                    "points": 200,
-                    "select": "random",
-                    "first_scale": 1.0,
-                    "max_grad_norm": 0.0,
-                },
-                {"epochs": 4, "batch_size": 128, "lr": 1e-3},
-            ),
-            (
-                *("fromp-2020", "fromp", "FROMP (Pan et al., 2020)", "split-mnist", "99.0 to 99.3"),
-                {"backbone": "mlp", "memory_size": 40},
-                {"epochs": 15, "batch_size": 128, "lr": 1e-4},
-            ),
-            (
-                *("fromp-2020", "fromp", "FROMP (Pan et al., 2020)", "permuted-mnist", "94.9 (10 tasks)"),
-                {
-                    "backbone": "mlp-100",
-                    "shared_head": True,
-                    "memory_size": 200,
-                    "tau": 0.5,
-                    "delta": 1e-5,
-                    "jitter": 1e-5,
-                    "max_grad_norm": 0.01,
-                },
-                {"epochs": 10, "batch_size": 128, "lr": 1e-3},
-            ),
-        )
-    ),
+    *ON_MNIST,
 )

@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
+from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
 from zoolearn.methods.parts.memory import check_single_rows
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
@@ -33,7 +34,8 @@ class Er(SingleNet):
     in the code of TAG (Malviya et al., 2022): new and replayed rows go through the net apart (each batch-normed for
     itself), their mean losses are added, and the first task is learned without replay.
 
-    Batch-norm statistics are those of the mixed batches.
+    Batch-norm statistics are those of the mixed batches. With `heads="refit"`, past the paper, all heads are fitted to the
+    stored rows after each task, the new one's to all of its rows; the next task trains them on from there.
     """
 
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
@@ -45,6 +47,15 @@ class Er(SingleNet):
         default="pooled", metadata={"help": "one mean over new and replayed rows, or the sum of their two means"}
     )
     replay_from: int = field(default=1, metadata={"help": "number of the first task during which memory is replayed"})
+
+    heads: Heads = field(
+        default=as_trained,
+        metadata={
+            "help": "what becomes of them after a task: fitted to stored rows, past the paper",
+            "choices": HEADS,
+            "later": True,
+        },
+    )
 
     memory: Reservoir = saved()
 
@@ -69,8 +80,19 @@ class Er(SingleNet):
             adjust=self.keep,
             heads=net.tasks if replays else [task.name],
         )
+        if self.heads is not as_trained:
+            self.heads(net, self.stored(net) | ({} if self.shared_head else {task.name: task.train}), self.recipe)
         self.net = net
         return Episode((task.name,), None, loss)
+
+    def stored(self, net: Net) -> dict[str, Examples]:
+        """The rows of the memory, by the names of their tasks; all under the first one's where tasks share a head."""
+        if not self.memory.filled:
+            return {}
+        x, y, numbers = (self.memory.columns[name][: self.memory.filled] for name in ("x", "y", "task"))
+        tasks = net.tasks[:1] if self.shared_head else net.tasks
+        rows = {task: slice(None) if self.shared_head else numbers == place for place, task in enumerate(tasks)}
+        return {task: Examples(x[here], y[here]) for task, here in rows.items() if len(y[here])}
 
     def rehearse(self, net: Net, batch: Batch) -> Tensor:
         """The loss of new and replayed rows."""

@@ -8,6 +8,7 @@ from zoolearn.data.arrivals import join_parts
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.learner import Episode, Learner
+from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import OPTIMIZERS, Progress
@@ -26,6 +27,15 @@ class MultiHead(Learner):
     tasks_grow: ClassVar[bool] = True
 
     every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
+
+    heads: Heads = field(
+        default=as_trained,
+        metadata={
+            "help": "what becomes of them: fitted to all rows once more, past the paper",
+            "choices": HEADS,
+            "later": True,
+        },
+    )
 
     kept: dict[str, Task] = derived(default_factory=dict)
     net: Net | None = saved(default=None)
@@ -58,6 +68,7 @@ class MultiHead(Learner):
         seed = self.episode_seed(len(tasks))
         net = self.new_net(tasks, seed)
         loss = yield from self.fit(net, tasks, seed)
+        self.heads(net, {task.name: task.train for task in tasks}, self.recipe)
         self.net = net.freeze()
         return loss
 

@@ -150,7 +150,7 @@ def check_types(cls: type, settings: Mapping[str, Any]) -> None:
 
     >>> check_types(Recipe, {"schedule": "cosin"})
     Traceback (most recent call last):
-    zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine, steps)
+    zoolearn.errors.SettingsError: unknown schedule 'cosin'; did you mean 'cosine'? (one of: constant, cosine, exponential, steps)
     """
     known = {setting.name: setting for setting in fields(cls) if setting.init}
     for name, value in settings.items():

@@ -37,8 +37,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, arrival = taken_in(zoo, index, task)
-            kept = task.subsample(learner.replay, derive(learner.seed, "replay")) if learner.replay else None
-            index = settled.with_arrival(changed(arrival, train=kept_rows(zoo, index, arrival, kept)))
+            index = settled.with_arrival(changed(arrival, train=kept_rows(zoo, arrival, task, learner)))
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)

@@ -39,7 +39,7 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Rows(Struct, frozen=True, gc=False):
-    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list in UTF-8).
+    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
 
     Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none.
     """
@@ -92,6 +92,11 @@ class Arrival(Struct, frozen=True, gc=False):
     def fixes(self, side: Side) -> Fixes | None:
         """Its corrections of earlier rows on one side."""
         return self.fix_train if side == "train" else self.fix_test
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it changes rows that are there instead of bringing some."""
+        return self.fix_train is not None or self.fix_test is not None
 
     @property
     def stored(self) -> list[Stored]:
@@ -183,7 +188,7 @@ class TaskEntry:
 
     def rows_seen(self, episode: int) -> int:
         """How many of its rows had arrived by an episode, and stand as they were."""
-        gone = -sum(count for arrival in self.since(episode) for count in arrival.counts.values() if count < 0)
+        gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.since(episode) if arrival.fix_train)
         return max(0, sum(self.as_of(episode).arrived.values()) - gone)
 
     def share_seen(self, episode: int) -> float:

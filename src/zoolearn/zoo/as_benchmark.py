@@ -9,12 +9,13 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.runs.own import Own
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.stored import stored_task
+from zoolearn.zoo.stored import stored_parts
 
 
 @dataclass(frozen=True)
 class StoredTasks(Own):
-    """A zoo folder by its path: its tasks in the order that it learned them, with the rows that it stores of each.
+    """A zoo folder by its path: its tasks in the order that it learned them, with the rows that it stores of each;
+    one that grew comes in parts, as it came to the zoo.
 
     A run knows them again by the digest of these rows, as those of every benchmark: it goes on where they are the same.
     """
@@ -35,7 +36,8 @@ class StoredTasks(Own):
         index = folder.read()
         if not index.tasks:
             raise DataError(f"{self.word} has learned nothing yet; there are no tasks to show to a method")
-        return Benchmark(self.name, tuple(stored_task(folder, entry) for entry in index.tasks.values()))
+        parts = [part for entry in index.tasks.values() for part in stored_parts(folder, entry)]
+        return Benchmark(self.name, tuple(task for _, task in sorted(parts, key=lambda part: part[0])))
 
     @property
     def benchmark_source(self) -> dict[str, str]:

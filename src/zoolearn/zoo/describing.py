@@ -22,13 +22,19 @@ def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | 
         "accuracy": now.accuracy,
         "low": accuracy.low,
         "high": accuracy.high,
+        "balanced_accuracy": now.balanced,
         "majority": rate,
         "most_frequent": most_frequent,
         "confidence": now.confidence,
         "temperature": now.temperature,
         "notes": doubts(accuracy, majority, now.confidence),
         "history": [
-            {"episode": number, "accuracy": measure.accuracy, "confidence": measure.confidence}
+            {
+                "episode": number,
+                "accuracy": measure.accuracy,
+                "balanced_accuracy": measure.balanced,
+                "confidence": measure.confidence,
+            }
             for number, measure in index.history[entry.name]
         ],
     }

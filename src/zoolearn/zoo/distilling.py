@@ -25,6 +25,8 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
     index, target = zoo.index, ZooFolder(Path(to))
     target.check_used()
+    if index.settings.features is not None:
+        raise SettingsError(f"{zoo.path} is on features: its members are one head a task, which is small already")
     bare = [name for name, entry in index.tasks.items() if not entry.keeps_rows]
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")

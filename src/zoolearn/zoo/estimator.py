@@ -1,32 +1,36 @@
-"""Model Zoo as a scikit-learn estimator, for arrays of features."""
+"""Model Zoo as a scikit-learn estimator, for arrays of features, or of pictures through a pre-trained net."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import (
+    check_array,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    compute_sample_weight,
+)
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from zoolearn.beyond.familiarity import Familiarity
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.state import saved
+from zoolearn.methods.model_zoo import GROW
 from zoolearn.nets.backbones import BACKBONES
-from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.extracting import Features, Given
+from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.weighted import Rows, WeightedZoo, float32_rows
 
 FIRST = "default"  # the task of callers who have one only
 
@@ -36,8 +40,17 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Each call of `partial_fit` is an episode: a new member, trained on the rows given and on up to `tasks_per_episode` - 1
     earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote. Rows of
-    one class are joined with earlier ones of their task, or wait for a second class. Once there are several tasks, every
-    question names its task; `classes_` are those of the task that was learned last.
+    one class are joined with earlier ones of their task, or wait for a second class; labels never seen are new classes, and
+    their rows are joined with earlier ones of all others. `task_classes_` are sorted: a new one moves columns, so go by
+    names. Once there are several tasks, every question names its task; `classes_` are those of the one learned last.
+
+    With `features`, X are pictures in uint8, (count, height, width, 3) or (count, 3, height, width), and the file (or function,
+    with the `size` that it takes) makes features of them: nothing is trained, the newest episode of a task has all its rows
+    and answers alone, and settings of training count for nothing.
+
+    With `held_out`, such a share of the rows of each call is not trained on: the temperature of a task's answers is fitted
+    to it, so that chances hold, and `predict` with `sure` gives None (none of these) where the likeliest class has a lower
+    chance, or a row is like nothing that was learned.
 
     It holds the rows that it was taught with (the share `replay`), and so does its pickle; `without_rows` does not.
 
@@ -57,8 +70,11 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.0,
         tasks_per_episode: int = 5,
         replay: float = 1.0,
+        held_out: float = 0.0,
         class_weight: Mapping[Any, float] | str | None = None,
         random_state: int | np.random.RandomState | None = 0,
+        features: Features | None = None,
+        size: int | None = None,
     ) -> None:
         self.backbone = backbone
         self.epochs = epochs
@@ -67,12 +83,15 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout = dropout
         self.tasks_per_episode = tasks_per_episode
         self.replay = replay
+        self.held_out = held_out
         self.class_weight = class_weight
         self.random_state = random_state
+        self.features = features
+        self.size = size
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Learns one task from scratch."""
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        rows, labels = self._taken(X, y, reset=True)
         check_classification_targets(labels)
         classes = unique_labels(labels)
         if len(rows) < 2:
@@ -91,9 +110,12 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         task: str = FIRST,
         sample_weight: Any = None,
     ) -> Self:
-        """Learns one more episode, of a new task or of one met before; `classes` names all classes it will ever have."""
+        """Learns one more episode, of a new task or of one met before, which may grow by classes that it did not have.
+
+        `classes` may name those that will come later; their columns are there from the first call on.
+        """
         first = not hasattr(self, "learner_")
-        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
+        rows, labels = self._taken(X, y, reset=first)
         check_classification_targets(labels)
         if first:
             self._start()
@@ -103,41 +125,62 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._learn(rows, labels, self._all_classes(labels, classes, task), task, sample_weight)
 
+    def _taken(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
+        """Rows as they are learned from, and their labels if there are any."""
+        if self.features is None:
+            taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
+            return (float32_rows(taken), np.empty(0)) if isinstance(y, str) else (float32_rows(taken[0]), taken[1])
+        if reset:
+            self.extractor_ = Given.of(self.features, self.size).kept
+        x = check_array(X, dtype=None, allow_nd=True)
+        if isinstance(y, str):
+            return self.extractor_.rows(x), np.empty(0)
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(x, labels)
+        return self.extractor_.rows(x), labels
+
     def _start(self) -> Self:
+        if self.features is not None:
+            return self._begun(
+                backbone=BACKBONES["identity"], recipe=Recipe(), tasks_per_episode=1, grow=GROW["statistics"]
+            )
         if self.backbone not in BACKBONES:
             raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
         recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
-        self.learner_ = WeightedZoo(
+        return self._begun(
             backbone=BACKBONES[self.backbone],
             recipe=recipe,
-            seed=_seed(self.random_state),
             tasks_per_episode=self.tasks_per_episode,
             replay=self.replay,
         )
+
+    def _begun(self, **settings: Any) -> Self:
+        self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
         self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
+        self.judges_: dict[str, Rows] = {}  # rows held out of each task
+        self.temperatures_: dict[str, float] = {}  # fitted when they are first asked for
+        self.familiar_: dict[str, Familiarity] = {}  # so, too
         return self
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
+        """The classes of a task with these rows; it may have had fewer."""
         known = self.task_classes_.get(task)
-        given: NDArray[Any] = (
-            np.unique(classes) if classes is not None else unique_labels(y) if known is None else known
-        )
-        strangers = np.setdiff1d(y, given)
-        if len(strangers) or (known is not None and not np.array_equal(known, given)):
-            raise ValueError(
-                f"task {task!r} has the classes {list(given if known is None else known)}, y holds {list(np.unique(y))}; "
-                "name all classes in the first call"
-            )
-        if len(given) < 2:
-            raise ValueError(
-                f"task {task!r} has one class, {given[0]!r}; name all classes it will have in the first call"
-            )
-        return np.asarray(given)
+        named = y if classes is None else np.unique(classes)
+        for what, labels in (("y", y), ("it", known)):
+            if labels is None or classes is None:
+                continue
+            strangers = np.setdiff1d(labels, named)
+            if len(strangers):
+                raise ValueError(
+                    f"task {task!r}: {what} has the classes {strangers.tolist()}, which `classes` does not name"
+                )
+        return np.asarray(unique_labels(named) if known is None else unique_labels(known, named))
 
-    def _learn(self, x: NDArray[Any], y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._joined(Rows(_float32(x), y, self._weights(x, y, weight)), task)
+    def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
+        rows = self._joined(self._without_judges(Rows(x, y, self._weights(x, y, weight)), task), task)
+        self.temperatures_, self.familiar_ = {}, {}
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
         past = self.episodes_.setdefault(task, [])
@@ -145,28 +188,60 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(seen) < 2:
             self.waiting_[task] = rows
             return self
-        name = f"{task} {len(past) + 1}"
+        name = f"{task} {self.learner_.episode + 1 if self.features is not None else len(past) + 1}"
         examples = Examples(rows.x, torch.from_numpy(np.searchsorted(seen, rows.y)))
         self.learner_.learn_weighted(Task(name, examples, examples, tuple(map(str, range(len(seen))))), rows.weights)
-        past.append((name, np.searchsorted(classes, seen)))
+        if self.features is not None:
+            self.learner_.drop([old for old, _ in past])
+            past.clear()
+        past.append((name, seen))
         self.waiting_.pop(task, None)
         return self
 
-    def _joined(self, rows: "Rows", task: str) -> "Rows":
-        """These rows; if they are of one class, with those that wait, or with earlier ones of their task."""
+    def _without_judges(self, rows: Rows, task: str) -> Rows:
+        """These rows without those that are held out, a share of each class; the others are kept to judge by."""
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out is {self.held_out}; it is a share of the rows, from 0 to below 1")
+        order = np.random.default_rng(derive(self.learner_.seed, "held out", task)).permutation(len(rows.y))
+        held = np.zeros(len(rows.y), bool)
+        for label in np.unique(rows.y):
+            own = order[rows.y[order] == label]
+            held[own[: min(round(self.held_out * len(own)), len(own) - 1)]] = True
+        if held.any():
+            judges = rows.select(held)
+            self.judges_[task] = self.judges_[task] + judges if task in self.judges_ else judges
+        return rows.select(~held)
+
+    def _joined(self, rows: Rows, task: str) -> Rows:
+        """These rows; with those that wait, and with as many earlier ones of their task as they need beside them.
+
+        Rows of one class need another, new classes all that came before; features are fitted to all there are.
+        """
         if task in self.waiting_:
             rows = self.waiting_[task] + rows
-        for name, places in reversed(self.episodes_.get(task, [])):
-            if len(np.unique(rows.y)) > 1:
+        past = self.episodes_.get(task, [])
+        known = unique_labels(*(labels for _, labels in past)) if past else rows.y[:0]
+        needed = known if len(np.setdiff1d(rows.y, known)) else known[:0]
+        for name, labels in reversed(past):
+            found = np.unique(rows.y)
+            if len(found) > 1 and np.isin(needed, found).all() and self.features is None:
                 break
             kept = self.learner_.kept.get(name)
             if kept is not None:
-                labels = self.task_classes_[task][places][kept.train.y.numpy()]
-                rows = Rows(kept.train.x, labels, self.learner_.weights_of(kept)) + rows
+                weights = self.learner_.weights_of(kept) / (self.replay if len(needed) else 1.0)  # they stand for all
+                rows = Rows(kept.train.x, labels[kept.train.y.numpy()], weights) + rows
+        missing = np.setdiff1d(needed, rows.y)
+        if len(missing):
+            raise ValueError(
+                f"no rows of class {missing.tolist()[0]!r} of task {task!r} are kept (replay is {self.replay}), so that new classes cannot "
+                "be told from it; keep some, or give rows of all classes"
+            )
         return rows
 
-    def _weights(self, x: NDArray[Any], y: NDArray[Any], given: Any) -> torch.Tensor:
-        weights = _check_sample_weight(given, x, dtype=np.float64, ensure_non_negative=True)
+    def _weights(self, x: torch.Tensor, y: NDArray[Any], given: Any) -> torch.Tensor:
+        if self.features is not None and (given is not None or self.class_weight is not None):
+            raise ValueError("rows of features all count alike; leave sample_weight and class_weight out")
+        weights = _check_sample_weight(given, x.numpy(), dtype=np.float64, ensure_non_negative=True)
         weights = weights * compute_sample_weight(self.class_weight, y)
         if not weights.sum() > 0:
             raise ValueError("all weights are 0; there is nothing to learn from")
@@ -175,21 +250,67 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, task: str | None = None) -> NDArray[np.float64]:  # noqa: N803
         """The probability of each class of a task, which is named if there are several; columns as in its `task_classes_`."""
         check_is_fitted(self, "task_")
-        rows = _float32(validate_data(self, X, dtype=np.float64, reset=False))
+        rows, _ = self._taken(X, reset=False)
         name = self._named(task)
+        return np.asarray(calibrated(self._votes(rows, name), self._temperature(name)).numpy())
+
+    def _temperature(self, name: str) -> float:
+        if name not in self.temperatures_:
+            judges = self.judges_.get(name)
+            found = None if judges is None else calibration(self._votes(judges.x, name), self._places(judges, name))
+            self.temperatures_[name] = found or 1.0
+        return self.temperatures_[name]
+
+    def _votes(self, rows: torch.Tensor, name: str) -> torch.Tensor:
+        """What members say of rows together, before any temperature."""
         count = len(self.task_classes_[name])
         said = [
-            (places, self.learner_.predict_proba(rows, episode).double().numpy())
-            for episode, places in self.episodes_[name]
+            (self._columns(labels, name), self.learner_.predict_proba(rows, episode).double().numpy())
+            for episode, labels in self.episodes_[name]
         ]
         if not said:  # one class so far
-            said = [(np.searchsorted(self.task_classes_[name], self.waiting_[name].y[:1]), np.ones((len(rows), 1)))]
-        return _together(said, len(rows), count)
+            said = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
+        return torch.from_numpy(_together(said, len(rows), count))
 
-    def predict(self, X: Any, task: str | None = None) -> NDArray[Any]:  # noqa: N803
-        """The most probable class of each row, for a task, which is named if there are several."""
+    def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
+        """The places of labels among the classes that a task has by now."""
+        return np.searchsorted(self.task_classes_[name], labels)
+
+    def predict(self, X: Any, task: str | None = None, sure: float = 0.0) -> NDArray[Any]:  # noqa: N803
+        """The most probable class of each row, for a task, which is named if there are several.
+
+        With `sure` above 0, objects: None where that class has a lower chance, or a row is like nothing that was learned.
+        """
+        check_sure(sure)
         probabilities = self.predict_proba(X, task)
-        return np.asarray(self.task_classes_[self._named(task)][probabilities.argmax(axis=1)])
+        name = self._named(task)
+        named = np.asarray(self.task_classes_[name][probabilities.argmax(axis=1)])
+        if not sure:
+            return named
+        rows, _ = self._taken(X, reset=False)
+        reasons = why_none(torch.from_numpy(probabilities), sure, lambda: self._familiarity(name).strange(rows))
+        return np.array([None if why else label for label, why in zip(named, reasons, strict=True)], dtype=object)
+
+    def _familiarity(self, name: str) -> Familiarity:
+        """What tells rows that are like nothing learned of a task, by its newest member."""
+        if name not in self.familiar_:
+            judges, kept = self.judges_.get(name), self.learner_.kept
+            if judges is None or not self.episodes_[name]:
+                raise ValueError(
+                    f"no rows of task {name!r} were held out to say how sure is sure; teach it with held_out=0.1, say"
+                )
+            own = {episode: torch.from_numpy(self._columns(labels, name)) for episode, labels in self.episodes_[name]}
+            newest = [*own][-1]
+            net = [member.net for member in self.learner_.members if newest in member.votes][-1]
+            parts = [(kept[episode].train.x, places[kept[episode].train.y]) for episode, places in own.items() if episode in kept]  # fmt: skip
+            known = Examples(*(torch.cat(part) for part in zip(*parts, strict=True))) if parts else None
+            others = [task.train for episode, task in kept.items() if episode not in own]
+            held_out = Examples(judges.x, self._places(judges, name))
+            self.familiar_[name] = fit_familiarity(net, newest, self.learner_.recipe, known, others, held_out)
+        return self.familiar_[name]
+
+    def _places(self, rows: Rows, name: str) -> torch.Tensor:
+        return torch.from_numpy(np.searchsorted(self.task_classes_[name], rows.y))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803
         """The accuracy on rows of a task, which is named if there are several."""
@@ -198,8 +319,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def without_rows(self) -> Self:
         """A copy that answers as this one does, but holds no row, as its pickle does not; it cannot learn on."""
         check_is_fitted(self, "task_")
+        for name in self.judges_:
+            _ = self._temperature(name), self.episodes_[name] and self._familiarity(name)
         bare = copy(self)
-        bare.learner_, bare.waiting_ = self.learner_.without_rows(), {}
+        bare.learner_, bare.waiting_, bare.judges_ = self.learner_.without_rows(), {}, {}
         return bare
 
     @property
@@ -215,61 +338,6 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if task is not None and task not in known:
             raise UnknownTask(unknown_name("task", task, known))
         return str(self.task_) if task is None else task
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one call: features, labels as they were given, and how much each counts."""
-
-    x: torch.Tensor
-    y: NDArray[Any]
-    weights: torch.Tensor
-
-    def __add__(self, other: "Rows") -> "Rows":
-        x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
-        return Rows(x, np.concatenate([self.y, other.y]), weights)
-
-
-@dataclass(kw_only=True, eq=False)
-class WeightedZoo(ModelZoo):
-    """Model Zoo whose rows may count more or less in the loss of a training."""
-
-    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks whose rows are not alike
-
-    def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
-        """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
-        if bool((weights != 1).any()):
-            self.row_weights[task.name] = weights
-        self.learn(task)
-        if task.name in self.row_weights and task.name in self.kept:
-            places = Examples(torch.arange(len(weights), dtype=torch.float32)[:, None], task.train.y)
-            kept = replace(task, train=places, test=places).subsample(self.replay, derive(self.seed, "replay"))
-            self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
-
-    def weights_of(self, task: Task) -> torch.Tensor:
-        """How much each row of a task counts."""
-        return self.row_weights.get(task.name, torch.ones(len(task.train)))
-
-    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss. Its members are the paper's, which have no loss of their own."""
-        if any(task.name in self.row_weights for task in tasks):
-            weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
-            slots["loss"] = partial(_weighted, weights=weights)
-        return super().fit_member(net, tasks, seed, **slots)
-
-    def without_rows(self) -> Self:
-        """A copy that answers as this one does, without any row or what is known of single rows."""
-        bare = copy(self)
-        bare.kept, bare.train_votes, bare.test_votes, bare.row_weights = {}, {}, {}, {}
-        return bare
-
-
-def _weighted(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy of rows that count by their weights, whose mean is 1."""
-    assert batch.row_index is not None
-    logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
-    missed = F.cross_entropy(logits, batch.y + first, reduction="none")
-    return (weights[batch.row_index.cpu()].to(missed.device) * missed).mean()
 
 
 def _together(said: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int) -> NDArray[np.float64]:
@@ -300,9 +368,3 @@ def _seed(random_state: Any) -> int:
     if isinstance(random_state, Integral):
         return derive(0, repr(int(random_state)))
     return derive(0, int(check_random_state(random_state).randint(1 << 31)))
-
-
-def _float32(x: NDArray[Any]) -> torch.Tensor:
-    """Rows as nets take them; what does not fit in 32 bits is brought to their limits."""
-    largest = float(np.finfo(np.float32).max)
-    return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))

@@ -6,6 +6,7 @@ brought to length 1 and to steps of 2**-15, as stored rows are. So the file answ
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,15 @@ def export_on_features(
     with replacing(path) as part:
         part.write_bytes(made)
     return Exported(path, len(made), len(pictures), difference, 1)
+
+
+def at_temperature(net: Net, task: str, temperature: float) -> Net:
+    """A net that answers alone for a task, with what calibrates its answers in its head."""
+    made, factor = deepcopy(net), 1.0 / temperature
+    with torch.no_grad():
+        made.head(task).weight.mul_(factor)
+        made.head(task).bias.mul_(factor)
+    return made
 
 
 def _play(net: Net, rows: Tensor, task: str) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from zoolearn.data.task import Examples
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.features import Extractor, embedded
 from zoolearn.features.extractor import read_file
 from zoolearn.features.named import is_name, named_extractor, named_function
+from zoolearn.features.resize import resized
 from zoolearn.files import Json
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.inputs.tables import Columns
@@ -54,9 +56,42 @@ class Given:
         return Columns(embed=partial(embedded, self.extractor) if self.extractor.size is None else None)
 
     @property
+    def kept(self) -> "Kept":
+        """What can be pickled."""
+        return Kept(self.extractor.record(), self.content, None if self.content else self.extractor.function)
+
+    @property
     def names(self) -> dict[str, Callable[..., Any]]:
         """A function under the name that settings record it by."""
         return {} if self.content is not None else {self.extractor.name: self.extractor.function}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An extractor that can be pickled; it is opened when it is used, and compared with its record."""
+
+    record: dict[str, Any]
+    content: bytes | None
+    function: Callable[[Any], Any] | None
+
+    def rows(self, pictures: NDArray[Any]) -> Tensor:
+        """What is stored of pictures of any size."""
+        if pictures.dtype != np.uint8:
+            raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
+        extractor = _opened(self)
+        x = Examples.of(pictures, np.zeros(len(pictures), np.int64)).x.numpy()
+        return torch.from_numpy(embedded(extractor, resized(x, extractor.size or 0)))
+
+    def __hash__(self) -> int:
+        return hash(self.record["sha256"])
+
+
+@lru_cache(maxsize=2)
+def _opened(kept: Kept) -> Extractor:
+    if kept.content is not None:
+        return Extractor.of_bytes(kept.content, record=kept.record)
+    assert kept.function is not None
+    return Extractor.of_function(kept.function, kept.record["name"], kept.record["size"], kept.record)
 
 
 def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:

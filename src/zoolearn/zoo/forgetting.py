@@ -2,21 +2,16 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
-from zoolearn.zoo.lazy import LazyDict
-from zoolearn.zoo.learning import checkpoints, entry_of, measure, now, written
-from zoolearn.zoo.owned import OwnedZoo
-from zoolearn.zoo.recall import member_net, members_of
+from zoolearn.zoo.learning import checkpoints, measure, now
+from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import stored_task
 
 
 def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
@@ -135,47 +130,22 @@ def removing(
     rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
-    members: list[MemberEntry] = []
-    since: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
-    for member in index.members:
-        if not index.shaped_by(member, task):
-            members.append(member)
-            continue
-        for name in member.share:
-            since.setdefault(name, member.episode)
-        if drop or not _left(index, member, task):
-            continue
-        learner.members = members_of(rest, members, lambda other: member_net(folder, rest, other, names))
-        members.append((yield from _retrained(folder, rest, learner, member, task)))
-    rest = replace(rest, members=tuple(members))
-    episodes = tuple(_without(episode, task) for episode in index.episodes)
-    rest = replace(rest, episodes=tuple(_measured_again(folder, rest, entry, since) for entry in episodes))
-    rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
+    rest = replace(rest, episodes=tuple(without(episode, task) for episode in index.episodes))
+    rest = yield from iter_retrain(
+        folder,
+        rest,
+        learner,
+        names,
+        is_touched=lambda member: index.shaped_by(member, task),
+        stays=lambda member: not drop and bool(_left(index, member, task)),
+        but=task,
+    )
     log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
     return replace(rest, log=log).after("forgot a task", now())
 
 
-def _retrained(
-    folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, task: str
-) -> Generator[Progress, None, MemberEntry]:
-    """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
-    entries = rest.tasks.values()
-    known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
-    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
-    learner.episode = member.episode - 1
-    learner.epochs = member.epochs or rest.settings.recipe["epochs"]
-    remaining = [name for name in member.tasks if name != task]
-    started = perf_counter()
-    work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
-    made, rows = yield from count_rows(work)
-    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
-    share = {name: weight for name, weight in entry.share.items() if name in member.share}
-    silent = tuple(name for name in member.silent if name in share)
-    entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
-    return written(folder, rest, entry, made.net, learner.recipe, {})
-
-
-def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+    """An episode as if there had never been this task."""
     return changed(
         episode,
         task=None if episode.task == task else episode.task,
@@ -183,12 +153,3 @@ def _without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
         measures={name: measure for name, measure in episode.measures.items() if name != task},
         since={name: measure for name, measure in episode.since.items() if name != task},
     )
-
-
-def _measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
-    """An episode's measures as they would have been, for tasks whose members are no longer the same."""
-    at = episode.number
-    gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
-    names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]
-    known = {name: value for name, value in episode.measures.items() if name not in gone}
-    return changed(episode, measures={**known, **measure(folder, rest, names, at)})

@@ -26,6 +26,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
+    Where it `refits` an earlier member, it is a head on that one's features, which `saw` further tasks.
     It knows the classes that its tasks had in its episode. `share` is the weight that its vote for each task that it speaks
     for had then; tasks in `silent` are pruned, not yet permanently.
     For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
@@ -45,6 +46,8 @@ class MemberEntry(Struct, frozen=True, gc=False):
     fitted: tuple[Name, ...] = ()
     supersedes: tuple[Name, ...] = ()
     layers: bool = False
+    refits: Number | None = None
+    saw: tuple[Name, ...] = ()
     epochs: Number | None = None  # that were asked for; None: as many as its rows needed
     rows_trained: Count | None = None  # that it was shown in training, since that was last continued; None: not known
 
@@ -61,11 +64,13 @@ class MemberEntry(Struct, frozen=True, gc=False):
 class Measure(Struct, frozen=True, gc=False):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
+    `balanced` is the mean of the classes' accuracies, so that a rare one counts as much as a frequent one.
     `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
     `temperature` is fitted to the same rows, and is that of every answer given.
     """
 
     accuracy: Share
+    balanced: Share
     confidence: Share
     loss: float | None = None
     temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0
@@ -238,7 +243,9 @@ class Index:
 
     def shaped_by(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
-        return task in member.tasks or (self.settings.descends and member.episode >= self.tasks[task].episode)
+        return task in (*member.tasks, *member.saw) or (
+            self.settings.descends and member.episode >= self.tasks[task].episode
+        )
 
     def files(self) -> set[str]:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""

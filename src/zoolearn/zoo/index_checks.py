@@ -74,7 +74,7 @@ def _wrong_task(task: TaskEntry) -> str | None:
         return "a class is named twice"
     if len(task.arrivals[0].classes) < 2 or task.arrivals[0].test is None:
         return "a task begins without classes or rows held out"
-    if any(arrival.train is None for arrival in task.arrivals if arrival.test) and task.keeps_rows:
+    if any(arrival.train is None and arrival.counts for arrival in task.arrivals if arrival.test) and task.keeps_rows:
         return "a task keeps rows of some episodes only"
     if task.rows_held_out < 1 or (task.keeps_rows and task.rows_kept < 1) or min(task.arrived.values()) < 0:
         return "a task has no rows"
@@ -107,7 +107,7 @@ def _wrong_member(member: MemberEntry, tasks: Mapping[str, TaskEntry]) -> str | 
     missing = "a member knows a task that is not there"
     if len(heads) != len(member.tasks) + len(member.fitted) or not member.share.keys() <= heads:
         return missing
-    if not all(name in tasks and tasks[name].episode <= member.episode for name in heads):
+    if not all(name in tasks and tasks[name].episode <= member.episode for name in (*heads, *member.saw)):
         return missing
     if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
         return missing

@@ -1,6 +1,5 @@
 """People's data taken into the folder: read block by block, split, stored, and what was understood of it."""
 
-import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -28,7 +27,7 @@ from zoolearn.zoo.leaks import Prints
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
-from zoolearn.zoo.stored import stored_task
+from zoolearn.zoo.stored import store_names, stored_task
 
 BYTES_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1024
@@ -204,14 +203,13 @@ def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) 
     return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), ids=ids)
 
 
-def sources_of(task: Task) -> tuple[Source, Source]:
-    """The rows of a task that is at hand, to train on and to test on, as those of a file are."""
-    sides = {"train": task.train, "test": task.test}
+def sources_of(task: Task) -> tuple[Source, Source | None]:
+    """The rows of a task that is at hand, to train on and to test on, as those of a file are; None to test on: some of them."""
     train, test = (
         Numbers(f"{task.name}.{side}", rows.x.numpy(), [task.classes[label] for label in rows.y.tolist()])
-        for side, rows in sides.items()
+        for side, rows in (("train", task.train), ("test", task.test))
     )
-    return train, test
+    return train, test if len(test) else None
 
 
 def check_name(name: str, index: Index) -> None:
@@ -288,11 +286,10 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
         every, at_once = folder.tensor(stored), max(1, BYTES_AT_ONCE // (stored.bytes // stored.shape[0]))
         blocks = (every[list(rows[first : first + at_once])].numpy() for first in range(0, len(rows), at_once))
         stored = folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
-    names = json.dumps([taken.source.name(taken.rows[row]) for row in rows], ensure_ascii=False).encode()
     return Rows(
         stored,
         folder.store_blocks([taken.labels[list(rows)]], "int64", ()),
-        folder.store_blocks([np.frombuffer(names, np.uint8)], "uint8", ()),
+        store_names(folder, [taken.source.name(taken.rows[row]) for row in rows]),
         None if taken.ids is None else folder.store_blocks([taken.ids[list(rows)]], "uint8", (32,)),
     )
 

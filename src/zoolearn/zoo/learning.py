@@ -1,5 +1,6 @@
 """One episode: a new task, already in the folder, becomes a new member and its votes."""
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,10 +11,13 @@ import torch
 from msgspec.structs import replace as changed
 from torch import Tensor
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Member, on_labels
+from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
+from zoolearn.seeds import derive
 from zoolearn.training.fit import Checkpoints, Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
@@ -21,11 +25,18 @@ from zoolearn.zoo.arrivals import SIDES, Arrival, Rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.gate import changes_between
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry
-from zoolearn.zoo.owned import Plan
+from zoolearn.zoo.owned import OwnedZoo, Plan
 from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import stored_examples, stored_inputs, stored_labels, stored_task
+from zoolearn.zoo.stored import (
+    arrived_task,
+    store_names,
+    stored_examples,
+    stored_inputs,
+    stored_labels,
+    stored_names,
+)
 from zoolearn.zoo.testing import held_out_scores
 
 
@@ -33,8 +44,8 @@ from zoolearn.zoo.testing import held_out_scores
 class Learned:
     """What an episode brought: every task's measure before (None for the new one) and after, and the new task's scores.
 
-    `changes` are of the tasks that the new member speaks for: the others are answered as before. `worse` are those for
-    which the episode was taken back, so that the zoo is as it was before.
+    `changes` are of the tasks that the new member speaks for: the others are answered as before; of a task that grew, of its
+    earlier classes among themselves. `worse` are those for which the episode was taken back, so that the zoo is as it was.
     """
 
     task: str
@@ -46,28 +57,78 @@ class Learned:
     scores: Scores
     changes: Mapping[str, Change]
     worse: tuple[str, ...] = ()
+    new_classes: tuple[str, ...] = ()  # of a task that grew
+
+    @property
+    def earlier(self) -> dict[str, Change]:
+        """The changes of other tasks than the one that was learned."""
+        return {name: change for name, change in self.changes.items() if name != self.task}
 
 
 def iter_learn(
-    folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, names: Names | None, epochs: int | None = None
+    folder: ZooFolder,
+    index: Index,
+    arrival: Arrival,
+    net_of: NetOf,
+    names: Names | None,
+    epochs: int | None = None,
+    *,
+    heads_only: bool = False,
 ) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
-    """Says what the episode will do, trains its member and writes it; gives the index that makes it part of the zoo."""
-    learner = learner_of(folder, index, net_of, names, epochs)
+    """Says what the episode will do, makes its member and writes it; gives the index that makes it part of the zoo.
+
+    It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only` nothing is trained,
+    and it is a head for these rows on the features of an earlier member. Of corrected rows nothing comes.
+    """
+    learner = learner_of(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
     digests = (part.digest for part in arrival.stored)
     learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
-    arrived = stored_task(folder, index.with_arrival(arrival).tasks[arrival.task])
-    yield learner.plan(arrived)
-    seed = learner.episode_seed()
-    started = perf_counter()
-    _, rows = yield from count_rows(learner.iter_learn(arrived))
+    seed, started = learner.episode_seed(), perf_counter()
+    source, rows = None, Counter[str]()
+    if arrival.corrects and arrival.fix_train is None:
+        return _measured_again(folder, index, arrival)
+    if arrival.corrects:
+        yield learner.plan(learner.kept[arrival.task])
+        _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
+    else:
+        part = arrived_task(folder, index, arrival)
+        if heads_only:
+            source = newest_features(index, arrival.task)
+            learner.refit(part, learner.members[index.members.index(source)])
+        else:
+            yield learner.plan(part)
+            started = perf_counter()
+            _, rows = yield from count_rows(learner.iter_learn(part))
+        arrival = changed(arrival, train=kept_rows(folder, arrival, part, learner))
     seconds = perf_counter() - started
     assert learner.latest is not None
-    arrival = changed(arrival, train=kept_rows(folder, index, arrival, learner.kept.get(arrival.task)))
-    arrival = asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
+    number, tasks = next_number(index), learner.latest.tasks
+    entry = changed(entry_of(learner.members[-1], number, tasks, seed, seconds, rows["trained"]), epochs=epochs)
+    if source is not None:
+        entry = changed(entry, refits=source.number, saw=saw_of(source, but=arrival.task))
+    return _ended(folder, index, arrival, learner, entry, net_of)
+
+
+def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
+    """An episode that makes no member: only rows change that a task is measured by."""
     grown = index.with_arrival(arrival)
-    number = max((member.number for member in index.members), default=0) + 1
-    entry = entry_of(learner.members[-1], number, learner.latest.tasks, seed, seconds, rows["trained"])
-    entry = changed(entry, epochs=epochs)
+    episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
+    grown = replace(grown, episodes=(*index.episodes, episode))
+    scores = held_out_scores(folder, grown, arrival.task)
+    learned = Learned(arrival.task, arrival.episode, (), index.measures, grown.measures, 0.0, scores, {})
+    return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
+
+
+def _ended(
+    folder: ZooFolder,
+    index: Index,
+    arrival: Arrival,
+    learner: OwnedZoo,
+    entry: MemberEntry,
+    net_of: NetOf,
+) -> tuple[Index, Learned]:
+    """Writes the member that a learner has made; gives the zoo with it, and what it brought."""
+    grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = replace(grown, members=(*index.members, entry))
@@ -80,11 +141,12 @@ def iter_learn(
         entry.tasks,
         {name: index.measures.get(name) for name in grown.tasks},
         grown.measures,
-        seconds,
+        entry.seconds,
         held_out_scores(folder, grown, arrival.task),
         changes_between(folder, index, grown, entry.heads),
+        new_classes=arrival.classes if arrival.task in index.tasks else (),
     )
-    did = "grown" if arrival.task in index.tasks else "learned"
+    did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
     return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
 
 
@@ -126,14 +188,53 @@ def entry_of(
     )
 
 
-def kept_rows(folder: ZooFolder, index: Index, arrival: Arrival, kept: Task | None) -> Rows | None:
-    """Where the rows that are kept of an arrival lie, the last ones of its task; all of them are there already."""
-    if kept is None or arrival.train is None:
-        return None
-    before = index.tasks[arrival.task].rows_kept if arrival.task in index.tasks else 0
-    if len(kept.train) - before == arrival.train.count:
-        return arrival.train
-    return Rows(folder.store_tensor(kept.train.x[before:]), folder.store_tensor(kept.train.y[before:]))
+def saw_of(source: MemberEntry, but: str) -> tuple[str, ...]:
+    """The tasks that a member's features were trained on, but for one."""
+    return tuple(name for name in dict.fromkeys((*source.tasks, *source.saw)) if name != but)
+
+
+def check_heads_only(index: Index, arrival: Arrival) -> None:
+    """Refuses to fit heads alone where there are none, or where no features were ever learned for a class."""
+    if index.settings.features is not None:
+        raise SettingsError(
+            "a zoo on features makes a head of all rows each time, and trains nothing; leave out --heads-only"
+        )
+    if arrival.task not in index.tasks:
+        raise DataError(f"task {arrival.task!r} is new, so no member has features for it; leave out --heads-only")
+    if arrival.classes:
+        raise DataError(
+            f"class {arrival.classes[0]!r} is new in task {arrival.task!r}; a head alone tells it from the others less well than "
+            "a member that is trained on it; leave out --heads-only"
+        )
+
+
+def newest_features(index: Index, task: str) -> MemberEntry:
+    """The newest member that speaks for a task and was trained; one that refits another has no features of its own."""
+    speakers = [member for member in index.members if task in member.share]
+    return max(speakers, key=lambda member: (member.refits is None, member.number))
+
+
+def next_number(index: Index) -> int:
+    """The number of a new member."""
+    return max((member.number for member in index.members), default=0) + 1
+
+
+def kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:
+    """Where the rows that are kept of an arrival lie; all of them are there already."""
+    if not learner.replay or arrival.train is None or learner.replay == 1:
+        return arrival.train if learner.replay else None
+    numbers = Examples(torch.arange(len(part.train), dtype=torch.float32)[:, None], part.train.y)
+    kept = replace(part, train=numbers, test=numbers, augment=()).subsample(
+        learner.replay, derive(learner.seed, "replay")
+    )
+    rows = kept.train.x[:, 0].long()
+    names = stored_names(folder, arrival.train)
+    return Rows(
+        folder.store_tensor(part.train.x[rows]),
+        folder.store_tensor(part.train.y[rows]),
+        store_names(folder, [names[row] for row in rows.tolist()]) if names else None,
+        folder.store_tensor(folder.tensor(arrival.train.ids)[rows]) if arrival.train.ids else None,
+    )
 
 
 def _detail(arrival: Arrival, member: MemberEntry) -> str:

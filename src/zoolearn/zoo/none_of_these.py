@@ -1,6 +1,6 @@
 """Answers that are "none of these": where the zoo is not sure enough of a class, or an input is like nothing stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import torch
@@ -45,20 +45,33 @@ def why_none(probabilities: Tensor, sure: float, strange: Callable[[], Tensor]) 
     ]
 
 
-def fit_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
-    """What tells inputs that are like nothing stored of a task, by the features of one of its members.
-
-    Where none of its rows are kept, every second held-out row stands for what is known, and the others judge.
-    """
+def stored_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
+    """What tells inputs that are like nothing stored of a task, by the features of one of its members."""
     entry = index.task(task)
-    held_out = stored_examples(folder, entry, "test")
-    if entry.keeps_rows:
-        known, judges = _at_most(ROWS, stored_examples(folder, entry, "train")), _at_most(ROWS, held_out).x
-    else:
-        known, judges = _every(held_out, 2), _every(held_out, 2, first=1).x
-    others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows][-ROWS:]
-    compared = [_at_most(ROWS // len(others), stored_examples(folder, other, "train")).x for other in others]
-    return Familiarity.fit(net, task, recipe, known, compared, judges if len(judges) else known.x)
+    known = stored_examples(folder, entry, "train") if entry.keeps_rows else None
+    others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows]
+    rows = (stored_examples(folder, other, "train") for other in others[-ROWS:])
+    return fit_familiarity(net, task, recipe, known, rows, stored_examples(folder, entry, "test"))
+
+
+def fit_familiarity(
+    net: Net, task: str, recipe: Recipe, known: Examples | None, others: Iterable[Examples], held_out: Examples
+) -> Familiarity:
+    """By some rows of a task and of others.
+
+    Where none of the task are kept, every second row that is held out stands for what is known, and the rest judge.
+    """
+    if known is None:
+        known, held_out = _every(held_out, 2), _every(held_out, 2, first=1)
+    compared = [rows.x for rows in others]
+    compared = [_some(ROWS // len(compared), x) for x in compared]
+    judges = held_out.x if len(held_out) else known.x
+    return Familiarity.fit(net, task, recipe, _at_most(ROWS, known), compared, _some(ROWS, judges))
+
+
+def _some(most: int, x: Tensor) -> Tensor:
+    """So many rows at most, spread over all."""
+    return x[torch.linspace(0, len(x) - 1, most).round().long()] if len(x) > most else x
 
 
 def _at_most(most: int, rows: Examples) -> Examples:

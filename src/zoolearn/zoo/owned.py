@@ -1,14 +1,17 @@
 """Model Zoo as people own it: every episode is trained as long as its rows need, unless told how long."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from zoolearn.beyond.refit import refit_head
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
+from zoolearn.methods.ensemble import Member, Votes
+from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
@@ -84,12 +87,38 @@ class OwnedZoo(ModelZoo):
         epochs = self.epochs or epochs_for(tasks, self.recipe.batch_size, balanced=balanced)
         return replace(self.recipe, epochs=epochs)
 
+    def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
+        """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
+        with self.episode_begun():
+            weights = self.past_weights(but=task)
+            names = [task, *self.draw(weights)]
+            member = yield from self.grow(self, [self.kept[name] for name in names], self.episode_seed())
+            self._end(names, weights, member)
+
+    def refit(self, part: Task, source: Member) -> None:
+        """An episode without training: a head for what is kept of a task and has come now, on the features of a member."""
+        with self.episode_begun():
+            self.arrive(part)
+            member = refit_head(self, source, self.whole(part))
+            self.keep(part)
+            self._end([part.name], {}, member)
+        self.classes[part.name] = part.classes
+
+    def _end(self, names: Sequence[str], weights: Mapping[str, float], member: Member) -> None:
+        self.members.append(member)
+        self.train_votes[names[0]] = Votes("kept")  # those are counted who know its rows of today
+        for name in names:
+            self._count(name, member)
+        self.latest = Episode(tuple(names), weights, member.loss)
+        self.episode += 1
+
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
-        drawn = [self.kept[name] for name in self.draw(self.past_weights())]
+        drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
         if task.train.x.dtype == torch.int16:
             return Plan((task.name,), len(task.train), 0, 0.0)
-        tasks, balanced = [task, *drawn], self.replay < 1
+        tasks = [self.whole(task) if task.part else task, *drawn]
+        balanced = self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)
         steps = (recipe.epochs + 1) * steps_per_epoch(rows, recipe.batch_size)  # one more: it is asked about all rows

@@ -9,16 +9,17 @@ from torch import Tensor
 from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.methods.ensemble import Member, Vote, Votes, on_labels
+from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, on_labels
 from zoolearn.methods.learner import accuracy
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine
-from zoolearn.zoo.arrivals import Arrival
+from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.owned import OwnedZoo
+from zoolearn.zoo.scores import balanced_accuracy
 from zoolearn.zoo.settings import Names, known_backbone
 from zoolearn.zoo.stored import stored_task, without_deleted
 
@@ -156,7 +157,8 @@ def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calib
     """
     temperature = calibration(probabilities, labels) if calibrates else 1.0
     chosen = calibrated(probabilities, temperature).max(dim=1).values
-    return Measure(accuracy(probabilities, labels), min(1.0, float(chosen.double().mean())), loss, temperature)
+    shares = accuracy(probabilities, labels), balanced_accuracy(probabilities, labels)
+    return Measure(*shares, min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
 def learner_of(
@@ -170,6 +172,7 @@ def learner_of(
     learner.episode = len(index.episodes)
     learner.members = members_of(index, index.members, net_of)
     learner.classes = {name: task.classes for name, task in index.tasks.items()}
+    learner.arrived = {name: arrived_of(task) for name, task in index.tasks.items()}
     kept = [name for name, task in index.tasks.items() if task.keeps_rows]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
     stored = StoredVotes(folder, index)
@@ -181,6 +184,11 @@ def learner_of(
         learner.shape = index.settings.stored_shape
         learner.dtype = getattr(torch, index.settings.stored_dtype)
     return learner
+
+
+def arrived_of(task: TaskEntry) -> Arrived:
+    """The rows that have come of a task, as a learner counts them."""
+    return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
 
 
 def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
@@ -206,4 +214,4 @@ def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
         for task, weight in entry.share.items()
         if entry.votes_on(task)
     }
-    return Member(net_of(entry), votes, entry.loss, entry.episode - 1)
+    return Member(net_of(entry), votes, entry.loss, entry.episode - 1, trained=entry.refits is None)

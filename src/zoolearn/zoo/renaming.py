@@ -39,6 +39,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
                 share=keys(member.share),
                 silent=names(member.silent),
                 supersedes=names(member.supersedes),
+                saw=names(member.saw),
             )
             for member in index.members
         ),

@@ -17,7 +17,7 @@ from zoolearn.zoo.scores import Share
 from zoolearn.zoo.zoo import Zoo
 
 FINE_TUNED, ISOLATED = "one net, fine-tuned on each task", "a net for each task"
-ONCE, EACH_TIME = "one net on all rows, once at the end", "the same, again after each task"
+ONCE, EACH_TIME = "one net on all rows, once at the end", "the same, again after each lesson"
 METHODS = {FINE_TUNED: "fine-tune", ISOLATED: "isolated", ONCE: "multi-head"}
 BYTES = 4  # of a weight
 
@@ -54,8 +54,12 @@ def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     epochs = epochs or _epochs_as_long(zoo)
     made_by = StoredTasks.at(str(zoo.path))
     settings = {"backbone": zoo.settings.backbone, **zoo.settings.recipe, "epochs": epochs}
+    grew = any(len(entry.arrivals) > 1 for entry in zoo.tasks.values())
+    own = {ISOLATED: {"replay": 1.0}} if grew else {}  # a net for a task that grows is trained again on all of its rows
     return {
-        name: RunSpec(method, made_by.name, settings, {}, zoo.settings.seed, {"benchmark": made_by}).check()
+        name: RunSpec(
+            method, made_by.name, {**settings, **own.get(name, {})}, {}, zoo.settings.seed, {"benchmark": made_by}
+        ).check()
         for name, method in METHODS.items()
     }
 
@@ -76,8 +80,8 @@ def rows_trained(zoo: Zoo) -> int | None:
 
 
 def rows_at_hand(zoo: Zoo) -> list[int]:
-    """The training rows that are stored of each task."""
-    return [len(zoo.task(name).train) for name in zoo.tasks]
+    """The training rows that are stored of each task, or of each part of one, in the order that they came."""
+    return [len(task.train) for task in StoredTasks.at(str(zoo.path)).benchmark()]
 
 
 def standing_of_zoo(zoo: Zoo) -> Standing:
@@ -91,8 +95,8 @@ def standing_of_zoo(zoo: Zoo) -> Standing:
 
 def standing_of_run(name: str, results: Results, rows: Mapping[str, int]) -> Standing:
     """A finished run; `rows` are the held-out rows of each task."""
-    (*_, last) = results.accuracy
-    shares = [Share.of(value, rows[task]) for task, value in zip(results.tasks, last, strict=True) if value is not None]
+    last = zip(results.tasks, results.accuracy[-1], strict=True)
+    shares = [Share.of(value, rows[task]) for task, value in last if value is not None]
     megabytes = results.num_parameters * BYTES / 1e6
     seconds, kept = results.seconds["train"], results.stored_samples
     return Standing(name, *mean_interval(shares), seconds, results.rows_trained, megabytes, kept)
@@ -132,9 +136,8 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
         "The accuracy is the mean over the tasks, on their held-out rows; its interval says what that tells about further "
         "rows, not about other seeds.",
         "The zoo's seconds were recorded when it learned, the others' were measured now. Of the net that is trained again "
-        "after each task only the last training was done; the cost of the earlier ones is computed from their rows.",
-        "Megabytes are of the nets. The fine-tuned net and the nets for each task need no rows to learn on; the others "
-        "keep what `rows kept` says.",
+        "after each lesson only the last training was done; the cost of the earlier ones is computed from their rows.",
+        "Megabytes are of the nets; `rows kept` are the training rows that each needs for the next lesson.",
     ]
     if settings.descends:
         told.append(

@@ -135,6 +135,17 @@ class Change:
         return math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
 
 
+def balanced_accuracy(answers: Tensor, labels: Tensor) -> float:
+    """The mean of the classes' accuracies, of those that have rows: each counts the same.
+
+    >>> balanced_accuracy(torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.2, 0.8]]), torch.tensor([0, 0, 1, 1]))
+    0.75
+    """
+    rows = torch.bincount(labels, minlength=answers.shape[1])
+    right = torch.bincount(labels[answers.argmax(dim=1) == labels], minlength=answers.shape[1])
+    return float((right[rows > 0].double() / rows[rows > 0]).mean())
+
+
 @dataclass(frozen=True)
 class Bin:
     """Answers of about one confidence: their mean confidence, and how many of them were right."""
@@ -156,6 +167,8 @@ class Scores:
     (2, 'cat', 2)
     >>> scores.of_class("dog").right, scores.mistakes()
     (0, [('dog', 'cat', 1)])
+    >>> scores.precision("cat"), scores.confused_with("dog")
+    (Share(right=2, rows=3), 'cat')
     """
 
     classes: tuple[str, ...]
@@ -193,6 +206,22 @@ class Scores:
         """Of the rows of one class: its recall."""
         place = self.classes.index(name)
         return Share(self.confusion[place][place], sum(self.confusion[place]))
+
+    def precision(self, name: str) -> Share:
+        """Of the rows that were called by a class, those that are of it."""
+        place = self.classes.index(name)
+        return Share(self.confusion[place][place], self._said[place])
+
+    @cached_property
+    def _said(self) -> list[int]:
+        """How many rows were called by each class."""
+        return [sum(column) for column in zip(*self.confusion, strict=True)]
+
+    def confused_with(self, name: str) -> str | None:
+        """What rows of a class are called most often, if not by their own; None where all are."""
+        place = self.classes.index(name)
+        count, nearest = max((count, -said) for said, count in enumerate(self.confusion[place]) if said != place)
+        return self.classes[-nearest] if count else None
 
     @property
     def most_frequent(self) -> str:
@@ -242,10 +271,18 @@ class Scores:
             "log_loss": self.log_loss,
             "chance_log_loss": self.chance_log_loss,
             "calibration_error": self.calibration_error,
-            "classes": {name: self.of_class(name).to_json() for name in self.classes},
+            "classes": {name: self._class_to_json(name) for name in self.classes},
             "confusion": [list(row) for row in self.confusion],
             "calibration": [{"confidence": part.confidence, **part.accuracy.to_json()} for part in self.bins],
             "notes": self.notes(),
+        }
+
+    def _class_to_json(self, name: str) -> dict[str, Json]:
+        precision = self.precision(name)
+        return {
+            **self.of_class(name).to_json(),
+            "precision": precision.value if precision.rows else None,
+            "confused_with": self.confused_with(name),
         }
 
     def notes(self) -> list[str]:

@@ -46,7 +46,14 @@ def judged_contents(folder: Path) -> dict[Path, dict[str, Json]]:
 
 def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
     """The page as Markdown."""
-    zoos = [run for run in runs if run.method == "model-zoo" and run.benchmark in STREAMS and run.finished]
+    zoos = [
+        run
+        for run in runs
+        if run.method == "model-zoo"
+        and run.benchmark in STREAMS
+        and run.finished
+        and "validation" not in run.spec.options  # trials of a search are judged by other rows
+    ]
     sections: dict[tuple[str, str], list[Group]] = {}
     for group in grouped([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)

@@ -28,6 +28,7 @@ class Cell:
     measure: str
     paper: float | None
     ours: tuple[float, ...]
+    apart: str = ""  # what of net, epochs, tasks or data is not the paper's
 
     @property
     def mean(self) -> float | None:
@@ -43,8 +44,10 @@ class Cell:
 
     @property
     def difference(self) -> str:
-        """Ours less the paper's."""
-        return "-" if self.mean is None or self.paper is None else f"{self.mean - self.paper:+z.2f}"
+        """Ours less the paper's; where the two are of different things, what differs."""
+        if self.mean is None or self.paper is None:
+            return "-"
+        return f"({self.apart})" if self.apart else f"{self.mean - self.paper:+z.2f}"
 
     @property
     def paper_text(self) -> str:
@@ -86,9 +89,17 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
     alike: dict[tuple[bool, str, str], dict[int, Results]] = {}
     for run in whole:
         data = run.data if len(known) > 1 else ""
-        alike.setdefault((precision(run) != FLOAT32, precision(run), data), {}).setdefault(run.spec.seed, run)
+        same = alike.setdefault((precision(run) != FLOAT32, precision(run), data), {})
+        if run.spec.seed not in same or _newness(run) > _newness(same[run.spec.seed]):
+            same[run.spec.seed] = run
     by_seed = max((alike[kind] for kind in sorted(alike)), key=len, default={})
     return [by_seed[seed] for seed in sorted(by_seed)]
+
+
+def _newness(run: Results) -> tuple[bool, str]:
+    """Of two runs of one description, the one counts whose source is known, and then the later one."""
+    begun = str(run.sittings[0].get("begun", "")) if run.sittings else ""
+    return isinstance(run.environment.get("commit"), str), begun
 
 
 def precision(run: Results) -> str:
@@ -140,10 +151,12 @@ def is_row(run: Results) -> bool:
 
 def cells(row: Row, runs: Sequence[Results]) -> list[Cell]:
     """The numbers of a row beside those of its runs."""
-    return [
-        Cell(row, measure, paper, tuple(100 * value for run in runs if (value := run.summary()[measure]) is not None))
-        for measure, paper in row.numbers.items()
-    ]
+    apart = row.apart or ("data" if missing_data(row, runs) else "")
+    return [Cell(row, measure, paper, _percents(runs, measure), apart) for measure, paper in row.numbers.items()]
+
+
+def _percents(runs: Sequence[Results], measure: str) -> tuple[float, ...]:
+    return tuple(100 * value for run in runs if (value := run.summary()[measure]) is not None)
 
 
 def tally(table: PaperTable, runs: Sequence[Results]) -> Counter[str]:
@@ -155,12 +168,11 @@ def tally(table: PaperTable, runs: Sequence[Results]) -> Counter[str]:
     verdicts: dict[tuple[str, str, str], str] = {}
     for row in table.rows:
         here = runs_of(row, runs)
-        stands_in = bool(row.stands_in_for or missing_data(row, here))
         for cell in cells(row, here):
             key = (row.stands_in_for or row.name, row.spec.benchmark, cell.measure)
             if cell.paper is None or verdicts.get(key, NOT_RUN) != NOT_RUN:
                 continue
-            verdicts[key] = STAND_IN if stands_in and cell.verdict != NOT_RUN else cell.verdict
+            verdicts[key] = STAND_IN if cell.apart and cell.verdict != NOT_RUN else cell.verdict
     return Counter(verdicts.values())
 
 

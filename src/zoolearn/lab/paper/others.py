@@ -5,7 +5,8 @@ from dataclasses import replace
 from zoolearn.files import Json
 from zoolearn.lab.paper.rows import Row, accuracy_of, paper_b
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.published import PRESETS, ZOO_PAPER
+from zoolearn.lab.protocols import ZOO_PAPER
+from zoolearn.lab.published import PRESETS
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.spec import RunSpec
 
@@ -36,6 +37,7 @@ def smaller() -> tuple[Row, ...]:
             accuracy_of(None),
             differs="HAT's authors train for 200 epochs, on other streams of CIFAR",
             stands_in_for="hat",
+            apart="epochs, stream",
         ),
         Row(
             "progressive-small-conv",
@@ -43,6 +45,7 @@ def smaller() -> tuple[Row, ...]:
             accuracy_of(59.2),
             differs="small-conv and 20 tasks instead of ResNet18-S and the last 17 (A-GEM, Chaudhry et al., 2019)",
             stands_in_for="progressive",
+            apart="net, tasks",
         ),
         Row(
             "apd-3-tasks",
@@ -50,6 +53,7 @@ def smaller() -> tuple[Row, ...]:
             accuracy_of(float(apd.target)),
             differs="the first 3 tasks instead of all 20, of which the published number is the mean",
             stands_in_for="apd",
+            apart="tasks, pictures",
         ),
         Row(
             "vcl-1-draw",
@@ -57,6 +61,7 @@ def smaller() -> tuple[Row, ...]:
             accuracy_of(float(vcl.target)),
             differs="one draw of the weights for each row and step instead of ten",
             stands_in_for="vcl",
+            apart="draws",
         ),
     )
 
@@ -80,6 +85,7 @@ def every_method() -> tuple[Row, ...]:
             RunSpec(method, "split-mnist", {**budget, **own.get(method, {})}),
             accuracy_of(quoted.get(method)),
             stands_in_for=method,
+            apart="net, epochs",
         )
         for method in METHODS
     )

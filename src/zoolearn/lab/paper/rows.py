@@ -29,6 +29,7 @@ class Row:
     numbers: Numbers
     differs: str = ""
     stands_in_for: str = ""  # the row of the paper whose place it takes with another net or a smaller budget
+    apart: str = ""  # what of net, epochs, tasks or data is not the paper's: then there is no difference to tell
     bootstraps: bool = False  # each seed draws samples of its own
 
     def run(self, seed: int) -> RunSpec:

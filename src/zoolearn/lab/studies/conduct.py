@@ -11,10 +11,10 @@ from zoolearn.data.benchmarks import whole_benchmark
 from zoolearn.errors import DataError
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure
-from zoolearn.lab.studies import ablations, competition, together, transfer, tricks
+from zoolearn.lab.studies import ablations, competition, growing, together, transfer, tricks
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study
-from zoolearn.lab.studies.thresholds import competition_figure, estimator_figure
+from zoolearn.lab.studies.thresholds import apart_figure, competition_figure, constant_figure, estimator_figure
 from zoolearn.runs.execute import Plan, check_failures, execute_all
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.results import Results
@@ -45,6 +45,7 @@ STUDIES: dict[str, Kind] = {
         for study in (ablations.REPLAY, ablations.TASKS_PER_EPISODE, ablations.WEIGHING, ablations.ENSEMBLE)
     },
     "tricks": Kind("what each idea of a warm start is worth, by training rows alone", tricks.specs, tricks.figures),
+    "growing": Kind("tasks that begin with all but two classes and grow by one twice", growing.specs, growing.figures),
     "samples": Kind(ablations.SAMPLES.title.lower(), ablations.SAMPLES.specs, ablations.SAMPLES.figures, 200, 100, 5),
 }
 TRANSFER = "transfer"  # made of nets and their features, not of runs
@@ -116,5 +117,6 @@ def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, li
     ]
     folder.mkdir(parents=True, exist_ok=True)
     parts = yield from _ends(map_jobs(jobs, place), len(jobs))
-    simulated = [replace(figure, commands=[setup.command]) for figure in (competition_figure(), estimator_figure())]
+    figures = (competition_figure(), apart_figure(), constant_figure(), estimator_figure())
+    simulated = [replace(figure, commands=[setup.command]) for figure in figures]
     return [*transfer.figures(setup, parts), *simulated]

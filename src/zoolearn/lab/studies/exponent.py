@@ -9,7 +9,8 @@ Estimator. For c = 1 the condition on one h with 0 < E_i, E_j < 1 reads rho >= l
     rho_ij = max(1, max over the h at hand of log E_i(h) / log E_j(h, h*_i)),
 
 where h*_i is the best of them on i. An excess at or below `floor_i` or `floor_j`, the resolution of the test sets, is
-taken for 0; where no h is left that loses on both tasks there is no estimate.
+taken for 0; where no h is left that loses on both tasks there is no estimate. For nets an h is a backbone with heads fitted
+to each task: another object than the theorem's, one hypothesis with one set of labels.
 
 Limits. The maximum runs over a few hypotheses, not the whole class: the estimate is a lower one. The risks are those of
 test sets: noise in the largest ratio pushes it up. A larger c would make every exponent smaller: compare exponents with

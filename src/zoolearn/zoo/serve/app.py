@@ -13,7 +13,7 @@ from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.zoo.describing import describe_task
-from zoolearn.zoo.intake import check_name
+from zoolearn.zoo.intake import check_growable, check_name
 from zoolearn.zoo.recognising import check_unrecognisable
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
@@ -34,6 +34,7 @@ from zoolearn.zoo.serve.messages import (
     Tasks,
     option,
     refusals,
+    several,
     share,
 )
 from zoolearn.zoo.serve.page import shell
@@ -174,20 +175,32 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         "/tasks/{name}",
         status_code=202,
         responses=refusals(400, 403, 408, 409, 413, 415, 503),
-        openapi_extra={"requestBody": ARCHIVE, "parameters": [NAME, option("skip_broken"), share("unless_worse")]},
+        openapi_extra={
+            "requestBody": ARCHIVE,
+            "parameters": [
+                NAME,
+                several("new_class"),
+                option("skip_known"),
+                option("skip_broken"),
+                share("unless_worse"),
+            ],
+        },
     )
     async def learn(request: Request) -> Accepted:
         """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on.
 
+        Under the name of a known task, it grows by what the archive holds: more images of its classes, and classes that are
+        new, if each is announced by `new_class`. `skip_known` leaves out images that the task has already.
         With `unless_worse`, the episode is taken back if an earlier task lost more accuracy than that, beyond chance.
         """
         name = _meant(request.path_params["name"])
-        options = _options(request, skip_broken=_flag, unless_worse=_share)
-        limits = service.limits
-        if name in service.index.tasks:
-            raise Problem(409, f"task {name!r} was learned already; give the new one another name")
+        options = _options(request, new_class=_name, skip_known=_flag, skip_broken=_flag, unless_worse=_share)
+        limits, entry = service.limits, service.index.tasks.get(name)
         try:
-            check_name(name, service.index)
+            if entry is None:
+                check_name(name, service.index)
+            else:
+                check_growable(entry)
         except DataError as error:
             raise Problem(422, str(error)) from error
         if service.index.settings.kind == "features":
@@ -200,7 +213,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
-                    counts, others = await order.begin(**options)
+                    counts, others = await order.begin(entry, **options)
         except OSError as error:
             log.error("%s", error)
             raise busy("the server has no room for the archive now", 60) from error
@@ -244,14 +257,24 @@ def _share(value: str) -> float:
     return share
 
 
-KINDS: dict[Callable[[str], Any], str] = {_flag: "true or false", _share: "a number from 0 to 1"}
+def _name(value: str) -> list[str]:
+    return [value]
+
+
+KINDS: dict[Callable[[str], Any], str] = {
+    _flag: "true or false", _share: "a number from 0 to 1", _name: "a name, as often as there are some",
+}  # fmt: skip
 
 
 def _options(request: Request, **kinds: Callable[[str], Any]) -> dict[str, Any]:
     """The options that a route takes and that are given; FastAPI would do this too, for half of the time of a request."""
     options = request.query_params
+    found: dict[str, Any] = {}
     try:
-        return {name: kinds[name](value) for name, value in options.items()}
+        for name, value in options.multi_items():
+            given = kinds[name](value)
+            found[name] = [*found.get(name, ()), *given] if isinstance(given, list) else given
+        return found
     except (KeyError, ValueError) as error:
         known = " and ".join(f"{name}, {KINDS[kind]}" for name, kind in kinds.items())
         raise Problem(422, f"the options are {str(options)[:80]!r}; there is {known}") from error
@@ -264,12 +287,13 @@ def _meant(name: str) -> str:
 def _handle_errors(app: FastAPI) -> None:
     """Every refusal has one form."""
 
-    def answer(status: int, detail: str, headers: Any = None) -> JSONResponse:
-        return JSONResponse({"detail": detail}, status, headers)
+    def answer(status: int, detail: str, headers: Any = None, **more: Any) -> JSONResponse:
+        return JSONResponse({"detail": detail, **more}, status, headers)
 
     @app.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:
-        return answer(error.status, error.detail, error.headers)
+        more = {"new_classes": error.new_classes} if error.new_classes else {}
+        return answer(error.status, error.detail, error.headers, **more)
 
     @app.exception_handler(UnknownTask)
     async def unknown(_: Request, error: UnknownTask) -> Response:

@@ -215,13 +215,8 @@ def _labels(names: list[str]) -> list[str]:
         raise Problem(422, f"{loose[:80]!r} is in no folder; {WANTED}")
     labels = [path[0] for path in paths]
     counts = Counter(labels)
-    rare, count = counts.most_common()[-1]
-    if len(counts) < 2:
-        raise Problem(422, f"the archive has one class, {rare[:80]!r}; it needs at least two; {WANTED}")
     if {name.lower() for name in counts} <= SPLITS:
         raise Problem(422, f"the archive is split into {', '.join(counts)}, which are no classes; {WANTED}")
-    if count < 2:
-        raise Problem(422, f"class {rare[:80]!r} has one image; it needs at least 2, one to test on")
     if any(len(label) > LONGEST_NAME for label in counts):
         raise Problem(422, f"a class has a name of more than {LONGEST_NAME} characters; {WANTED}")
     return labels

@@ -139,7 +139,9 @@ class Following:
 
     def ask(self, task: str, rows: Rows) -> Answers:
         """Every vote on some rows, and their average; on the thread."""
-        x = _tensor(rows)
+        return self._ask(task, _tensor(rows))
+
+    def _ask(self, task: str, x: Tensor) -> Answers:
         while True:
             try:
                 votes = self.zoo.votes(x, task)
@@ -157,7 +159,8 @@ class Following:
         familiar = self._comparison(task)
         if familiar is None:
             raise Outdated
-        return replace(self.ask(task, rows), strange=familiar.strange(_tensor(rows)))
+        x = self.zoo.rows(_tensor(rows))
+        return replace(self._ask(task, x), strange=familiar.strange(x))
 
     def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
         """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
@@ -221,10 +224,11 @@ class Following:
             self.seen = mark
 
     def _prepare(self, member: MemberEntry) -> None:
-        """Reads a member's net before anybody asks for it."""
+        """Reads a member's net, and opens the extractor, before anybody asks for it."""
         if member in self.index.members:
             with suppress(ZooError, OSError):  # who asks will be told
                 self.zoo.net(member.number)
+                _ = self.zoo.extractor
 
     def _refresh(self) -> None:
         try:

@@ -41,18 +41,22 @@ def main() -> None:
         for event in iter_learn(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
-        told = str(error).partition("\n")[0].rstrip(":").replace("--skip-broken", "skip_broken=true")
+        told = (
+            str(error)
+            .partition("\n")[0]
+            .rstrip(":")
+            .replace("--skip-broken", "skip_broken=true")
+            .replace("--skip-known (skip_known=True)", "skip_known=true")
+        )
         print(json.dumps({"state": "failed", "detail": told}), flush=True)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def iter_learn(
-    folder: str, name: str, pictures: str, *, skip_broken: bool, unless_worse: float | None
-) -> Iterator[dict[str, Any]]:
+def iter_learn(folder: str, name: str, pictures: str, **options: Any) -> Iterator[dict[str, Any]]:
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
     zoo = Zoo(folder)
-    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), skip_broken=skip_broken, unless_worse=unless_worse)
+    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), **options)
     said = 0.0
     notes: list[str] = []
     while True:
@@ -76,11 +80,15 @@ def iter_learn(
 
 def _brought(learned: Learned) -> dict[str, Any]:
     """Every task that the member speaks for, with its accuracy before (None for the new one) and after, and the change."""
-    told: dict[str, dict[str, Any]] = {learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}}
-    for name, change in learned.changes.items():
+    told: dict[str, dict[str, Any]] = {
+        learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}
+    }  # of more classes than before, or of none before: another question
+    for name, change in learned.earlier.items():
         before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
         assert before is not None
         told[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
+    for name, share in told.items():
+        share["balanced_accuracy"] = learned.after[name].balanced
     return {
         "state": "taken back" if learned.worse else "learned",
         "worse": list(learned.worse),

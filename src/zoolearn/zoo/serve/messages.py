@@ -14,9 +14,10 @@ class Message(BaseModel):
 
 
 class Detail(Message):
-    """Why a request was refused, and what to send instead."""
+    """Why a request was refused, and what to send instead: with `new_class` for each of `new_classes`, where they are named."""
 
     detail: str
+    new_classes: list[str] | None = None
 
 
 class Health(Message):
@@ -53,13 +54,14 @@ class Measured(Message):
 
     episode: int
     accuracy: float
+    balanced_accuracy: float
     confidence: float
 
 
 class Task(Message):
     """A task that the zoo knows.
 
-    `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `majority` what always naming
+    `accuracy` is that on its held-out rows, from `low` to `high` with 95 % certainty; `balanced_accuracy` the mean of that of its classes; `majority` what always naming
     `most_frequent` would get (null if the rows cannot be read); `confidence` the mean probability of the class that is named; `notes` say what is wrong.
     Answers are the average of votes at the `temperature`, which is fitted to the held-out rows.
     """
@@ -73,6 +75,7 @@ class Task(Message):
     accuracy: float
     low: float
     high: float
+    balanced_accuracy: float
     majority: float | None
     most_frequent: str | None
     confidence: float
@@ -89,6 +92,13 @@ class Right(Message):
     high: float
     right: int
     rows: int
+
+
+class OfClass(Right):
+    """Rows of one class: `accuracy` is its recall, `precision` the share of rows called by it that are of it."""
+
+    precision: float | None
+    confused_with: str | None
 
 
 class Calibration(Right):
@@ -108,7 +118,7 @@ class Scores(Right):
     log_loss: float
     chance_log_loss: float
     calibration_error: float
-    classes: dict[str, Right]
+    classes: dict[str, OfClass]
     confusion: list[list[int]]
     calibration: list[Calibration]
     notes: list[str]
@@ -243,6 +253,12 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def option(name: str) -> dict[str, Any]:
     """Something that a request may ask for."""
     return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
+
+
+def several(name: str) -> dict[str, Any]:
+    """Names that a request may give, each once more."""
+    schema = {"type": "array", "items": {"type": "string"}, "default": []}
+    return {"name": name, "in": "query", "required": False, "explode": True, "schema": schema}
 
 
 def share(name: str, default: float | None = None) -> dict[str, Any]:

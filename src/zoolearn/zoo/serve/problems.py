@@ -1,14 +1,17 @@
 """What a request is refused with: an HTTP status, and a sentence that says what to send instead."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class Problem(Exception):
-    """Ends a request; the client gets {"detail": ...}."""
+    """Ends a request; the client gets {"detail": ...}, and classes that it must announce, if that is all that is missing."""
 
-    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, new_classes: Sequence[str] = ()
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
+        self.new_classes = list(new_classes)
 
 
 def busy(detail: str, seconds: int = 1) -> Problem:

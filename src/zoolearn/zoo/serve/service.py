@@ -10,7 +10,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from starlette.datastructures import UploadFile
 
-from zoolearn.errors import DataError, UnknownTask, ZooError
+from zoolearn.errors import DataError, SettingsError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.recognising import Recognised
@@ -40,6 +40,8 @@ class Service:
         self.model = ThreadPoolExecutor(1, "model")
         self.decoder = ThreadPoolExecutor(1, "decoder")
         self.following = Following(folder, self.model, log.info)
+        if self.index.settings.takes_texts:
+            raise SettingsError(f"{folder} takes texts, which are not served; ask it with `zoo predict`, or in Python")
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
         self.listing = Listing(self.following, self.name, learns=learns)

@@ -8,13 +8,15 @@ import stat
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from zoolearn.errors import StoreError
 from zoolearn.locks import locked
+from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.growth import Growth
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem, busy
@@ -112,6 +114,19 @@ def remove_left_behind() -> None:
                     shutil.rmtree(path, ignore_errors=True)
 
 
+def _check_classes(counts: Mapping[str, int], known: TaskEntry | None, announced: Sequence[str]) -> None:
+    """Refuses a new task of one class, and new classes of a known one that are not announced."""
+    if known is None:
+        if len(counts) < 2:
+            raise Problem(422, f"the archive has one class, {next(iter(counts))[:80]!r}; a new task needs at least two")
+        return
+    growth = Growth.of(known, [label for label, count in counts.items() for _ in range(count)])
+    missing = growth.unannounced(announced)
+    if missing:
+        told = "; ".join([str(growth), *growth.doubts()])
+        raise Problem(409, f"{told}; if that is meant, send it again with new_class=... for each", new_classes=missing)
+
+
 class Order:
     """One task to be learned: its archive, then its images, in a temporary folder of its own."""
 
@@ -128,7 +143,13 @@ class Order:
         self.lock.__exit__(None, None, None)
 
     async def begin(
-        self, *, skip_broken: bool = False, unless_worse: float | None = None
+        self,
+        known: TaskEntry | None,
+        *,
+        new_class: Sequence[str] = (),
+        skip_known: bool = False,
+        skip_broken: bool = False,
+        unless_worse: float | None = None,
     ) -> tuple[dict[str, int], list[str]]:
         """Unpacks the archive and starts the process that learns from it; gives the number of images of each class.
 
@@ -138,9 +159,10 @@ class Order:
         pictures.mkdir()
         counts, others = await asyncio.to_thread(unpack, self.archive, pictures, self.training.limits)
         self.archive.unlink()
+        _check_classes(counts, known, new_class)
         order = {
             "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
-            "unless_worse": unless_worse,
+            "unless_worse": unless_worse, "new_classes": list(new_class), "skip_known": skip_known,
         }  # fmt: skip
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "zoolearn.zoo.serve.learner", stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE,

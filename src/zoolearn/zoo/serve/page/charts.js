@@ -7,6 +7,7 @@ const range = (share) => `${(100 * share.low).toFixed(0)}–${(100 * share.high)
 const url = (name) => `/tasks/${encodeURIComponent(name)}`;
 
 const MOST_TASKS = 20; // shown at first
+const MOST_CLASSES = 40; // of a matrix of what is taken for what
 const MOST_MEMBERS = 60; // the newest, in the picture
 let showsAll = false;
 
@@ -41,12 +42,13 @@ function meter(share, majority) {
 }
 
 function showTable(tasks) {
-  const head = ["task", "accuracy", "0 to 100 %", "95 %", "most frequent", "confidence", "classes", "held out", "members"];
+  const head = ["task", "accuracy", "0 to 100 %", "95 %", "balanced", "most frequent", "confidence", "classes", "held out", "members"];
   const rows = tasks.map((task) => make("tr", { "data-task": task.name, class: task.name === chosenTask ? "chosen" : undefined },
     make("th", { scope: "row", class: "name" }, make("button", { type: "button", title: task.name, onclick: () => choose(task.name) }, task.name)),
     make("td", { class: "score" }, percent(task.accuracy), task.notes.length ? make("b", { class: "wrong", title: task.notes.join("; ") }, " !") : ""),
     make("td", { class: "drawn" }, meter(task, task.majority)),
     make("td", { "data-label": "95 %" }, range(task)),
+    make("td", { "data-label": "balanced" }, percent(task.balanced_accuracy)),
     make("td", { "data-label": "most frequent", title: task.most_frequent ?? "" }, task.majority === null ? "?" : percent(task.majority)),
     make("td", { "data-label": "confidence" }, percent(task.confidence)),
     make("td", { class: "more" }, task.classes.length.toLocaleString("en")),
@@ -77,20 +79,44 @@ function detail(task, scores) {
   const shown = worst.slice(0, 12);
   return [
     make("h3", {}, task.name),
-    make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; the mean over classes is ${percent(scores.balanced_accuracy)}. ` +
-      `Always naming ${scores.most_frequent} would get ${percent(scores.majority)}. Log-loss ${scores.log_loss.toFixed(3)}, guessing by frequency ${scores.chance_log_loss.toFixed(3)}.`),
+    make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; balanced accuracy ${percent(scores.balanced_accuracy)}. ` +
+      `Always naming ${scores.most_frequent} would get ${percent(scores.majority)}. Log-loss ${scores.log_loss.toFixed(3)}, guessing by frequency ${scores.chance_log_loss.toFixed(3)}. ` +
+      `Chances miss by ${percent(scores.calibration_error)} (expected calibration error), at the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for.`),
     ...scores.notes.map((note) => make("p", { class: "wrong" }, note)),
     make("div", { class: "twofold" },
       make("table", { class: "tasks classes" },
-        make("thead", {}, make("tr", {}, ["class", "right", "0 to 100 %", "rows", "mistaken for"].map((words) => make("th", { scope: "col" }, words)))),
+        make("thead", {}, make("tr", {}, ["class", "recall", "0 to 100 %", "precision", "rows", "mistaken for"].map((words) => make("th", { scope: "col" }, words)))),
         make("tbody", {}, shown.map(([name, share]) => make("tr", {},
           make("th", { scope: "row", class: "name" }, name),
           make("td", { class: "score" }, percent(share.accuracy)),
           make("td", { class: "drawn" }, meter(share)),
+          make("td", { "data-label": "precision" }, share.precision === null ? "" : percent(share.precision)),
           make("td", { "data-label": "rows" }, share.rows.toLocaleString("en")),
           make("td", { "data-label": "mistaken for", class: "words" }, mistakes(task, scores, name)))))),
       calibration(scores)),
     worst.length > shown.length ? make("p", { class: "soft" }, `The ${shown.length} of ${worst.length} classes that are answered worst.`) : "",
+    ...confusion(task, scores),
+  ];
+}
+
+// Rows of a class (down) by what was answered (across), shaded by their share of the class.
+function confusion(task, scores) {
+  if (task.classes.length > MOST_CLASSES) return [];
+  const cell = (count, row, column) => {
+    const total = scores.confusion[row].reduce((sum, one) => sum + one, 0);
+    const words = `${task.classes[row]} answered as ${task.classes[column]}: ${count} of ${total}`;
+    const made = make("td", { class: row === column ? "right" : "", title: words }, count ? count.toLocaleString("en") : "");
+    made.style.setProperty("--share", `${(100 * count / Math.max(1, total)).toFixed(0)}%`);
+    return made;
+  };
+  return [
+    make("h4", { id: "confusion-title" }, "What is taken for what"),
+    make("p", { class: "soft" }, "Rows of a class (down) by what was answered (across)."),
+    make("div", { id: "confusion", class: "wide", tabindex: 0, role: "region", "aria-labelledby": "confusion-title" },
+      make("table", { class: "confusion" },
+        make("thead", {}, make("tr", {}, make("td"), task.classes.map((name) => make("th", { scope: "col", title: name }, make("span", {}, name))))),
+        make("tbody", {}, scores.confusion.map((counts, row) => make("tr", {},
+          make("th", { scope: "row", title: task.classes[row] }, task.classes[row]), counts.map((count, column) => cell(count, row, column))))))),
   ];
 }
 

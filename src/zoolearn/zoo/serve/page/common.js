@@ -32,9 +32,10 @@ byId("theme").addEventListener("click", () => {
 });
 
 class Refused extends Error {
-  constructor(status, detail) {
+  constructor(status, detail, newClasses) {
     super(detail);
     this.status = status;
+    this.newClasses = newClasses; // that a lesson must announce
   }
 }
 
@@ -50,7 +51,7 @@ async function ask(path, options = {}) {
   }
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
-  throw new Refused(answer.status, body.detail || `The server answers ${answer.status}.`);
+  throw new Refused(answer.status, body.detail || `The server answers ${answer.status}.`, body.new_classes);
 }
 
 const askJson = async (path, options) => (isReport ? SNAPSHOT[path] : (await ask(path, options)).json());

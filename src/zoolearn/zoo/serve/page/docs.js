@@ -15,13 +15,18 @@ function examples(path, method, operation) {
   return Object.keys(operation.requestBody.content).filter((kind) => kind in SENDS).map((kind) => `curl ${carried}${SENDS[kind]} ${place}`);
 }
 
+function option({ name, schema }) {
+  const kind = schema.type ?? schema.anyOf.map((one) => one.type).filter((type) => type !== "null").join(" or ");
+  return `?${name}=${kind}${schema.default === undefined || schema.default === "" ? "" : ` (default ${schema.default})`}`;
+}
+
 function route(path, method, operation) {
   const options = (operation.parameters || []).filter((parameter) => parameter.in === "query");
   return make("section", { class: "card" },
     make("div", { class: "route" }, make("span", { class: "method" }, method.toUpperCase()), make("h2", {}, path)),
     make("p", {}, operation.description || operation.summary),
     operation.requestBody ? make("p", { class: "soft" }, operation.requestBody.description) : null,
-    options.map((parameter) => make("p", { class: "soft" }, `?${parameter.name}=${parameter.schema.type} (default ${parameter.schema.default})`)),
+    options.map((parameter) => make("p", { class: "soft" }, option(parameter))),
     make("pre", { tabindex: "0" }, examples(path, method, operation).join("\n")),
     make("details", {}, make("summary", {}, "Answers"), make("dl", { class: "codes" },
       Object.entries(operation.responses).flatMap(([code, response]) => [make("dt", {}, code), make("dd", {}, response.description)]))));

@@ -49,11 +49,13 @@ function showQuestion() {
   if (zoo.tasks.length > 1 && zoo.tasks.every((task) => task.rows_kept)) choices.push([UNKNOWN, "I do not know: find it out"]);
   else if (chosenTask === UNKNOWN) chosenTask = zoo.tasks.at(-1)?.name ?? null;
   byId("task").replaceChildren(...choices.map(([value, words]) => make("option", { value, selected: value === chosenTask }, words)));
+  byId("names").replaceChildren(...zoo.tasks.map((task) => make("option", { value: task.name })));
   byId("task").disabled = zoo.tasks.length === 0;
   byId("drop").hidden = !takesImages() || zoo.tasks.length === 0;
   byId("numbers").hidden = takesImages();
   if (!takesImages()) showColumns();
   byId("task-note").hidden = chosenTask !== UNKNOWN;
+  byId("sureness").hidden = chosenTask === UNKNOWN;
   byId("drop-note").textContent = zoo.shape?.length === 3 ? `Any size; the zoo looks at ${zoo.shape[2]} × ${zoo.shape[1]} pixels of its middle.` : "";
   if (!byId("answer").childElementCount) hint();
 }
@@ -86,6 +88,7 @@ function choose(name) {
   chosenTask = name;
   byId("task").value = name;
   byId("task-note").hidden = name !== UNKNOWN;
+  byId("sureness").hidden = name === UNKNOWN;
   for (const row of document.querySelectorAll("tr[data-task]")) row.classList.toggle("chosen", row.dataset.task === name);
   showDetail();
   if (lastQuestion) question(lastQuestion);
@@ -98,7 +101,7 @@ async function question(options) {
   lastQuestion = options;
   const number = (asked += 1);
   try {
-    const route = chosenTask === UNKNOWN ? "/recognise" : `${url(chosenTask)}/predict?votes=true`;
+    const route = chosenTask === UNKNOWN ? "/recognise" : `${url(chosenTask)}/predict?votes=true&sure=${byId("sure").value}`;
     const answer = await askJson(route, { method: "POST", ...options });
     if (number !== asked) return;
     if (answer.recognitions) showRecognition(answer.recognitions[0]);
@@ -148,18 +151,23 @@ function showRecognition(found) {
 
 function showAnswer(prediction) {
   const votes = prediction.votes;
-  const agree = votes.filter((vote) => vote.class === prediction.class).length;
+  const likeliest = Object.entries(prediction.probabilities).reduce((best, one) => (one[1] > best[1] ? one : best))[0];
+  const agree = votes.filter((vote) => vote.class === likeliest).length;
+  const none = {
+    "not sure": `Not sure enough: ${likeliest} is likeliest, with a chance of ${percent(prediction.probability)}.`,
+    strange: "It is like nothing that the zoo has stored of this task.",
+  }[prediction.none_of_these];
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, `${chosenTask}:`),
-    make("p", { class: "verdict" }, prediction.class),
-    make("p", { class: "soft" }, `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
+    make("p", { class: "verdict" }, none ? "none of these" : prediction.class),
+    make("p", { class: "soft" }, none ?? `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
     ...worth(zoo.tasks.find((task) => task.name === chosenTask)),
     make("h3", {}, "The zoo"),
-    ...bars(prediction.probabilities, prediction.class),
+    ...bars(prediction.probabilities, likeliest),
     make("h3", {}, "Each member’s vote"),
     make("dl", { class: "bars" }, votes.flatMap((vote) => [
       make("dt", {}, `member ${vote.member}`, vote.weight === 1 ? "" : make("small", {}, ` weight ${vote.weight.toFixed(2)}`)),
-      make("dd", { class: vote.class === prediction.class ? "" : "other" }, bar(vote.probability),
+      make("dd", { class: vote.class === likeliest ? "" : "other" }, bar(vote.probability),
         make("span", { class: "said" }, `${vote.class} ${percent(vote.probability)}`)),
     ])),
   );
@@ -176,21 +184,35 @@ function worth(task) {
 
 let following = false;
 
-async function teach(event) {
+function teach(event) {
   event.preventDefault();
-  const [file] = byId("archive").files;
-  const name = byId("name").value.trim();
+  send(byId("archive").files[0], byId("name").value.trim(), []);
+}
+
+async function send(file, name, newClasses) {
   byId("start").disabled = true;
   byId("training").replaceChildren(make("p", {}, `Sending ${file.name} …`), make("progress", { "aria-label": "sending" }));
+  const options = new URLSearchParams(newClasses.map((other) => ["new_class", other]));
+  options.append("skip_broken", byId("skip").checked);
+  options.append("skip_known", byId("skip-known").checked);
+  if (byId("careful").checked) options.append("unless_worse", "0.01");
   try {
-    await ask(`${url(name)}?skip_broken=${byId("skip").checked}${byId("careful").checked ? "&unless_worse=0.01" : ""}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
+    await ask(`${url(name)}?${options}`, { method: "POST", body: file, headers: { "Content-Type": "application/octet-stream" } });
     byId("lesson").reset();
     follow();
   } catch (error) {
     byId("training").replaceChildren(make("p", { class: "wrong" }, error.message));
+    if (error.newClasses) askIfMeant(file, name, [...newClasses, ...error.newClasses]);
   } finally {
     byId("start").disabled = false;
   }
+}
+
+// A class that a task does not have yet may be a typo: it is learned only if somebody says so.
+function askIfMeant(file, name, newClasses) {
+  const yes = make("button", { type: "button", id: "meant", class: "main" }, `Learn ${newClasses.join(", ")} as new`);
+  yes.addEventListener("click", () => send(file, name, newClasses));
+  byId("training").append(yes);
 }
 
 // Server-sent events, read from a plain request: an EventSource cannot carry the token.
@@ -274,6 +296,7 @@ async function look() {
     if (health.training && zoo.learns) follow();
   } catch { /* the server is away; the next look may find it */ }
 }
+byId("sure").addEventListener("change", () => { if (lastQuestion) question(lastQuestion); });
 const find = isReport ? showTasks : load;
 byId("filter").addEventListener("input", () => find());
 byId("all").addEventListener("click", () => {

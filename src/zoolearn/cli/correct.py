@@ -1,0 +1,116 @@
+"""`zoo correct FOLDER NAME FILE.csv`: stored rows get another label, or go."""
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.text import Text
+
+from zoolearn.cli import output
+from zoolearn.cli.bars import follow
+from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.scores import show_scores
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.correcting import Correction
+
+IDEA = """Correct rows that a zoo has stored: FILE.csv has a column `row`, with numbers of stored rows or the paths that they were
+learned from, and a column `label`, with their right class; where it is empty, the row is deleted.
+
+--list prints such a file, with all stored rows of the task as they are: edit it and give it back. A correction is an episode
+like any other: one member more, and `zoo undo` takes it back. With --purge it is permanent: no byte of a deleted row is left,
+and members that were trained on rows that change are trained again."""
+
+
+@dataclass
+class CorrectOptions:
+    """What to correct."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
+    file: Annotated[
+        Path | None,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="FILE.csv", help="rows, and the labels they should have"),
+    ] = None
+    list: Annotated[bool, tyro.conf.arg(help="print the stored rows of the task as a table to edit, and stop")] = False
+    purge: Annotated[bool, tyro.conf.arg(help="permanently: retrain every member that saw the rows; no way back")] = (
+        False
+    )
+    yes: Annotated[bool, tyro.conf.arg(help="do not ask before a purge")] = False
+    epochs: Annotated[
+        int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
+    ] = None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Corrects rows and shows what that did to the task."""
+    options = parse(CorrectOptions, arguments, "zoo correct", IDEA)
+    zoo = Zoo(options.folder)
+    if options.list:
+        _print_rows(zoo, options.name)
+        return
+    if options.file is None:
+        raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
+    console = output.console()
+    if options.purge:
+        _purge(zoo, options, _wanted(options.file), console)
+        return
+
+    def told(event: Any) -> None:
+        if isinstance(event, Correction):
+            console.print(Text(str(event)))
+
+    learned = follow(zoo.iter_correct(options.name, _wanted(options.file), epochs=options.epochs), console, also=told)
+    how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
+    console.print(Text(f"episode {learned.episode}: {how}"))
+    show_scores(learned.scores, console, "on held-out rows")
+
+
+def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | None], console: Console) -> None:
+    """Tells the cost, asks, and purges."""
+    correction, cost = zoo.cost_of_purging(options.name, rows)
+    console.print(Text(str(correction)))
+    numbers = ", ".join(map(str, cost.retrained)) or "none"
+    console.print(f"retrained, in about {cost.seconds:.0f} s: members {numbers}")
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise SettingsError("a purge cannot be undone, and there is no terminal to ask on; add --yes")
+        if input("There is no way back. Purge? [y/N] ").strip().lower() not in ("y", "yes"):
+            console.print("nothing was changed")
+            return
+    follow(zoo.iter_purge(options.name, rows), console)
+    show_scores(zoo.scores(options.name), console, "on held-out rows")
+
+
+def _print_rows(zoo: Zoo, task: str) -> None:
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["row", "label", "side", "path"])
+    for row in zoo.stored_rows(task):
+        writer.writerow([row.number, row.label, "train" if row.side == "train" else "held out", row.name or ""])
+
+
+def _wanted(file: Path) -> dict[str | int, str | None]:
+    """What a table says about rows, each once."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as opened:
+            table = csv.DictReader(opened)
+            if not {"row", "label"} <= {*(table.fieldnames or ())}:
+                raise DataError(
+                    f"{file} has the columns {', '.join(table.fieldnames or ())}; it needs `row` and `label`"
+                )
+            found: dict[str | int, str | None] = {}
+            for line in table:
+                row, label = (line["row"] or "").strip(), (line["label"] or "").strip()
+                if found.setdefault(row, label) != label:
+                    raise DataError(f"{file}, line {table.line_num}: row {row!r} has two labels; say which is right")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{file} cannot be read ({error}); give a table with the columns `row` and `label`") from error
+    if not found:
+        raise DataError(f"{file} has no rows; there is nothing to correct")
+    return found

@@ -1,0 +1,128 @@
+"""The board of equal conditions as tables, as a page, and as the one paragraph that README and REPRODUCTION quote."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from textwrap import fill
+
+from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, NONE, STREAMS, Line, board
+from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
+from zoolearn.runs.results import Results
+
+TITLE = "Equal conditions: one net (small-conv), one recipe, one pass, settings chosen by one search"
+HEADER = (
+    "budget", "method", "chosen", "seeds", "accuracy", "forgetting", "forward", "unique", "not told", "stored", "MB",
+    "parameters", "trained", "asked", "minutes",
+)  # fmt: skip
+MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the paragraph, in pages that are otherwise written by hand
+ISOLATED = "isolated"
+
+
+def table(lines: Sequence[Line], stream: str) -> Table:
+    """One stream, by budget; the best of each budget first."""
+    ordered = sorted(lines, key=lambda line: (list(BUDGETS).index(line.entry.budget), -mean(line)))
+    return Table(HEADER, tuple(_cells(line) for line in ordered if line.stream == stream), labels=3)
+
+
+def mean(line: Line) -> float:
+    """The average accuracy in percent over seeds; less than any where there is no run."""
+    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in line.runs) if line.runs else -1.0
+
+
+def _cells(line: Line) -> tuple[str, ...]:
+    words = "not searched yet" if line.chosen is None else ", ".join(f"{n} {v}" for n, v in line.chosen.items())
+    shown = (line.entry.budget, line.entry.name, words, str(len(line.runs)))
+    if not line.runs:
+        return (*shown, *["not run yet", *[MISSING] * (len(HEADER) - len(shown) - 1)])
+    measures = ("average_accuracy", "forgetting", "forward_transfer", "unique_accuracy", "class_incremental_accuracy")
+    return (
+        *shown,
+        *(percent([run.summary()[measure] for run in line.runs]) for measure in measures),
+        f"{fmean(run.stored_samples for run in line.runs):,.0f}",
+        _mean([run.stored_bytes for run in line.runs], 1e6, "{:.1f}"),
+        human(fmean(run.num_parameters for run in line.runs)),
+        _mean([run.rows_trained for run in line.runs], 1000, "{:,.0f}"),
+        _mean([run.rows_asked for run in line.runs], 1000, "{:,.0f}"),
+        f"{fmean(sum(run.seconds.values()) for run in line.runs) / 60:.1f}",
+    )
+
+
+def _mean(values: Sequence[float | None], unit: float, form: str) -> str:
+    known = [value for value in values if value is not None]
+    return form.format(fmean(known) / unit) if known and len(known) == len(values) else MISSING
+
+
+def page(runs: Sequence[Results]) -> str:
+    """The whole board as Markdown, with the commands that made it."""
+    lines = board(runs)
+    commands = list(dict.fromkeys(run.made_by for line in lines for run in line.runs))
+    parts = [
+        f"# {TITLE}",
+        "",
+        f"`zoo paper {NAME} --rows all`. [All tables](../../REPRODUCTION.md). One pass over every task, `small-conv`, batches of",
+        "16, SGD with Nesterov's momentum 0.9 and a cosine, no augmentation; methods with steps of their own keep them. What is",
+        f"free of a method's settings was chosen by at most {MOST_TRIALS} trials on the first 5 tasks of Coarse-CIFAR100, judged",
+        "by a fifth of their training rows; no test row was asked. *Chosen* is what won there. *Forward* is the accuracy right",
+        "after a task is learned; *unique* leaves out test rows that have a near-duplicate among the training rows (ciFAIR);",
+        "*not told* is class-incremental: all classes compete. *Stored* are samples, *MB* theirs; *trained* and *asked* are",
+        "rows in thousands. Percent, mean and standard deviation over seeds; one seed has no deviation.",
+        "",
+        paragraph(lines),
+        "",
+    ]
+    for stream in STREAMS:
+        parts += [f"## {stream}", "", markdown(table(lines, stream)), ""]
+    return "\n".join([*parts, *(["```sh", *commands, "```", ""] if commands else [])])
+
+
+def paragraph(lines: Sequence[Line]) -> str:
+    """What the board says of the paper's finding, whoever wins; only of what was run."""
+    sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
+    run = sum(bool(line.runs) for line in lines)
+    rest = f"{run} of {len(lines)} lines were run so far" if run < len(lines) else "All lines were run"
+    told = " ".join(sentences) or "not run yet."
+    return fill(
+        "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
+        f"conditions (one net, recipe and pass; settings chosen by one search): {told} {rest}.",
+        width=120,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _of_stream(lines: Sequence[Line], stream: str) -> str:
+    here = [line for line in lines if line.stream == stream and line.runs]
+    isolated = next((line for line in here if line.entry.name == ISOLATED), None)
+    rivals = [line for line in here if line is not isolated]
+    if not rivals:
+        return ""
+    without = [line for line in rivals if line.entry.budget == NONE]
+    parts = [f"on {stream} isolated " + (f"has {_told(isolated)}" if isolated else "was not run yet")]
+    if isolated and without:
+        behind = [line for line in without if mean(line) < mean(isolated)]
+        ahead = sorted((line for line in without if line not in behind), key=mean, reverse=True)
+        beaten = ", ".join(f"{line.entry.name} {_told(line)}" for line in ahead)
+        parts.append(
+            f"without stored samples it is ahead of {len(behind)} of {len(without)}"
+            + (f", behind {beaten}" if ahead else "")
+        )
+    for budget, words in BUDGETS.items():
+        with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=mean, reverse=True)
+        if with_memory and not (isolated and budget == NONE):
+            ranks = ", ".join(f"{line.entry.name} {_told(line)}" for line in with_memory[:4])
+            parts.append(f"with {words}: {ranks}")
+    return "; ".join(parts) + "."
+
+
+def _told(line: Line) -> str:
+    return f"{mean(line):.2f}" + (" (one seed)" if len(line.runs) == 1 else "")
+
+
+def put_paragraph(file: Path, runs: Sequence[Results]) -> str | None:
+    """The text of a page with the paragraph between its marks; None where it has no such marks."""
+    begin, end = MARKS
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if begin not in text or end not in text:
+        return None
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}\n{paragraph(board(runs))}\n{end}{rest.partition(end)[2]}"

@@ -1,0 +1,212 @@
+"""A task of a zoo grows: more rows, new classes, undo, questions as of an episode, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import zoolearn
+from test_zoo_cli import said
+from toys import contents, pictures
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.data.arrivals import part_by_class
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import DataError, UnknownTask
+from zoolearn.training.fit import run_to_end
+from zoolearn.zoo import Zoo
+from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.intake import Reading
+from zoos import alike, answers, index_files, small_zoo, stray_files
+
+pytestmark = pytest.mark.slow  # zoos are grown
+
+WHOLE = replace(pictures("garden", classes=4), classes=("heron", "stork", "egret", "kestrel"))
+FIRST, EGRET, KESTREL = part_by_class(WHOLE, [[0, 1], [2], [3]])
+OTHERS = [pictures("stripes"), pictures("dots")]
+
+
+def garden(folder, **settings) -> Zoo:
+    return small_zoo(folder, [OTHERS[0], FIRST, OTHERS[1]], **settings)
+
+
+@pytest.mark.parametrize("settings", [{}, {"replay": 0.5}, {"grow": WarmStart()}], ids=["paper", "replay", "warm"])
+def test_a_task_grows_by_a_class_alone_is_asked_as_of_any_episode_and_undone_bit_for_bit(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    before, tasks = contents(zoo.path), [*OTHERS, FIRST]
+    old = answers(zoo, tasks)
+    learned = zoo.learn(EGRET, new_classes=["egret"])
+    zoo = zoolearn.open(zoo.path)
+    assert zoo.tasks["garden"].classes == ("heron", "stork", "egret")
+    assert learned.trained_on[0] == "garden"
+    said = zoo.predict_proba(WHOLE.test.x, "garden")
+    assert said.shape == (len(WHOLE.test), 3)
+    assert torch.allclose(said.sum(dim=1), torch.ones(len(said)), atol=1e-5)
+    right = (said.argmax(dim=1) == WHOLE.test.y)[WHOLE.test.y == 2]
+    assert right.float().mean() > 0.5, "the new class is answered"
+    assert alike(answers(zoo, tasks, at=3), old), "as of before, it is what it was"
+    assert {*zoo.predict(EGRET.test.x, "garden", at=3)} <= {"heron", "stork"}
+    assert run_to_end(zoo.verify()) == []
+    assert stray_files(zoo) == set()
+    zoo.learn(KESTREL, new_classes="any")
+    assert zoo.predict_proba(WHOLE.test.x, "garden", at=4).shape == (len(WHOLE.test), 3)
+    assert torch.equal(zoo.predict_proba(WHOLE.test.x, "garden", at=4), said)
+    assert zoo.undo() == zoo.undo() == "garden"
+    assert alike(answers(zoo, tasks), old)
+    after = contents(zoo.path)
+    left = {name for name in {*before} | {*after} if before.get(name) != after.get(name)}
+    assert left <= {"zoo.json", *index_files(zoo)}, "only the log knows"
+
+
+def test_the_measures_of_a_grown_task_are_those_of_its_answers(tmp_path):
+    zoo = garden(tmp_path / "zoo", grow=WarmStart())
+    zoo.learn(EGRET, new_classes=["egret"])
+    held = torch.cat([FIRST.test.x, EGRET.test.x])
+    labels = torch.cat([FIRST.test.y, torch.full((len(EGRET.test),), 2)])
+    said = zoo.predict_proba(held, "garden")
+    scores = zoo.scores("garden")
+    assert (
+        zoo.measure("garden").accuracy == scores.accuracy.value == float((said.argmax(dim=1) == labels).float().mean())
+    )
+    assert scores.classes == ("heron", "stork", "egret")
+    assert scores.of_class("egret").rows == len(EGRET.test)
+
+
+def test_more_rows_of_known_classes_are_an_episode_in_which_older_votes_count_by_what_they_saw(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    more = replace(pictures("garden", seed=5), classes=("stork", "heron"))
+    zoo.learn(more)
+    assert zoo.tasks["garden"].classes == ("heron", "stork"), "by names, whatever their order"
+    assert zoo.tasks["garden"].rows_kept == len(FIRST.train) + len(more.train)
+    old, new = (zoo.index.weight(member, "garden") for member in zoo.index.voters("garden")[:: len(zoo.members) - 2])
+    assert (old, new) == (len(FIRST.train) / (len(FIRST.train) + len(more.train)), 1.0)
+    stored = zoo.task("garden").train
+    assert torch.equal(stored.y[len(FIRST.train) :], 1 - more.train.y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"grow": WarmStart()}], ids=["paper", "warm"])
+def test_a_grown_zoo_is_renamed_pruned_exported_distilled_and_forgets(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    zoo.learn(EGRET, new_classes=["egret"])
+    said = zoo.predict_proba(WHOLE.test.x, "garden")
+    zoo.rename("garden", "park")
+    assert torch.equal(zoo.predict_proba(WHOLE.test.x, "park"), said)
+    exported = zoo.export("park", tmp_path / "park.pt2", "torch")
+    assert exported.difference < 1e-4
+    small = run_to_end(distilled(zoo, tmp_path / "small", epochs=2))
+    assert small.predict_proba(WHOLE.test.x, "park").shape == said.shape
+    assert run_to_end(small.verify()) == []
+    zoo.prune(loss=1.0)
+    assert all(zoo.index.is_answered(name, zoo.index.voters(name)) for name in zoo.tasks), "one that knows all is left"
+    zoo.unprune()
+    assert torch.equal(zoo.predict_proba(WHOLE.test.x, "park"), said)
+    zoo.forget("stripes")
+    assert zoo.predict_proba(WHOLE.test.x, "park").shape == said.shape
+    assert run_to_end(zoo.verify()) == []
+    zoo.forget("park")
+    assert [*zoo.tasks] == ["dots"]
+    assert [episode.task for episode in zoo.index.episodes] == [None, None, "dots", None]
+    everything = b"".join(contents(zoo.path).values())
+    assert not [name for name in (b"egret", b"heron", b"park", b"garden") if name in everything]
+    assert stray_files(zoo) == set()
+
+
+def test_a_grown_task_is_recognised_and_learned_on_beside_new_ones(tmp_path):
+    zoo = garden(tmp_path / "zoo", grow=WarmStart())
+    zoo.learn(EGRET, new_classes=["egret"])
+    zoo.learn(pictures("rings"))
+    found = zoo.recognise(EGRET.test.x, sure=0.0)
+    assert {row.label for row in found if row.task == "garden"} <= {"heron", "stork", "egret"}
+    assert zoo.predict_proba(WHOLE.test.x, "garden").shape == (len(WHOLE.test), 3)
+
+
+def test_what_is_not_announced_or_known_already_is_refused_and_named(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    before = contents(zoo.path)
+    with pytest.raises(DataError, match=r"garden: 1 new class egret with \d+ rows; announce .*--new-class egret"):
+        zoo.learn(EGRET)
+    with pytest.raises(DataError, match="'Heron' is nearly 'heron', which is known: a typo"):
+        zoo.learn(replace(EGRET, classes=("Heron",)), new_classes="any")
+    with pytest.raises(DataError, match="class 'otter' was announced as new, but has no row"):
+        zoo.learn(EGRET, new_classes=["egret", "otter"])
+    leaking = Task("garden", FIRST.test, EGRET.test.select(torch.empty(0, dtype=torch.int64)), FIRST.classes, part=True)
+    with pytest.raises(DataError, match=r"held out of this task to measure it \(garden.train\[0\], .*--skip-known"):
+        zoo.learn(leaking)
+    turned = Task("garden", Examples(FIRST.train.x, 1 - FIRST.train.y), FIRST.test, FIRST.classes)
+    with pytest.raises(DataError, match=r"stored already under another label \(garden.train\[0\].*zoo correct"):
+        zoo.learn(turned)
+    with pytest.raises(DataError, match="all rows are stored in task 'garden' already"):
+        zoo.learn(FIRST)
+    with pytest.raises(UnknownTask, match="can be asked as of 2 to 3"):
+        zoo.predict(FIRST.test.x, "garden", at=1)
+    assert contents(zoolearn.open(zoo.path).path) == before
+
+
+def test_without_rows_kept_a_task_cannot_grow(tmp_path):
+    zoo = garden(tmp_path / "zoo", replay=0.0)
+    with pytest.raises(DataError, match=r"no rows of task 'garden' are kept \(replay is 0\)"):
+        zoo.learn(EGRET, new_classes=["egret"])
+
+
+def saved(folder, name, *parts):
+    """The rows to train on of some parts, as a file that people have."""
+    x = np.concatenate([part.train.x.numpy() for part in parts])
+    np.savez(folder / name, x=x, y=[part.classes[label] for part in parts for label in part.train.y.tolist()])
+    return str(folder / name)
+
+
+def test_learn_tells_what_it_understood_and_asks_before_a_class_is_new(tmp_path, capsys, monkeypatch):
+    path = garden(tmp_path / "zoo").path
+    more = replace(pictures("garden", seed=5), classes=("heron", "stork"))
+    data = saved(tmp_path, "more.npz", more, EGRET)
+    line = ["learn", str(path), "garden", data, "--epochs", "2"]
+    out = " ".join(said(capsys, *line, code=1).split())
+    told = f"garden: {len(more.train) // 2} more heron, {len(more.train) // 2} more stork, 1 new class egret with {len(EGRET.train)} rows"
+    assert told in out
+    assert f"there is no terminal to ask on; if that is meant: zoo {' '.join(line)} --new-class egret" in out
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda question: "n")
+    assert "nothing was changed" in said(capsys, *line)
+    assert zoolearn.open(path).tasks["garden"].classes == FIRST.classes
+    monkeypatch.setattr("builtins.input", lambda question: "y" if "1 new class (egret)?" in question else "n")
+    out = said(capsys, *line)
+    assert "now 3 classes" in out
+    assert "its earlier classes, told apart among themselves: " in " ".join(out.split())
+    assert "new class egret: " in out
+    assert zoolearn.open(path).tasks["garden"].classes == (*FIRST.classes, "egret")
+
+
+def test_learn_takes_yes_but_not_for_a_likely_typo(tmp_path, capsys):
+    path = garden(tmp_path / "zoo").path
+    slip = saved(tmp_path, "slip.npz", replace(EGRET, classes=("herron",)))
+    line = ["learn", str(path), "garden", slip, "--yes", "--epochs", "2"]
+    assert "'herron' is nearly 'heron', which is known: a typo?" in " ".join(said(capsys, *line, code=1).split())
+    assert "nothing was learned" in said(capsys, *line, "--dry-run")
+    said(capsys, *line, "--new-class", "herron")
+    data = saved(tmp_path, "kestrel.npz", KESTREL)
+    said(capsys, "learn", str(path), "garden", data, "--yes", "--epochs", "2")
+    assert zoolearn.open(path).tasks["garden"].classes == (*FIRST.classes, "herron", "kestrel")
+    assert "grown" in said(capsys, "log", str(path))
+
+
+def test_a_folder_that_was_learned_before_and_has_more_in_it_is_learned_but_for_what_is_known(tmp_path):
+    path = garden(tmp_path / "zoo").path
+    zoo = zoolearn.open(path)
+    zoo.learn_from("park", saved(tmp_path, "park.npz", FIRST))
+    both = saved(tmp_path, "both.npz", FIRST, EGRET)
+    with pytest.raises(DataError, match=r"held out of this task"):
+        zoo.learn_from("park", both, new_classes=["egret"])
+    zoo.learn_from("park", both, new_classes=["egret"], skip_known=True)
+    entry = zoo.tasks["park"]
+    assert entry.rows_kept + entry.rows_held_out == len(FIRST.train) + len(EGRET.train)
+    assert entry.arrived.keys() == {"heron", "stork", "egret"}
+    assert {*entry.arrivals[1].counts} == {"egret"}
+
+
+def test_a_class_of_one_row_is_learned_with_a_word_of_warning(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    one = replace(EGRET, train=EGRET.train.select(torch.tensor([0])))
+    work = zoo.iter_learn_from("garden", saved(tmp_path, "one.npz", one), new_classes=["egret"], epochs=1)
+    (reading,) = [event for event in work if isinstance(event, Reading)]
+    assert any("'egret': 1 row, which is trained on" in note for note in reading.notes)
+    assert zoolearn.open(zoo.path).tasks["garden"].arrived["egret"] == 1
