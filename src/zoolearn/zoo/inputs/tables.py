@@ -116,11 +116,12 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     label = columns.label_of(table)
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
+    of_texts = columns.embed is not None or columns.text is not None
+    kept = [] if of_texts else columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     labels = labels_of(where, label, table[label], rows) if labelled and label else None
-    if columns.embed is not None or columns.text is not None:
+    if of_texts:
         source = _texts_of(path, table, rows, labels, columns)
     else:
-        kept = columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
         source = _rows_of(path, {name: table[name] for name in kept}, rows, labels, columns)
     source.groups = [str(value) for value in table[columns.group].tolist()] if columns.group else None
     source.left_out = tuple(
