@@ -95,7 +95,13 @@ class TestFigures:
 
     def test_a_figure_survives_json(self):
         for figure in some_figures():
-            assert Figure.from_json(json.loads(json.dumps(figure.to_json()))).csv() == figure.csv()
+            assert Figure.from_json(json.loads(json.dumps(figure.to_json())), "here").csv() == figure.csv()
+
+    def test_a_figure_that_is_damaged_is_named_with_the_entry(self):
+        content = json.loads(json.dumps(some_figures()[0].to_json()))
+        content["frames"][0]["y_label"] = 3
+        with pytest.raises(StoreError, match=r"study.json is not a figure: y_label is 3; Expected `str`, got `int`"):
+            Figure.from_json(content, "study.json")
 
     def test_csv_has_a_line_for_every_point_of_every_frame_and_all_digits(self):
         third = replace(finished_run(), accuracy=[[1 / 3], [1 / 3] * 2, [1 / 3] * 3, [1 / 3] * 4])

@@ -1,7 +1,7 @@
 """`zoo judge RUN...`: finished zoos that are not told the task, vote in other ways, or are distilled into one net."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -55,13 +55,13 @@ def main(arguments: Sequence[str]) -> None:
         table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))
         for column in ("", "accuracy", "task found", "answered", "right if answered"):
             table.add_column(column, justify="left" if not column else "right")
-        table.add_row("told the task", f"{record['zoo']['accuracy']:.2%}")
-        table.add_row("distilled, told the task", f"{record['distilled']['accuracy']:.2%}")
-        for name, found in record["unknown task"].items():
-            table.add_row(f"not told, by {name}", *(f"{value:.2%}" for value in found.values()))
-        for rule, value in record["voting"].items():
+        table.add_row("told the task", f"{record.zoo.accuracy:.2%}")
+        table.add_row("distilled, told the task", f"{record.distilled.accuracy:.2%}")
+        for name, found in record.unknown_task.items():
+            table.add_row(f"not told, by {name}", *(f"{value:.2%}" for value in astuple(found)))
+        for rule, value in record.voting.items():
             table.add_row(f"voting by {rule}", f"{value:.2%}")
         for which in ("newest", "best", "average"):
-            table.add_row(f"{which} member alone", f"{record['members'][which]:.2%}")
+            table.add_row(f"{which} member alone", f"{getattr(record.members, which):.2%}")
         console.print(table)
-        console.print(f"two members differ on {record['members']['disagreement']:.2%} of the rows")
+        console.print(f"two members differ on {record.members.disagreement:.2%} of the rows")

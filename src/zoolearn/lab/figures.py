@@ -10,8 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal
 
-from zoolearn.errors import DataError, StoreError
+import msgspec
+
+from zoolearn.errors import DataError
 from zoolearn.files import Json
+from zoolearn.runs.decode import decode
 
 Number = float | None
 Style = Literal["line", "points", "crosses", "dashes"]
@@ -22,7 +25,7 @@ class Series:
     """Points in order; `spread` is what to draw around each, a deviation or an error (None: nothing known)."""
 
     name: str
-    x: Sequence[float | str]
+    x: Sequence[int | float | str]
     y: Sequence[Number]
     spread: Sequence[Number] = ()
     style: Style = "line"
@@ -182,23 +185,39 @@ class Figure:
         return {**own, "commands": list(self.commands), "extra": dict(self.extra), "frames": frames}
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Json]) -> "Figure":
-        """The figure that `to_json` gave."""
-        try:
-            frames = {frame["name"]: _chart(frame) for frame in content["frames"]}
-            return cls(**{**content, "frames": frames})
-        except (KeyError, TypeError, DataError) as error:
-            raise StoreError(f"not a figure: {error}") from error
+    def from_json(cls, content: Json, where: str) -> "Figure":
+        """The figure that `to_json` gave; an error names where it was read."""
+        file = decode(content, FigureFile, where, "a figure")
+        frames = {
+            frame.name: decode(given, KINDS[frame.kind], where, "a figure") for frame, given in file.charts(where)
+        }
+        return cls(**{**msgspec.structs.asdict(file), "frames": frames})
 
 
-def _chart(content: Mapping[str, Json]) -> Chart:
-    values = {name: value for name, value in content.items() if name not in ("name", "kind")}
-    if content["kind"] == "map":
-        return Map(**values)
-    panels = [
-        Panel(**{**panel, "series": [Series(**series) for series in panel["series"]]}) for panel in values["panels"]
-    ]
-    return Plot(**{**values, "panels": panels})
+class Frame(msgspec.Struct):
+    """What a frame of a figure begins with in a file; its chart follows."""
+
+    name: str
+    kind: Literal["plot", "map"]
+
+
+class FigureFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A figure in a file."""
+
+    name: str
+    title: str
+    caption: str
+    frames: list[dict[str, Json]]
+    choice: str = ""
+    commands: list[str] = []
+    section: str = ""
+    first: str = ""
+    extra: dict[str, Json] = {}
+
+    def charts(self, where: str) -> Iterator[tuple[Frame, dict[str, Json]]]:
+        """What each frame is, and all that it holds."""
+        for frame in self.frames:
+            yield decode(frame, Frame, where, "a figure"), frame
 
 
 def percents(fractions: Iterable[Number]) -> list[Number]:

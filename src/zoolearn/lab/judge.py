@@ -1,14 +1,16 @@
 """A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import msgspec
+
 from zoolearn.beyond.distil import distilling
-from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
-from zoolearn.beyond.voting import alone, by_rule, hear
+from zoolearn.beyond.task_inference import EVIDENCE, ClassIncremental, WhichTask, class_incremental
+from zoolearn.beyond.voting import Alone, alone, by_rule, hear
 from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
@@ -17,8 +19,9 @@ from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
+from zoolearn.runs.decode import decode
 from zoolearn.runs.own import Own
-from zoolearn.runs.results import Results
+from zoolearn.runs.results import Count, NotNegative, Results, Share
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
@@ -30,21 +33,52 @@ FILE = "judged.json"
 TIMED_ROWS = 64
 
 
+class Asked(msgspec.Struct):
+    """How well something answers that is told the task, how large it is, and what a row takes."""
+
+    accuracy: Share
+    num_parameters: Count
+    ms: NotNegative
+
+
+class Distilled(Asked):
+    """One net in place of a zoo."""
+
+    epochs: Count
+
+
+class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
+    """What `judged.json` holds."""
+
+    run: dict[str, Json]
+    benchmark: str
+    unknown_task: dict[str, ClassIncremental]  # by evidence
+    zoo: Asked
+    voting: dict[str, Share]  # by rule
+    members: Alone
+    distilled: Distilled
+
+
+def judged_record(content: Json, where: str) -> Judged:
+    """What a record says; an error names where it was read."""
+    return decode(content, Judged, where, "what `zoo judge` writes")
+
+
 def iter_judge(
     run: Path | str,
     data: Path | str | None = None,
     epochs: int = 1,
     names: Mapping[str, Callable[..., Any]] | None = None,
     benchmark: Own | None = None,
-) -> Generator[Step | Progress, None, dict[str, Json]]:
+) -> Generator[Step | Progress, None, Judged]:
     """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs.
 
     Code that is not ours is given: functions by the `names` that the run has for them, and what made its `benchmark`.
     """
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
-        before = load_json(folder.path / FILE)
-        if before["distilled"]["epochs"] == epochs and "voting" in before:
+        before = judged_record(load_json(folder.path / FILE), str(folder.path / FILE))
+        if before.distilled.epochs == epochs:
             return before
     zoo, tasks = _restored(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
@@ -56,22 +90,22 @@ def iter_judge(
     unknown = {}
     for done, (name, find) in enumerate(EVIDENCE.items()):
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
-        unknown[name] = asdict(class_incremental(WhichTask(zoo, find), tasks, answers))
+        unknown[name] = class_incremental(WhichTask(zoo, find), tasks, answers)
     small = yield from _distilled(zoo, recipe, tasks)
-    record = {
-        "run": Results.load(folder.path).settings,
-        "benchmark": folder.header()["benchmark"],
-        "unknown task": unknown,
-        "zoo": {
-            "accuracy": sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
-            "num_parameters": zoo.num_parameters,
-            "ms": _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
-        },
-        "voting": by_rule(heard),
-        "members": asdict(alone(heard, flips=zoo.recipe.flip_tta)),
-        "distilled": small,
-    }
-    save_json(folder.path / FILE, record, indent=1)
+    record = Judged(
+        run=Results.load(folder.path).settings,
+        benchmark=folder.header()["benchmark"],
+        unknown_task=unknown,
+        zoo=Asked(
+            sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
+            zoo.num_parameters,
+            _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
+        ),
+        voting=by_rule(heard),
+        members=alone(heard, flips=zoo.recipe.flip_tta),
+        distilled=small,
+    )
+    save_json(folder.path / FILE, msgspec.to_builtins(record), indent=1)
     return record
 
 
@@ -97,18 +131,14 @@ def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchma
     return None if own is None else lambda data, **making: own.benchmark(data, making)
 
 
-def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, dict[str, Json]]:
+def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
     net, _ = yield from distilling(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:
         return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])
 
-    return {
-        "accuracy": sum(ask(task) for task in tasks) / len(tasks),
-        "num_parameters": net.num_parameters,
-        "ms": _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks),
-        "epochs": recipe.epochs,
-    }
+    whole = sum(ask(task) for task in tasks) / len(tasks)
+    return Distilled(whole, net.num_parameters, _milliseconds(lambda task: ask(task, TIMED_ROWS), tasks), recipe.epochs)
 
 
 def _milliseconds(ask: Callable[[Task], object], tasks: list[Task]) -> float:

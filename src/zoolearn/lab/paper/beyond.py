@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
-from zoolearn.lab.judge import FILE
+from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.report import Group, grouped
@@ -23,16 +24,15 @@ BUDGET = (
     "backbone",
     "precision",
 )  # what makes two runs cost alike; the rest of the settings are tricks
-ALONE = ("zoo", "newest", "best", "average", "disagreement")
 
 
-def all_judged(folders: Sequence[Path]) -> list[dict[str, Json]]:
+def all_judged(folders: Sequence[Path]) -> list[Judged]:
     """What `zoo judge` has found out about runs below these folders, each once."""
-    found: dict[str, dict[str, Json]] = {}
+    found: dict[str, Judged] = {}
     for folder in folders:
-        for record in judged_contents(folder).values():
-            if "voting" in record:  # others were made before members were asked one by one
-                found.setdefault(json.dumps([record["benchmark"], record["run"]], sort_keys=True), record)
+        for place, content in judged_contents(folder).items():
+            record = judged_record(content, str(place))
+            found.setdefault(json.dumps([record.benchmark, record.run], sort_keys=True), record)
     return list(found.values())
 
 
@@ -44,7 +44,7 @@ def judged_contents(folder: Path) -> dict[Path, dict[str, Json]]:
     return found
 
 
-def beyond(runs: Sequence[Results], records: Sequence[Mapping[str, Json]] = ()) -> str:
+def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     """The page as Markdown."""
     zoos = [
         run
@@ -157,27 +157,27 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _judged(records: Sequence[Mapping[str, Json]]) -> list[str]:
+def _judged(records: Sequence[Judged]) -> list[str]:
     """Runs that were not told the task, voted in other ways, and nets distilled from them."""
     unknown, nets, votes, members = [], [], [], []
     for record in records:
-        whole, small, alone = record["zoo"], record["distilled"], record["members"]
-        run = Results(method="model-zoo", benchmark=record["benchmark"], tasks=[], settings=record["run"])
-        name = f"{record['benchmark']}, {_budget(run) or 'default budget'}: {_name(run)}, seed {record['run']['seed']}"
-        for evidence, found in record["unknown task"].items():
-            unknown.append((name, evidence, *map(_percent, (whole["accuracy"], *found.values()))))
-        for what, net in (("the zoo", whole), (f"distilled, {small['epochs']} epoch(s)", small)):
-            nets.append((name, what, _percent(net["accuracy"]), human(net["num_parameters"]), f"{net['ms']:.2f}"))
-        votes += [(name, rule, _percent(value)) for rule, value in record["voting"].items()]
-        members.append((name, *(_percent(alone[part]) for part in ALONE)))
-    found = ("told the task", "not told", "task found", "answered", "right if answered")
+        whole, small = record.zoo, record.distilled
+        run = Results(method="model-zoo", benchmark=record.benchmark, tasks=[], settings=record.run)
+        name = f"{record.benchmark}, {_budget(run) or 'default budget'}: {_name(run)}, seed {record.run['seed']}"
+        for evidence, found in record.unknown_task.items():
+            unknown.append((name, evidence, *map(_percent, (whole.accuracy, *astuple(found)))))
+        for what, net in (("the zoo", whole), (f"distilled, {small.epochs} epoch(s)", small)):
+            nets.append((name, what, _percent(net.accuracy), human(net.num_parameters), f"{net.ms:.2f}"))
+        votes += [(name, rule, _percent(value)) for rule, value in record.voting.items()]
+        members.append((name, *map(_percent, astuple(record.members))))
+    columns = ("told the task", "not told", "task found", "answered", "right if answered")
     return [
         "## When the task is not given, and one net for all",
         "",
         "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
         "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
         "",
-        markdown(Table(("run", "evidence", *found), tuple(unknown), labels=2)),
+        markdown(Table(("run", "evidence", *columns), tuple(unknown), labels=2)),
         "",
         markdown(Table(("run", "answered by", "accuracy", "parameters", "ms per row"), tuple(nets), labels=2)),
         "",

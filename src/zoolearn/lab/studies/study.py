@@ -7,12 +7,15 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import ClassVar
 
+import msgspec
+
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Number
+from zoolearn.runs.decode import decode
 from zoolearn.runs.environment import environment
 from zoolearn.runs.records import STUDIES, find_files, iter_records
-from zoolearn.runs.results import plain
+from zoolearn.runs.results import NotNegative, plain
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,20 @@ class Study:
         """What a record says, as `save` wrote it; an error names where it was read."""
         if content.get("format") != cls.FORMAT:
             raise StoreError(f"{where} has format {content.get('format')!r}, this zoolearn reads {cls.FORMAT}")
-        return cls(
-            content["study"],
-            content["benchmark"],
-            content["settings"],
-            [Figure.from_json(figure) for figure in content["figures"]],
-            content["seconds"],
-            content["environment"],
-        )
+        file = decode(content, StudyFile, where, "the record of a study")
+        figures = [Figure.from_json(figure, where) for figure in file.figures]
+        return cls(file.study, file.benchmark, file.settings, figures, file.seconds, file.environment)
+
+
+class StudyFile(msgspec.Struct):
+    """What `study.json` holds, beside its format."""
+
+    study: str
+    benchmark: str
+    settings: dict[str, Json]
+    figures: list[Json]
+    seconds: NotNegative
+    environment: dict[str, Json]
 
 
 def find_studies(folders: Iterable[Path]) -> dict[Path, Study]:
