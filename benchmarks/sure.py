@@ -12,11 +12,13 @@ from torch import Tensor
 
 import zoolearn
 from benchmarks.tables import Table
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.data.task import Task
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.stored import stored_labels
+from zoolearn.zoo.testing import held_out_answers
 
 LEARNED = 6
 SURE = 0.9
@@ -31,7 +33,7 @@ def measure(*, quick: bool) -> list[Table]:
         zoo = zoolearn.new(folder, backbone="small-conv", epochs=1 if quick else 10, tasks_per_episode=3)
         for task in tasks:
             zoo.learn(_held_out(task))
-        return [_chances(zoo, tasks), _sure(zoo, tasks), _none_of_these(zoo, tasks, strangers)]
+        return [_chances(zoo, tasks), _sure(zoo, tasks), _few_rows(zoo, tasks), _none_of_these(zoo, tasks, strangers)]
 
 
 def _held_out(task: Task) -> Task:
@@ -76,6 +78,29 @@ def _sure(zoo: Zoo, tasks: Sequence[Task]) -> Table:
             cells += [int(given.sum()), float(chances[given].mean()), float(right)]
         found.append(cells)
     return Table(f"answers on {len(labels):,} test rows", columns, found)
+
+
+def _few_rows(zoo: Zoo, tasks: Sequence[Task]) -> Table:
+    """Temperatures by some of the held-out rows, of votes as they are and as sure again (their squares)."""
+    columns = ["votes", "held-out rows", "log-loss without", "with it", "calibration error without", "with it"]
+    rng = torch.Generator().manual_seed(0)
+    found: list[list[object]] = []
+    for power, name in ((1, "as they are"), (2, "as sure again")):
+        for count in (5, 20, 100, 500):
+            cells = []
+            for task in tasks:
+                test, held_out = (
+                    calibrated(said, 1 / power)
+                    for said in (_votes(zoo, task), held_out_answers(zoo.folder, zoo.index, task.name))
+                )
+                labels = stored_labels(zoo.folder, zoo.tasks[task.name], "test")
+                for _ in range(10):
+                    some = torch.randperm(len(labels), generator=rng)[:count]
+                    scaled = calibrated(test, calibration(held_out[some], labels[some]))
+                    scores = [Scores.of(answers, task.test.y, task.classes) for answers in (test, scaled)]
+                    cells.append([*(each.log_loss for each in scores), *(each.calibration_error for each in scores)])
+            found.append([name, count, *map(fmean, zip(*cells, strict=True))])
+    return Table("temperatures by few rows, ten draws of each", columns, found)
 
 
 def _none_of_these(zoo: Zoo, tasks: Sequence[Task], strangers: Tensor) -> Table:

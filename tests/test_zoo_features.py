@@ -20,14 +20,17 @@ from extractors import toy_file
 from servers import serving
 from toys import contents
 from zoolearn.beyond.stat_head import stat_head
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
+from zoolearn.training.predict import probabilities
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
+from zoolearn.zoo.export_features import at_temperature
 from zoolearn.zoo.stored import stored_task
 from zoos import alike, answers, small_zoo, stray_files
 
@@ -316,6 +319,13 @@ def test_pictures_of_another_kind_are_none_of_these(zoo):
     known, strangers = TASKS[0].test.x, torch.cat([pictures(kind, 20, 1) for kind in ("sofa", "lamp", "ash")])
     assert zoo.predict(known, "birds", sure=1e-9).count(None) <= 0.1 * len(known)
     assert zoo.predict(strangers, "birds", sure=1e-9).count(None) > 0.6 * len(strangers)
+
+
+def test_an_exported_head_has_the_temperature_of_the_tasks_answers(zoo):
+    net, rows = zoo.net(zoo.index.answering("birds")[-1].number), zoo.rows(TASKS[0].test.x)
+    plain, warm = (probabilities(each, rows, "birds", zoo.recipe) for each in (net, at_temperature(net, "birds", 2.0)))
+    assert torch.allclose(warm, calibrated(plain, 2.0), atol=1e-5)
+    assert not torch.allclose(warm, plain, atol=0.05)
 
 
 def test_export_to_torch_is_refused(zoo, tmp_path):
