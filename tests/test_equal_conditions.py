@@ -111,6 +111,12 @@ def test_the_paragraph_names_who_is_ahead_and_marks_single_seeds(er, wins):
     )
 
 
+def test_without_isolated_the_paragraph_tells_the_others_and_that_it_is_missing():
+    runs = [*searched(FINE_TUNE, 0), *searched(ER, 0), *line_runs(FINE_TUNE, 0, 0.6), *line_runs(ER, 0, 0.8)]
+    told = " ".join(board.paragraph(equal.board(runs)).split())
+    assert "isolated was not run yet; with no stored samples: fine-tune 60.00 (one seed); with 5,000 stored" in told
+
+
 def test_what_was_not_run_is_called_so():
     table = board.table(equal.board([]), STREAMS[0])
     assert len(table.rows) == len(ENTRIES)

@@ -54,8 +54,10 @@ def test_more_rows_of_a_task_add_to_its_answers() -> None:
     zoo.partial_fit(x[some], y[some])
     assert zoo.predict_proba(x).shape == (150, 3)
     assert zoo.score(x[some], y[some]) > 0.93, "the third member speaks for the two classes that it saw"
-    with pytest.raises(ValueError, match="name all classes in the first call"):
-        zoo.partial_fit(x, y + 7)
+    with pytest.raises(ValueError, match=r"y has the classes \[.*7.*\], which `classes` does not name"):
+        zoo.partial_fit(x, y + 7, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"it has the classes \[1\], which `classes` does not name"):
+        zoo.partial_fit(x[some], y[some], classes=[0, 2])
 
 
 def test_rows_of_some_classes_teach_those_classes_and_no_others() -> None:
@@ -72,15 +74,34 @@ def test_rows_of_some_classes_teach_those_classes_and_no_others() -> None:
         assert said[name][labels != name].mean() < 0.2
 
 
-def test_the_votes_of_two_episodes_meet_in_the_columns_of_their_classes() -> None:
+def test_labels_never_seen_are_new_classes_and_who_knows_fewer_divides_what_others_leave() -> None:
     x, y = load_iris(return_X_y=True)
-    zoo = ModelZooClassifier(epochs=5, tasks_per_episode=1)
-    for shown in (y != 0, y != 1):
-        zoo.partial_fit(x[shown], y[shown], classes=[0, 1, 2])
+    names = np.array(["iris", "versicolor", "virginica"])[y]
+    zoo = ModelZooClassifier(epochs=15, tasks_per_episode=1).partial_fit(x[y > 0], names[y > 0])
+    zoo.partial_fit(x[y == 0], names[y == 0])  # alone, and the first of the sorted names
+    assert list(zoo.classes_) == ["iris", "versicolor", "virginica"]
+    assert zoo.score(x, names) > 0.9
     rows = torch.from_numpy(x.astype(np.float32))
     first, second = (zoo.learner_.predict_proba(rows, f"default {episode}").double().numpy() for episode in (1, 2))
-    total = np.stack([second[:, 0], first[:, 0], first[:, 1] + second[:, 1]], axis=1)
-    assert np.allclose(zoo.predict_proba(x), total / 2, atol=1e-6)
+    older = np.column_stack([second[:, :1], first * second[:, 1:].sum(axis=1, keepdims=True)])
+    assert np.allclose(zoo.predict_proba(x), (second + older) / 2, atol=1e-6)
+
+
+def test_new_classes_beside_a_part_of_the_older_rows_count_as_they_came() -> None:
+    x, y = load_iris(return_X_y=True)
+    zoo = ModelZooClassifier(epochs=15, replay=0.2, tasks_per_episode=1).partial_fit(x[y < 2], y[y < 2])
+    zoo.partial_fit(x[y == 2], y[y == 2])
+    assert zoo.score(x[y < 2], y[y < 2]) > 0.9, "50 rows of a class stand beside 10 that are kept of each other"
+    bare = ModelZooClassifier(epochs=1, replay=0.0).partial_fit(x[y < 2], y[y < 2])
+    with pytest.raises(ValueError, match="no rows of class 0 of task 'default' are kept"):
+        bare.partial_fit(x[y == 2], y[y == 2])
+
+
+def test_one_class_waits_for_a_second() -> None:
+    x, y = load_iris(return_X_y=True)
+    zoo = ModelZooClassifier(epochs=5).partial_fit(x[y == 1], y[y == 1])
+    assert zoo.predict(x[:2]).tolist() == [1, 1]
+    assert zoo.partial_fit(x[y == 0], y[y == 0]).score(x[y < 2], y[y < 2]) > 0.9
 
 
 def test_with_several_tasks_a_question_names_its_own() -> None:

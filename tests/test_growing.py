@@ -1,8 +1,10 @@
 """Tasks that grow: who speaks for a class that came later, how much older members count, and what an episode does then."""
 
 import math
+import re
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +28,7 @@ from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.growth import Statistics, count_as_arrived
+from zoolearn.methods.registry import METHODS
 from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
 from zoolearn.runs.results import Results
@@ -484,5 +487,16 @@ def test_a_method_grows_and_a_run_that_is_cut_on_the_way_ends_as_one_that_was_no
 
 def test_nets_of_parts_are_not_trained_ahead_of_what_they_need():
     stream = Benchmark("growing", (FIRST, DOTS, THEN))
+    with pytest.raises(DataError, match="isolated nets keep none of its rows"):
+        run(learner_of(Isolated), stream)  # before any work
     alone, together = (run(learner_of(Isolated, replay=1.0), stream, workers=workers) for workers in (1, 2))
     assert alone.accuracy == together.accuracy
+
+
+def test_the_page_about_growing_says_what_runs_and_names_the_methods_that_can():
+    page = (Path(__file__).parents[1] / "docs" / "growing.md").read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(block, {})
+    (sentence,) = re.findall(r"^The tasks of .*? grow,", page, re.MULTILINE | re.DOTALL)
+    able = {name for name, kind in METHODS.items() if kind.tasks_grow}
+    assert {*re.findall(r"`([a-z-]+)`", sentence)} | {"isolated"} == able

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -41,10 +42,22 @@ def learn_and_take_back(zoo: Zoo) -> None:
         zoo.learn(FRESH, unless_worse=0.01)
 
 
+MORE = replace(pictures(TASKS[0].name, seed=7, per_class=6, classes=3), classes=(*TASKS[0].classes, "newcomer"))
+
+
+def grow(zoo: Zoo) -> None:
+    """By more rows and a class."""
+    zoo.learn(MORE, new_classes=["newcomer"])
+
+
 CHANGES: dict[str, Callable[[Zoo], object]] = {
     "learn": lambda zoo: zoo.learn(FRESH),
     "learn from files": learn_files,
     "learn, taken back": learn_and_take_back,
+    "grow": grow,
+    "grow, heads only": lambda zoo: zoo.learn_from(TASKS[0].name, zoo.path.parent / "more.npz", heads_only=True),
+    "correct": lambda zoo: zoo.correct(TASKS[0].name, {1: TASKS[0].classes[1], 2: None}),
+    "correct --purge": lambda zoo: zoo.purge(TASKS[0].name, {1: None}),
     "undo": lambda zoo: zoo.undo(),
     "forget": lambda zoo: zoo.forget(TASKS[1].name),
     "forget --drop": lambda zoo: zoo.forget(TASKS[3].name, drop=True),
@@ -138,6 +151,9 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
     import numpy as np
 
     np.savez(place / "fresh.npz", x=FRESH.train.x.numpy(), y=FRESH.train.y.numpy())
+    old = MORE.train.y < 2
+    labels = [MORE.classes[label] for label in MORE.train.y[old].tolist()]
+    np.savez(place / "more.npz", x=MORE.train.x[old].numpy(), y=labels)
     base = small_zoo(place / "base", TASKS, tasks_per_episode=2, grow=WarmStart()).path
     found: Counter[tuple[str, str]] = Counter()
     try:

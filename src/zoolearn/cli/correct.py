@@ -2,12 +2,13 @@
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+from rich.console import Console
 from rich.text import Text
 
 from zoolearn.cli import output
@@ -22,7 +23,8 @@ IDEA = """Correct rows that a zoo has stored: FILE.csv has a column `row`, with 
 learned from, and a column `label`, with their right class; where it is empty, the row is deleted.
 
 --list prints such a file, with all stored rows of the task as they are: edit it and give it back. A correction is an episode
-like any other: one member more, and `zoo undo` takes it back."""
+like any other: one member more, and `zoo undo` takes it back. With --purge it is permanent: no byte of a deleted row is left,
+and members that were trained on rows that change are trained again."""
 
 
 @dataclass
@@ -37,6 +39,10 @@ class CorrectOptions:
         tyro.conf.arg(metavar="FILE.csv", help="rows, and the labels they should have"),
     ] = None
     list: Annotated[bool, tyro.conf.arg(help="print the stored rows of the task as a table to edit, and stop")] = False
+    purge: Annotated[bool, tyro.conf.arg(help="permanently: retrain every member that saw the rows; no way back")] = (
+        False
+    )
+    yes: Annotated[bool, tyro.conf.arg(help="do not ask before a purge")] = False
     epochs: Annotated[
         int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
     ] = None
@@ -52,6 +58,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.file is None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
     console = output.console()
+    if options.purge:
+        _purge(zoo, options, _wanted(options.file), console)
+        return
 
     def told(event: Any) -> None:
         if isinstance(event, Correction):
@@ -61,6 +70,22 @@ def main(arguments: Sequence[str]) -> None:
     how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
     console.print(Text(f"episode {learned.episode}: {how}"))
     show_scores(learned.scores, console, "on held-out rows")
+
+
+def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | None], console: Console) -> None:
+    """Tells the cost, asks, and purges."""
+    correction, cost = zoo.cost_of_purging(options.name, rows)
+    console.print(Text(str(correction)))
+    numbers = ", ".join(map(str, cost.retrained)) or "none"
+    console.print(f"retrained, in about {cost.seconds:.0f} s: members {numbers}")
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise SettingsError("a purge cannot be undone, and there is no terminal to ask on; add --yes")
+        if input("There is no way back. Purge? [y/N] ").strip().lower() not in ("y", "yes"):
+            console.print("nothing was changed")
+            return
+    follow(zoo.iter_purge(options.name, rows), console)
+    show_scores(zoo.scores(options.name), console, "on held-out rows")
 
 
 def _print_rows(zoo: Zoo, task: str) -> None:

@@ -1,5 +1,7 @@
 """One run, or one group of runs, task by task."""
 
+from statistics import fmean
+
 from zoolearn.errors import DataError
 from zoolearn.lab.report import Group, episodes_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
@@ -15,7 +17,8 @@ def per_task(results: Results) -> Table:
     untold = _untold(results)
     final = results.accuracy[-1] if results.accuracy else []
     tasks = zip(results.tasks, results.learned, final, strict=False)  # ends with the tasks met
-    means = ("mean", summary["forward_transfer"], summary["average_accuracy"])
+    known = [value for value in results.learned if value is not None]
+    means = ("mean", fmean(known) if len(known) == len(final) > 0 else None, summary["average_accuracy"])
     return Table(
         header=("task", "just learned", "final", "change", *untold),
         rows=tuple(

@@ -51,11 +51,12 @@ class Isolated(KeepsRows):
         self.even_out(net, task)
         return Member(net.freeze(), {}, loss, self.episode)
 
-    def _refuse_growth(self, task: Task) -> None:
-        if task.name not in self.kept:
+    def check_growth(self, task: str) -> None:
+        """Refuses a second meeting with a task of which nothing is kept."""
+        if not self.replay:
             raise DataError(
-                f"task {task.name!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be "
-                "told from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
+                f"task {task!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be told "
+                "from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
             )
 
     def independent_trainings(self, episode: int) -> Sequence[int]:

@@ -230,6 +230,14 @@ class Learner(Stateful, ABC):
             net.add_head(task.name, len(task.classes), task.train.x)
         return net
 
+    def check_growth(self, task: str) -> None:
+        """Refuses a second meeting with a task, where the method cannot learn more of one."""
+        if not self.tasks_grow:
+            raise DataError(
+                f"task {task!r} was learned already, and {type(self).__name__} cannot learn more of a task; give the new one "
+                "another name, or use a method whose tasks grow, such as model-zoo"
+            )
+
     def settings(self) -> dict[str, Json]:
         """The learner's settings as plain data; functions by their names."""
         return _plain_settings(self)
@@ -244,21 +252,13 @@ class Learner(Stateful, ABC):
 
     def _refuse(self, task: Task) -> None:
         if task.name in self.classes:
-            self._refuse_growth(task)
+            self.check_growth(task.name)
         elif task.part:
             replace(task, part=False)  # with nothing before it, it must be whole
         if self.shape is not None and (task.shape != self.shape or task.train.x.dtype != self.dtype):
             raise DataError(
                 f"task {task.name!r} has inputs {task.train!r}, this learner takes {self.shape} {self.dtype}; "
                 "bring the inputs to that shape or start another learner"
-            )
-
-    def _refuse_growth(self, task: Task) -> None:
-        """Refuses a part of a task that was met before, where the method cannot take it."""
-        if not self.tasks_grow:
-            raise DataError(
-                f"task {task.name!r} was learned already, and {type(self).__name__} cannot learn more of a task; give the new "
-                "one another name, or use a method whose tasks grow, such as model-zoo"
             )
 
     def _inputs(self, x: Array) -> Tensor:

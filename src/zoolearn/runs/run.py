@@ -102,6 +102,8 @@ def progress(
         raise SettingsError(f"{benchmark!r} is no Benchmark; `zoolearn.benchmark(name)` gives those that have a name")
     if learner.episode:
         raise SettingsError(f"the learner has met {learner.episode} task(s) already; give `run` a new one")
+    if (again := next((task.name for task in benchmark if task.part), None)) is not None:
+        learner.check_growth(again)
     if checkpoint_every is not None and checkpoint_every < 1:
         raise SettingsError(f"checkpoint_every is {checkpoint_every}; it counts epochs, so 1 or more")
     if log is not None and log.is_on and out is None:

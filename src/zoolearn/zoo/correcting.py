@@ -112,6 +112,12 @@ class Correction:
         return Fixes(folder.store_tensor(torch.tensor(sorted(pairs))), sum(label is None for label in rows.values()))
 
 
+def correction_of(folder: ZooFolder, index: Index, task: str, rows: Mapping[str | int, str | None]) -> Correction:
+    """What rows, by their numbers or paths, are to become: of another class, or None: nothing."""
+    wanted = [(str(row), label or "") for row, label in rows.items()]
+    return Correction.of(folder, index.task(task), wanted)
+
+
 def _row(rows: Sequence[StoredRow], word: str, task: str) -> StoredRow:
     """The row of this number, or the one that was learned from this path or from one that ends like it."""
     if word.isascii() and word.isdigit():

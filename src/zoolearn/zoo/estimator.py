@@ -40,8 +40,9 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Each call of `partial_fit` is an episode: a new member, trained on the rows given and on up to `tasks_per_episode` - 1
     earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote. Rows of
-    one class are joined with earlier ones of their task, or wait for a second class. Once there are several tasks, every
-    question names its task; `classes_` are those of the task that was learned last.
+    one class are joined with earlier ones of their task, or wait for a second class; labels never seen are new classes, and
+    their rows are joined with earlier ones of all others. `task_classes_` are sorted: a new one moves columns, so go by
+    names. Once there are several tasks, every question names its task; `classes_` are those of the one learned last.
 
     With `features`, X are pictures in uint8, (count, height, width, 3) or (count, 3, height, width), and the file (or function,
     with the `size` that it takes) makes features of them: nothing is trained, the newest episode of a task has all its rows
@@ -109,7 +110,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         task: str = FIRST,
         sample_weight: Any = None,
     ) -> Self:
-        """Learns one more episode, of a new task or of one met before; `classes` names all classes it will ever have."""
+        """Learns one more episode, of a new task or of one met before, which may grow by classes that it did not have.
+
+        `classes` may name those that will come later; their columns are there from the first call on.
+        """
         first = not hasattr(self, "learner_")
         rows, labels = self._taken(X, y, reset=first)
         check_classification_targets(labels)
@@ -161,21 +165,18 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
+        """The classes of a task with these rows; it may have had fewer."""
         known = self.task_classes_.get(task)
-        given: NDArray[Any] = (
-            np.unique(classes) if classes is not None else unique_labels(y) if known is None else known
-        )
-        strangers = np.setdiff1d(y, given)
-        if len(strangers) or (known is not None and not np.array_equal(known, given)):
-            raise ValueError(
-                f"task {task!r} has the classes {list(given if known is None else known)}, y holds {list(np.unique(y))}; "
-                "name all classes in the first call"
-            )
-        if len(given) < 2:
-            raise ValueError(
-                f"task {task!r} has one class, {given[0]!r}; name all classes it will have in the first call"
-            )
-        return np.asarray(given)
+        named = y if classes is None else np.unique(classes)
+        for what, labels in (("y", y), ("it", known)):
+            if labels is None or classes is None:
+                continue
+            strangers = np.setdiff1d(labels, named)
+            if len(strangers):
+                raise ValueError(
+                    f"task {task!r}: {what} has the classes {strangers.tolist()}, which `classes` does not name"
+                )
+        return np.asarray(unique_labels(named) if known is None else unique_labels(known, named))
 
     def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
         rows = self._joined(self._without_judges(Rows(x, y, self._weights(x, y, weight)), task), task)
@@ -193,7 +194,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.features is not None:
             self.learner_.drop([old for old, _ in past])
             past.clear()
-        past.append((name, np.searchsorted(classes, seen)))
+        past.append((name, seen))
         self.waiting_.pop(task, None)
         return self
 
@@ -212,16 +213,29 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return rows.select(~held)
 
     def _joined(self, rows: Rows, task: str) -> Rows:
-        """These rows; if they are of one class, or features, with those that wait and with earlier ones of their task."""
+        """These rows; with those that wait, and with as many earlier ones of their task as they need beside them.
+
+        Rows of one class need another, new classes all that came before; features are fitted to all there are.
+        """
         if task in self.waiting_:
             rows = self.waiting_[task] + rows
-        for name, places in reversed(self.episodes_.get(task, [])):
-            if len(np.unique(rows.y)) > 1 and self.features is None:
+        past = self.episodes_.get(task, [])
+        known = unique_labels(*(labels for _, labels in past)) if past else rows.y[:0]
+        needed = known if len(np.setdiff1d(rows.y, known)) else known[:0]
+        for name, labels in reversed(past):
+            found = np.unique(rows.y)
+            if len(found) > 1 and np.isin(needed, found).all() and self.features is None:
                 break
             kept = self.learner_.kept.get(name)
             if kept is not None:
-                labels = self.task_classes_[task][places][kept.train.y.numpy()]
-                rows = Rows(kept.train.x, labels, self.learner_.weights_of(kept)) + rows
+                weights = self.learner_.weights_of(kept) / (self.replay if len(needed) else 1.0)  # they stand for all
+                rows = Rows(kept.train.x, labels[kept.train.y.numpy()], weights) + rows
+        missing = np.setdiff1d(needed, rows.y)
+        if len(missing):
+            raise ValueError(
+                f"no rows of class {missing.tolist()[0]!r} of task {task!r} are kept (replay is {self.replay}), so that new classes cannot "
+                "be told from it; keep some, or give rows of all classes"
+            )
         return rows
 
     def _weights(self, x: torch.Tensor, y: NDArray[Any], given: Any) -> torch.Tensor:
@@ -251,12 +265,16 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What members say of rows together, before any temperature."""
         count = len(self.task_classes_[name])
         said = [
-            (places, self.learner_.predict_proba(rows, episode).double().numpy())
-            for episode, places in self.episodes_[name]
+            (self._columns(labels, name), self.learner_.predict_proba(rows, episode).double().numpy())
+            for episode, labels in self.episodes_[name]
         ]
         if not said:  # one class so far
-            said = [(np.searchsorted(self.task_classes_[name], self.waiting_[name].y[:1]), np.ones((len(rows), 1)))]
+            said = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
         return torch.from_numpy(_together(said, len(rows), count))
+
+    def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
+        """The places of labels among the classes that a task has by now."""
+        return np.searchsorted(self.task_classes_[name], labels)
 
     def predict(self, X: Any, task: str | None = None, sure: float = 0.0) -> NDArray[Any]:  # noqa: N803
         """The most probable class of each row, for a task, which is named if there are several.
@@ -281,7 +299,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"no rows of task {name!r} were held out to say how sure is sure; teach it with held_out=0.1, say"
                 )
-            own = {episode: torch.from_numpy(places) for episode, places in self.episodes_[name]}
+            own = {episode: torch.from_numpy(self._columns(labels, name)) for episode, labels in self.episodes_[name]}
             newest = [*own][-1]
             net = [member.net for member in self.learner_.members if newest in member.votes][-1]
             parts = [(kept[episode].train.x, places[kept[episode].train.y]) for episode, places in own.items() if episode in kept]  # fmt: skip

@@ -1,27 +1,17 @@
 """Taking tasks out of a zoo: back to before the last episode, or one task permanently with all that was trained on it."""
 
-from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from msgspec.structs import replace as changed
 
-from zoolearn.beyond.refit import refit_head
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.nets.net import Net
-from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
-from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
-from zoolearn.zoo.lazy import LazyDict
-from zoolearn.zoo.learning import asked_beside, checkpoints, entry_of, measure, now, saw_of, written
-from zoolearn.zoo.owned import OwnedZoo
-from zoolearn.zoo.recall import arrived_of, member_net, members_of
+from zoolearn.zoo.learning import checkpoints, measure, now
+from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import stored_task
 
 
 def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
@@ -140,69 +130,18 @@ def removing(
     rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
-    members: list[MemberEntry] = []
-    since: dict[str, int] = {}  # the first episode in which a task's answers are no longer what they were
-    for member in index.members:
-        if not index.shaped_by(member, task):
-            members.append(member)
-            continue
-        for name in member.share:
-            since.setdefault(name, member.episode)
-        if drop or not _left(index, member, task):
-            continue
-        learner.members = members_of(rest, members, lambda other: member_net(folder, rest, other, names))
-        so_far = replace(rest, members=tuple(members))
-        members.append((yield from _retrained(folder, so_far, learner, member, task)))
-    rest = _heard_again(folder, index, replace(rest, members=tuple(members)), learner.recipe, names)
-    episodes = tuple(without(episode, task) for episode in index.episodes)
-    rest = replace(rest, episodes=tuple(measured_again(folder, rest, entry, since) for entry in episodes))
-    rest = rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
+    rest = replace(rest, episodes=tuple(without(episode, task) for episode in index.episodes))
+    rest = yield from iter_retrain(
+        folder,
+        rest,
+        learner,
+        names,
+        is_touched=lambda member: index.shaped_by(member, task),
+        stays=lambda member: not drop and bool(_left(index, member, task)),
+        but=task,
+    )
     log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
     return replace(rest, log=log).after("forgot a task", now())
-
-
-def _retrained(
-    folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, task: str
-) -> Generator[Progress, None, MemberEntry]:
-    """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
-    entries = rest.tasks.values()
-    known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
-    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
-    learner.arrived = {name: arrived_of(rest.tasks[name].as_of(member.episode)) for name in known}
-    learner.episode = member.episode - 1
-    learner.epochs = member.epochs or rest.settings.recipe["epochs"]
-    remaining = [name for name in member.tasks if name != task]
-    started = perf_counter()
-    source = next((place for place, other in enumerate(rest.members) if other.number == member.refits), None)
-    if source is None:
-        work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
-        made, rows = yield from count_rows(work)
-    else:
-        made, rows = refit_head(learner, learner.members[source], learner.kept[remaining[0]]), Counter()
-    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
-    share = {name: weight for name, weight in entry.share.items() if name in member.share}
-    silent = tuple(name for name in member.silent if name in share)
-    entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
-    if source is not None:
-        entry = changed(entry, refits=member.refits, saw=saw_of(rest.members[source], but=remaining[0]))
-    return written(folder, rest, entry, made.net, learner.recipe, {})
-
-
-def _heard_again(folder: ZooFolder, index: Index, rest: Index, recipe: Recipe, names: Names | None) -> Index:
-    """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
-    were = {member.number: member for member in index.members}
-    same = {member.number for member in rest.members if were[member.number] == member}
-
-    def net_of(member: MemberEntry) -> Net:
-        return member_net(folder, rest, member, names)
-
-    for arrival in rest.arrivals:
-        if not {*arrival.asked} <= same:
-            heard = asked_beside(folder, rest, arrival, net_of, recipe)
-            entry = rest.tasks[arrival.task]
-            arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
-            rest = replace(rest, tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
-    return rest
 
 
 def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
@@ -214,12 +153,3 @@ def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
         measures={name: measure for name, measure in episode.measures.items() if name != task},
         since={name: measure for name, measure in episode.since.items() if name != task},
     )
-
-
-def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
-    """An episode's measures as they would have been, for tasks whose members are no longer the same."""
-    at = episode.number
-    gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
-    names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]
-    known = {name: value for name, value in episode.measures.items() if name not in gone}
-    return changed(episode, measures={**known, **measure(folder, rest, names, at)})

@@ -19,10 +19,11 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, TaskEntry
 from zoolearn.zoo.correcting import DELETED
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.forgetting import measured_again, without
+from zoolearn.zoo.forgetting import without
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import asked_beside, entry_of, measure, now, written
 from zoolearn.zoo.recall import member_net
+from zoolearn.zoo.retraining import measured_again
 from zoolearn.zoo.settings import Names
 from zoolearn.zoo.stored import store_names, stored_labels, stored_names, stored_task
 
@@ -34,7 +35,7 @@ def check_forgettable(index: Index) -> None:
     if index.settings.features is None:
         raise SettingsError(
             "rows and classes can be forgotten in a zoo on features, whose heads are made again of the other rows; in this "
-            "one, members were trained on them: forget the whole task, and learn it again without them"
+            "one, members were trained on them; `zoo correct FOLDER NAME FILE.csv --purge` deletes rows and trains them again"
         )
 
 

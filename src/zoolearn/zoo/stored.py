@@ -127,14 +127,23 @@ def _corrected(folder: ZooFolder, fixes: Fixes, labels: Tensor) -> Tensor:
 
 def row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str | None]:
     """What each row of a task on one side was called, in the order of the rows."""
+    parts = [part for arrival in entry.arrivals if (part := arrival.rows(side))]
     names: list[str | None] = []
+    for rows in parts:
+        names += stored_names(folder, rows) or [None] * rows.count
+    return [names[number] for number in row_numbers(folder, entry, side)]
+
+
+def row_numbers(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
+    """The number, among all rows that ever came on one side, of each that is left."""
+    came = 0
 
     def numbers(rows: Rows) -> Tensor:
-        first = len(names)
-        names.extend(stored_names(folder, rows) or [None] * rows.count)
-        return torch.arange(first, len(names))
+        nonlocal came
+        came += rows.count
+        return torch.arange(came - rows.count, came)
 
-    return [names[place] for place in _together(folder, entry, side, numbers, without_deleted).tolist()]
+    return _together(folder, entry, side, numbers, without_deleted).tolist()
 
 
 def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:

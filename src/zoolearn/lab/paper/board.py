@@ -94,12 +94,12 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
     here = [line for line in lines if line.stream == stream and line.runs]
     isolated = next((line for line in here if line.entry.name == ISOLATED), None)
     rivals = [line for line in here if line is not isolated]
-    if isolated is None or not rivals:
+    if not rivals:
         return ""
     without = [line for line in rivals if line.entry.budget == NONE]
-    behind = [line for line in without if mean(line) < mean(isolated)]
-    parts = [f"on {stream} isolated has {_told(isolated)}"]
-    if without:
+    parts = [f"on {stream} isolated " + (f"has {_told(isolated)}" if isolated else "was not run yet")]
+    if isolated and without:
+        behind = [line for line in without if mean(line) < mean(isolated)]
         ahead = sorted((line for line in without if line not in behind), key=mean, reverse=True)
         beaten = ", ".join(f"{line.entry.name} {_told(line)}" for line in ahead)
         parts.append(
@@ -108,7 +108,7 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
         )
     for budget, words in BUDGETS.items():
         with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=mean, reverse=True)
-        if budget != NONE and with_memory:
+        if with_memory and not (isolated and budget == NONE):
             ranks = ", ".join(f"{line.entry.name} {_told(line)}" for line in with_memory[:4])
             parts.append(f"with {words}: {ranks}")
     return "; ".join(parts) + "."

@@ -32,8 +32,7 @@ class SingleNet(Learner):
             return self.new_net([task], self.seed)
         net = deepcopy(self.net)
         if task.name in self.classes:
-            if len(task.classes) > len(self.classes[task.name]):
-                net.widen_head(task.name, len(task.classes))
+            self._widen(net, task)
         elif self.shared_head:
             first, classes = next(iter(self.classes.items()))
             if len(task.classes) != len(classes):
@@ -46,13 +45,15 @@ class SingleNet(Learner):
             net.add_head(task.name, len(task.classes))
         return net
 
-    def _refuse_growth(self, task: Task) -> None:
-        super()._refuse_growth(task)
-        new = [name for name in task.classes if name not in self.classes[task.name]]
-        if self.shared_head and new:
+    def _widen(self, net: Net, task: Task) -> None:
+        """Lets the head of a task that grows tell its new classes apart."""
+        new = task.classes[len(self.classes[task.name]) :]
+        if new and self.shared_head:
             raise DataError(
                 f"task {task.name!r} brings the new class {new[0]!r}, but all tasks share one head; leave shared_head False"
             )
+        if new:
+            net.widen_head(task.name, len(task.classes))
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         """The net, through the task's head."""

@@ -1,0 +1,174 @@
+"""Rows of a zoo are corrected or deleted, heads are fitted again to more rows, and both can be undone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import zoolearn
+from test_zoo_cli import said
+from test_zoo_grow import EGRET, FIRST, OTHERS, garden, saved
+from toys import contents, pictures
+from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.errors import DataError
+from zoolearn.training.fit import run_to_end
+from zoos import alike, answers, stray_files
+
+pytestmark = pytest.mark.slow  # zoos are grown
+
+MORE = replace(pictures("garden", seed=5, per_class=3), classes=("heron", "stork"))
+GRID = [{}, {"replay": 0.5}, {"grow": WarmStart()}]
+
+
+@pytest.mark.parametrize("settings", GRID, ids=["paper", "replay", "warm"])
+def test_heads_alone_are_fitted_to_more_rows_on_features_that_stay_and_undone(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    old, before = answers(zoo, [*OTHERS, FIRST]), zoo.members
+    learned = zoo.learn_from("garden", saved(tmp_path, "more.npz", MORE), heads_only=True)
+    assert learned.trained_on == ("garden",)
+    member = zoo.members[-1]
+    source = zoo.index.member(member.refits)
+    assert source in before
+    assert (member.heads, {*member.saw}) == (("garden",), {*source.tasks} - {"garden"})
+    first, second = (zoo.net(number).backbone.state_dict() for number in (source.number, member.number))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert alike({"dots": answers(zoo, OTHERS)["dots"]}, {"dots": old["dots"]}), "other tasks are as they were"
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    zoo.learn(pictures("rings"))
+    zoo.undo()
+    zoo.undo()
+    assert alike(answers(zoo, [*OTHERS, FIRST]), old)
+    assert zoo.members == before
+
+
+def test_a_refitted_head_goes_with_the_features_that_a_forgotten_task_has_shaped(tmp_path):
+    zoo = garden(tmp_path / "zoo", tasks_per_episode=3)
+    zoo.learn_from("garden", saved(tmp_path, "more.npz", MORE), heads_only=True)
+    member = zoo.members[-1]
+    shaped = member.saw[0]
+    zoo.forget(shaped)
+    again = zoo.index.member(member.number)
+    assert shaped not in again.saw
+    first, second = (zoo.net(number).backbone.state_dict() for number in (again.refits, again.number))
+    assert all(torch.equal(first[name], second[name]) for name in first), "of the member as it is now"
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_heads_alone_are_no_way_to_a_new_task_or_class(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    with pytest.raises(DataError, match="'park' is new, so no member has features for it"):
+        zoo.learn_from("park", saved(tmp_path, "park.npz", FIRST), heads_only=True)
+    with pytest.raises(DataError, match="class 'egret' is new"):
+        zoo.learn_from("garden", saved(tmp_path, "egret.npz", EGRET), heads_only=True, new_classes=["egret"])
+    assert stray_files(zoolearn.open(zoo.path)) == set()
+
+
+@pytest.mark.parametrize("settings", GRID, ids=["paper", "replay", "warm"])
+def test_labels_change_and_rows_go_by_an_episode_that_can_be_undone(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    old, files = answers(zoo, [*OTHERS, FIRST]), contents(zoo.path)
+    rows = zoo.stored_rows("garden")
+    kept, held = ([row for row in rows if row.side == side] for side in ("train", "test"))
+    assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
+    other = {"heron": "stork", "stork": "heron"}
+    zoo.correct("garden", {kept[0].number: other[kept[0].label], kept[2].number: None, held[1].number: None})
+    task = zoo.task("garden")
+    assert (len(task.train), len(task.test)) == (len(kept) - 1, len(held) - 1)
+    assert task.classes[int(task.train.y[0])] == other[kept[0].label]
+    assert zoo.scores("garden").rows == len(held) - 1
+    assert zoo.index.weight(zoo.index.voters("garden")[0], "garden") < zoo.index.voters("garden")[0].share["garden"]
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    assert alike(answers(zoo, [*OTHERS, FIRST], at=3), old)
+    zoo.learn(EGRET, new_classes=["egret"])
+    zoo.correct("garden", {1: None})
+    assert zoo.tasks["garden"].rows_kept == len(zoo.task("garden").train)
+    for _ in range(3):
+        zoo.undo()
+    assert alike(answers(zoo, [*OTHERS, FIRST]), old)
+    now = contents(zoo.path)
+    assert {
+        name for name in {*files} | {*now} if files.get(name) != now.get(name) and not name.startswith("index/")
+    } == {"zoo.json"}
+
+
+def test_where_only_held_out_rows_change_the_task_is_measured_again_and_nothing_is_trained(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    before = zoo.members
+    rows = [row for row in zoo.stored_rows("garden") if row.side == "test"]
+    wrong = {row.number: "heron" for row in rows if row.label == "stork"}
+    zoo.correct("garden", wrong)
+    assert zoo.members == before
+    assert zoo.scores("garden").of_class("stork").rows == 0
+    zoo.undo()
+    assert zoo.scores("garden").of_class("stork").rows == len(wrong)
+
+
+def test_rows_are_listed_edited_and_found_by_the_paths_that_they_were_learned_from(tmp_path, capsys):
+    path = garden(tmp_path / "zoo").path
+    said(capsys, "learn", str(path), "garden", saved(tmp_path, "more.npz", MORE), "--epochs", "1")
+    table = said(capsys, "correct", str(path), "garden", "--list")
+    assert "more.npz[0]" in table
+    (tmp_path / "right.csv").write_text(f"row,label\n{tmp_path}/more.npz[0],stork\nmore.npz[1],\n")
+    told = said(capsys, "correct", str(path), "garden", str(tmp_path / "right.csv"), "--epochs", "1")
+    assert "garden: 2 of its rows change: 1 to stork, 1 deleted" in " ".join(told.split())
+    assert "corrected" in said(capsys, "log", str(path))
+    again = said(capsys, "correct", str(path), "garden", "--list")
+    assert "more.npz[1]" not in again
+    (tmp_path / "list.csv").write_text(again)
+    assert "nothing would change" in said(capsys, "correct", str(path), "garden", str(tmp_path / "list.csv"), code=1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"1": "otter"}, "unknown class 'otter'.*a correction brings no new class"),
+        ({"999": "heron"}, "there is no row 999; task 'garden' has 1 to"),
+        ({"nowhere.png": "heron"}, "no stored row of task 'garden' was learned from 'nowhere.png'"),
+        (dict.fromkeys(range(1, 25), "heron"), "no row of class 'stork' would be left to train on"),
+    ],
+)
+def test_what_cannot_be_corrected_is_named_and_nothing_changes(tmp_path, rows, message):
+    zoo = garden(tmp_path / "zoo")
+    before = contents(zoo.path)
+    with pytest.raises(DataError, match=message):
+        zoo.correct("garden", rows)
+    assert contents(zoolearn.open(zoo.path).path) == before
+
+
+@pytest.mark.parametrize("settings", GRID, ids=["paper", "replay", "warm"])
+def test_no_byte_of_a_purged_row_is_left_and_the_zoo_is_as_if_it_had_never_come(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    zoo.learn(EGRET, new_classes=["egret"])
+    zoo.correct("garden", {2: None})
+    first = zoo.members[0]
+    gone = next(row for row in zoo.stored_rows("garden") if row.label == "stork")
+    row = zoo.task("garden").train.x[gone.place].clone().numpy().tobytes()
+    wrong = next(row for row in zoo.stored_rows("garden") if row.side == "test")
+    nets = {member.file for member in zoo.members if "garden" in member.heads}
+    zoo.purge("garden", {gone.number: None, wrong.number: None})
+    everything = contents(zoo.path)
+    assert not [name for name, data in everything.items() if row in data]
+    assert not [name for name in everything if any(net in name for net in nets)], "every weight that saw it is gone"
+    assert zoo.members[0] == first, "who never saw the task is as it was"
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    assert stray_files(zoo) == set()
+    assert {row.number for row in zoo.stored_rows("garden")} == {
+        *range(1, zoo.tasks["garden"].rows_kept + zoo.tasks["garden"].rows_held_out + 1)
+    }
+    held = zoo.task("garden").test
+    assert zoo.scores("garden").accuracy.value == float(
+        (zoo.predict_proba(held.x, "garden").argmax(dim=1) == held.y).float().mean()
+    )
+    for at in (2, 3, 4, 5):
+        assert torch.isfinite(zoo.predict_proba(FIRST.test.x, "garden", at=at)).all()
+    zoo.learn(pictures("rings"))
+
+
+def test_purging_asks_first(tmp_path, capsys):
+    path = garden(tmp_path / "zoo").path
+    (tmp_path / "gone.csv").write_text("row,label\n1,\n")
+    line = ["correct", str(path), "garden", str(tmp_path / "gone.csv"), "--purge"]
+    assert "add --yes" in said(capsys, *line, code=1)
+    told = said(capsys, *line, "--yes")
+    assert "members 2, 3" in " ".join(told.split())
+    assert "purged rows" in said(capsys, "log", str(path))
