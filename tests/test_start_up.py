@@ -49,3 +49,16 @@ def test_a_submodule_is_found_by_its_name() -> None:
 def test_an_unknown_name_is_an_error_that_says_so() -> None:
     with pytest.raises(AttributeError, match="'zoolearn' has no attribute 'model_zoo'"):
         zoolearn.model_zoo  # noqa: B018
+
+
+def test_a_head_on_features_is_read_without_loading_a_compiler() -> None:
+    """It is compared with a net without weights first, and arithmetic on those would cost a second of imports."""
+    program = """
+import sys, torch
+from zoolearn.nets.backbones import identity
+from zoolearn.nets.net import Net
+with torch.device("meta"):
+    Net(identity, (320,)).state_dict()
+print("torch._dynamo" in sys.modules)
+"""
+    assert python(program).strip() == "False"

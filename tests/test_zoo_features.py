@@ -31,6 +31,8 @@ from zoolearn.training.predict import probabilities
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export_features import at_temperature
+from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.refeaturing import refeatured
 from zoolearn.zoo.stored import stored_task
 from zoos import alike, answers, small_zoo, stray_files
 
@@ -551,3 +553,51 @@ def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_p
         assert torch.equal(found.bias, wanted.bias.float())
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     assert stray_files(zoo) <= {".lock", ".reserve"}
+
+
+@pytest.fixture(scope="session")
+def other_extractor(tmp_path_factory):
+    path = tmp_path_factory.mktemp("extractors") / "wider.onnx"
+    path.write_bytes(toy_file(seed=3, size=12, features=30))
+    return path
+
+
+def test_a_zoo_on_other_features_is_as_if_learned_on_them(empty, other_extractor, tmp_path, capsys):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    more = save_pictures(tmp_path / "more", replace(task_of("birds", 20), train=examples(KINDS["birds"], 3, 7)))
+    empty.learn_from("birds", folder, test=more)
+    empty.learn_from("trees", save_pictures(tmp_path / "trees", TASKS[2]))
+    empty.learn_from("birds", save_pictures(tmp_path / "new", replace(TASKS[0], train=examples(KINDS["birds"], 4, 9))))
+    empty.correct("birds", {1: "wren"})
+    before = contents(empty.path)
+    main(["refeature", str(empty.path), str(tmp_path / "wide"), "--features", str(other_extractor)])
+    assert "birds" in capsys.readouterr().out
+    assert contents(empty.path) == before
+    wide = zoolearn.open(tmp_path / "wide")
+    assert wide.settings.features["num_features"] == 30
+    for member in wide.members:
+        task = stored_task(wide.folder, wide.tasks[member.tasks[0]].as_of(member.episode))
+        wanted = stat_head(task.train.x, task.train.y, len(task.classes))
+        assert torch.equal(wide.net(member.number).head(task.name).weight, wanted.weight.float())
+    assert torch.equal(wide.task("birds").train.y, empty.task("birds").train.y)
+    assert run_to_end(wide.verify()) == []
+    picture = next((tmp_path / "trees").rglob("*.png"))
+    stored = torch.cat([wide.task("trees").train.x, wide.task("trees").test.x])
+    assert (stored == wide.rows(picture)).all(dim=1).any()
+
+
+def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, other_extractor, tmp_path):
+    folder = save_pictures(tmp_path / "birds", TASKS[0])
+    empty.learn_from("birds", folder)
+    path = folder / "crow" / "2.png"
+    content = path.read_bytes()
+    path.unlink()
+    with pytest.raises(DataError, match=r"1 files are not where they were.*2\.png"):
+        run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+    Image.new("RGB", (SIDE, SIDE), "red").save(path)
+    with pytest.raises(DataError, match="no longer the file"):
+        run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+    path.write_bytes(content)
+    run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+    with pytest.raises(SettingsError, match="already"):
+        run_to_end(refeatured(zoolearn.open(tmp_path / "wide"), tmp_path / "again", Given.of(other_extractor)))

@@ -67,7 +67,7 @@ def _scale(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def _by_channel(name: str, value: Pixels, shape: Shape) -> Tensor:
     """One number for all pixels, or one for each channel of images."""
-    numbers = torch.tensor(value, dtype=torch.float64)
+    numbers = torch.tensor(value, dtype=torch.float64, device="cpu")  # arithmetic on "meta" loads half of torch
     if numbers.ndim and (len(shape) != 3 or len(numbers) != shape[0]):
         wanted = f"one number, or {shape[0]}, one a channel" if len(shape) == 3 else "one number"
         raise SettingsError(f"{name} is {numbers.tolist()}, but inputs have shape {tuple(shape)}; give {wanted}")

@@ -102,11 +102,11 @@ def _without_rows(folder: ZooFolder, index: Index, task: str, gone: Numbers, nam
     left = {arrival.episode for arrival in entry.arrivals}
     rest = replace(index, tasks={**index.tasks, task: entry})
     members = [
-        _made_again(folder, rest, member, task, names) if member.tasks == (task,) else member
+        made_again(folder, rest, member, task, names) if member.tasks == (task,) else member
         for member in index.members
         if member.tasks != (task,) or member.episode in left
     ]
-    rest = _heard_again(folder, replace(rest, members=tuple(members)), task, names)
+    rest = heard_again(folder, replace(rest, members=tuple(members)), task, names)
     empty = {arrival.episode for arrival in before.arrivals} - left
     episodes = [without(episode, task) if episode.number in empty else episode for episode in index.episodes]
     since = {task: before.episode}
@@ -135,7 +135,8 @@ def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
         )
 
 
-def _made_again(folder: ZooFolder, rest: Index, member: MemberEntry, task: str, names: Names | None) -> MemberEntry:
+def made_again(folder: ZooFolder, rest: Index, member: MemberEntry, task: str, names: Names | None) -> MemberEntry:
+    """A member as it comes of the rows that its task has by now, up to its episode."""
     learner = rest.settings.learner(names)
     learner.episode = member.episode - 1
     rows = stored_task(folder, rest.tasks[task].as_of(member.episode))
@@ -145,7 +146,7 @@ def _made_again(folder: ZooFolder, rest: Index, member: MemberEntry, task: str, 
     return written(folder, rest, entry, made.net, learner.recipe, {})
 
 
-def _heard_again(folder: ZooFolder, rest: Index, task: str, names: Names | None) -> Index:
+def heard_again(folder: ZooFolder, rest: Index, task: str, names: Names | None) -> Index:
     """With what older members, made again, say of rows that were held out later."""
 
     def net_of(member: MemberEntry) -> Net:
