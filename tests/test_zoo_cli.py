@@ -172,6 +172,21 @@ def test_stopping_a_training_leaves_the_zoo_and_says_how_to_go_on(zoo, tmp_path,
     assert alike(answers(zoolearn.open(zoo.path)), before)
 
 
+def test_a_first_lesson_that_fails_leaves_no_folder_that_it_made_and_an_earlier_zoo_alone(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    task = TASKS[0]
+    np.savez("alone.npz", x=task.train.x.numpy()[:2], y=np.zeros(2, int))
+    np.savez("odd.npz", x=task.train.x.numpy(), y=task.train.y.numpy(), classes=["fine", "not\x07fine"])
+    for file in ("alone.npz", "odd.npz"):
+        said(capsys, "learn", "fresh", "birds", file, code=1)
+        assert not (tmp_path / "fresh").exists(), file
+    said(capsys, "new", "kept", "--seed", "3")
+    said(capsys, "learn", "kept", "birds", "alone.npz", code=1)
+    assert zoolearn.open("kept").settings.seed == 3
+
+
 @pytest.mark.parametrize(("flags", "grey"), [(["--grey"], True), (["--no-grey"], False), ([], None)])
 def test_colours_are_chosen_by_a_flag(tmp_path, flags, grey) -> None:
     cli.main(["new", str(tmp_path / "zoo"), "--side", "64", *flags])

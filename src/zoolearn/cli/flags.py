@@ -114,6 +114,38 @@ def settings_form(settings: type, only: Collection[str] | None = None, own: Coll
     return make_dataclass(settings.__name__, [(each.name, hint, _default(each)) for each, hint in shown])
 
 
+def open_form(usual: Mapping[str, str], *kinds: type) -> type:
+    """A dataclass with those settings of some kinds that are open unless given; `usual` says what happens then.
+
+    One that is true or false has two flags, as `--grey` and `--no-grey`. `given_in` reads what was given.
+    """
+    shown: list[tuple[str, Any, Any]] = []
+    hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
+    for setting in (each for kind in kinds for each in fields(kind) if each.name in usual):
+        name, about = setting.name, setting.metadata
+        if bool in get_args(hints[name]):
+            for flag, words in ((name, about["help"]), (f"no_{name}", about["help_no"])):
+                shown.append((flag, Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help=words)], False))
+        else:
+            choices = f"one of {', '.join(about['choices'])}" if "choices" in about else about["help"]
+            kind = str if "choices" in about else int
+            shown.append(
+                (name, Annotated[kind | None, optional(about.get("metavar", "N"), choices, usual[name])], None)
+            )
+    return make_dataclass("Open", [(name, hint, field(default=default)) for name, hint, default in shown])
+
+
+def given_in(form: Any) -> dict[str, Any]:
+    """The settings of an open form; None is open."""
+    values = dict(vars(form))
+    for name in [name for name in values if f"no_{name}" in values]:
+        yes, no = values[name], values.pop(f"no_{name}")
+        if yes and no:
+            raise SettingsError(f"both --{name} and --no-{name} were given; choose one, or neither")
+        values[name] = True if yes else False if no else None
+    return values
+
+
 def _flag(setting: "Field[Any]", value: str) -> str:
     return f"--{setting.name.replace('_', '-')} {value}"
 

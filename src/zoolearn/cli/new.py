@@ -11,12 +11,11 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import optional, parse, settings_form
+from zoolearn.cli.flags import given_in, open_form, optional, parse, settings_form
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import settings_of
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
-from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
@@ -28,6 +27,12 @@ IDEA = """Make an empty zoo. What you leave out is settled by looking at the fir
 
 Then, any time: `zoo learn FOLDER NAME DATA` teaches it a task, `zoo predict FOLDER NAME INPUT...` asks it."""
 
+OPEN = {
+    "side": "their own size up to 96 if square, else 84 or 32",
+    "grey": "as the first data is",
+    "backbone": "small-conv for images, tabular for features",
+    "epochs": "as many as its rows need, 3 to 50",
+}  # what is settled by data, unless given
 RECIPE = ("batch_size", "lr", "dropout", "flip_tta", "device")  # what else of a recipe is a flag
 
 
@@ -36,25 +41,9 @@ class NewOptions:
     """The zoo, permanently."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a new or empty folder")]
-    side: Annotated[
-        int | None,
-        optional("N", "images are brought to NxN pixels", "their own size up to 96 if square, else 84 or 32"),
-    ] = None
-    grey: Annotated[
-        bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help="take images in grey, whatever the first data is")
-    ] = False
-    no_grey: Annotated[
-        bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help="take images in colour, whatever the first data is")
-    ] = False
-    backbone: Annotated[
-        str | None, optional("NAME", f"one of {', '.join(BACKBONES)}", "small-conv for images, tabular for features")
-    ] = None
     features: Annotated[
         str | None,
         optional("FILE|NAME", "learn from features of pictures by an ONNX file, or of texts by wordllama:", "none"),
-    ] = None
-    epochs: Annotated[
-        int | None, optional("N", "passes over the data in every episode", "as many as its rows need, 3 to 50")
     ] = None
     preset: Annotated[
         str | None, optional("NAME", "paper, or beyond: the settings past the paper that were found best", "paper")
@@ -68,9 +57,12 @@ class NewOptions:
 
 def main(arguments: Sequence[str]) -> None:
     """Makes a zoo."""
-    own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), "recipe"}
+    own = {setting.name for setting in fields(ZooSettings)} - {*get_type_hints(NewOptions), *OPEN, "recipe"}
     forms = {"zoo": settings_form(ModelZoo, only=own), "recipe": settings_form(Recipe, only=RECIPE)}
-    shown: list[tuple[str, Any, Any]] = [(name, form, field(default_factory=form)) for name, form in forms.items()]
+    opened = {"settled": open_form(OPEN, ZooSettings, Recipe)}
+    shown: list[tuple[str, Any, Any]] = [
+        (name, form, field(default_factory=form)) for name, form in {**opened, **forms}.items()
+    ]
     kind = make_dataclass("New", shown, bases=(NewOptions,))
     options = parse(kind, arguments, "zoo new", IDEA)
     if options.preset is not None:
@@ -93,15 +85,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.features is not None:
         _on_features(options, arguments, console)
         return
-    if options.grey and options.no_grey:
-        raise SettingsError("both --grey and --no-grey were given; choose one, or neither: as the first data is")
     nested = nest(ModelZoo, vars(options.zoo))
     learner = learner_from(ModelZoo, nested)
     settings = ZooSettings.chosen(
-        backbone=options.backbone,
-        epochs=options.epochs,
-        side=options.side,
-        grey=True if options.grey else False if options.no_grey else None,
+        **given_in(options.settled),
         **{name: getattr(learner, name) for name in nested},
         **vars(options.recipe),
     )
@@ -114,7 +101,8 @@ def main(arguments: Sequence[str]) -> None:
 def _on_features(options: Any, arguments: Sequence[str], console: Console) -> None:
     """Makes a zoo on features; nothing is trained in it, so that only its seed is left to choose."""
     given = {word.partition("=")[0][2:].replace("-", "_") for word in arguments if word.startswith("--")}
-    chosen = {**vars(options), **vars(options.zoo), **vars(options.recipe)}
+    parts = (options, options.settled, options.zoo, options.recipe)
+    chosen = {name: value for part in parts for name, value in vars(part).items()}
     features = Given.of(options.features)
     settings = features.settings(**{name: chosen.get(name, True) for name in given - {"features"}})
     Zoo.create(options.folder, settings, extractor=features.content)

@@ -135,7 +135,9 @@ class ZooSettings:
     (3, 84, 84)
     """
 
-    backbone: str | None = field(default=None, metadata={"read": _or_none(Reader.name), "choices": BACKBONES})
+    backbone: str | None = field(
+        default=None, metadata={"read": _or_none(Reader.name), "choices": BACKBONES, "metavar": "NAME"}
+    )
     recipe: Mapping[str, Json] = field(
         default_factory=lambda: {**_values(Recipe()), "epochs": None}, metadata={"read": _read_recipe}
     )
@@ -144,8 +146,21 @@ class ZooSettings:
     replay: float = field(default=1.0, metadata={"read": lambda record: record.number(0, 1)})
     weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
     grow: Json = field(default=FROM_SCRATCH, metadata={"read": _read_grow, "choices": GROW})
-    side: int | None = field(default=None, metadata={"read": _or_none(lambda record: record.whole(4, LARGEST_SIDE))})
-    grey: bool | None = field(default=None, metadata={"read": _or_none(Reader.flag)})
+    side: int | None = field(
+        default=None,
+        metadata={
+            "read": _or_none(lambda record: record.whole(4, LARGEST_SIDE)),
+            "help": "images are brought to NxN pixels",
+        },
+    )
+    grey: bool | None = field(
+        default=None,
+        metadata={
+            "read": _or_none(Reader.flag),
+            "help": "take images in grey, whatever the first data is",
+            "help_no": "take images in colour, whatever the first data is",
+        },
+    )
     features: Mapping[str, Json] | None = field(default=None, metadata={"read": _or_none(_read_features)})
     shape: Shape | None = field(default=None, metadata={"read": _or_none(_read_shape), "settled": True})
     columns: tuple[str, ...] = field(default=(), metadata={"read": _read_columns, "settled": True})  # of a table

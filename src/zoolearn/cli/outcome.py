@@ -1,0 +1,114 @@
+"""What an episode did to every task, on a terminal; and whether it may stay."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.screens import screenful
+from zoolearn.cli.words import counted
+from zoolearn.zoo.gate import smallest_loss
+from zoolearn.zoo.index import Measure
+from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.scores import Change, Share
+
+TAKEN_BACK = 3  # exit code
+DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
+BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
+
+
+def show_outcome(learned: Learned, console: Console, *, everything: bool) -> None:
+    """Prints every task's accuracy before and after, and the new one's class by class."""
+    others = [name for name in learned.trained_on if name != learned.task]
+    beside = f", beside {', '.join(map(escape, others))}" if others else ""
+    how = "trained on" if learned.refits is None else f"on the features of member {learned.refits}, fitted a head for"
+    console.print(f"episode {learned.episode}: {how} {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
+    show_scores(learned.scores, console, "on held-out rows")
+    if learned.task in learned.changes:
+        _grown(learned, console)
+    earlier = [name for name in learned.after if name != learned.task]
+    if earlier:
+        names, rest = screenful(earlier, learned.changes, everything=everything)
+        console.print(_earlier(learned, names))
+        if rest:
+            console.print(rest)
+        differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
+        which = "the task that grew" if learned.task in learned.changes else "the new task"
+        console.print(
+            f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
+            f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
+        )
+        if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
+            console.print("no difference can be seen in any earlier task: what changed may be chance")
+
+
+def _grown(learned: Learned, console: Console) -> None:
+    """Prints what became of the classes that a task had before, and how those are answered that are new."""
+    change = learned.changes[learned.task]
+    what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
+    console.print(
+        f"{what}: {points(change)} points on {change.rows:,} held-out rows, "
+        f"{DIFFERENCES.get(change.difference, change.difference)}"
+    )
+    if learned.new_classes:
+        old = [learned.scores.of_class(name) for name in learned.scores.classes if name not in learned.new_classes]
+        beside = Share(sum(share.right for share in old), sum(share.rows for share in old))
+        console.print(
+            f"its earlier classes, beside the new: {beside.value:.1%}, {interval(beside)} % with 95 % certainty"
+        )
+    for name in learned.new_classes:
+        share = learned.scores.of_class(name)
+        told = (
+            f"{share.value:.1%}, {share.right:,} of {share.rows:,} right" if share.rows else "no row of it is held out"
+        )
+        console.print(Text(f"new class {name}: {told}"))
+
+
+def _before(learned: Learned, name: str) -> Measure:
+    before = learned.before[name]
+    assert before is not None
+    return before
+
+
+def _earlier(learned: Learned, names: Sequence[str]) -> Table:
+    """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("earlier task", overflow="fold")
+    for column in ("before", "after", "balanced", "change", "rows"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("difference", no_wrap=True)
+    for name in names:
+        change = learned.changes.get(name)
+        told = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
+        shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
+        table.add_row(Text(name), *(f"{share:.1%}" for share in shares), *told)
+    return table
+
+
+def points(change: Change) -> str:
+    """A change with its margin, in points of accuracy.
+
+    >>> points(Change(gained=30, lost=10, rows=200))
+    '+10.0 ± 6.1'
+    """
+    return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
+
+
+def pass_gate(learned: Learned, limit: float, console: Console) -> None:
+    """Ends with a code of its own where the episode was taken back; else says what the rows could not have shown."""
+    if learned.worse:
+        lost = ", ".join(f"{name} by {points(learned.changes[name])} points" for name in learned.worse)
+        print(
+            f"zoo: taken back: more than {100 * limit:g} points were lost beyond chance ({lost}); the zoo is as it was",
+            file=sys.stderr,
+        )
+        sys.exit(TAKEN_BACK)
+    for name, change in learned.changes.items():
+        least = smallest_loss(change.rows, limit, len(learned.changes))
+        if least is None or least > BLIND + limit:
+            told = "no loss" if least is None else f"only a loss of {100 * least:.0f} points or more"
+            console.print(Text(f"note: {told} of {name} would have been noticed: it has {change.rows:,} held-out rows"))

@@ -1,0 +1,335 @@
+"""A zoo that is asked: nothing here changes its folder."""
+
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.by_statistics import StatJudge
+from zoolearn.beyond.familiarity import Familiarity
+from zoolearn.beyond.task_inference import WhichTask
+from zoolearn.beyond.temperature import calibrated
+from zoolearn.data.task import Task
+from zoolearn.errors import StoreError, UnknownTask
+from zoolearn.features import Extractor, embedded
+from zoolearn.nets.net import Net
+from zoolearn.runs.step import Step
+from zoolearn.training.fit import run_to_end
+from zoolearn.training.predict import combine, joined, votes
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo import pruning
+from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.asked import rows_of
+from zoolearn.zoo.correcting import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
+from zoolearn.zoo.exporting import Exported, export
+from zoolearn.zoo.extracting import open_extractor, to_rows
+from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.forgetting import Cost, cost_of
+from zoolearn.zoo.growth import Growth
+from zoolearn.zoo.index import Index, Measure, MemberEntry
+from zoolearn.zoo.inputs.find import both_sources, source_of
+from zoolearn.zoo.inputs.source import Source
+from zoolearn.zoo.inputs.tables import Columns
+from zoolearn.zoo.intake import growth_of
+from zoolearn.zoo.learning import measure
+from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
+from zoolearn.zoo.purging import PurgeCost, cost_of_purge
+from zoolearn.zoo.recall import learner_of, member_net
+from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
+from zoolearn.zoo.scores import Scores, Share
+from zoolearn.zoo.settings import Names, ZooSettings
+from zoolearn.zoo.stored import stored_inputs, stored_task
+from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
+from zoolearn.zoo.verifying import iter_verify
+
+Data = Path | str | Source
+Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
+
+
+class ZooReader:
+    """Answers for the tasks of a zoo in a folder, and tells how good the answers are.
+
+    Reading needs no lock and sees whole states only; `refresh` takes up what another program has changed since.
+    """
+
+    def __init__(self, folder: Path | str, names: Names | None = None) -> None:
+        self.folder = ZooFolder(Path(folder))
+        self.names = names
+        self.index = self.folder.read()
+        self._nets: dict[tuple[str, tuple[str, ...]], Net] = {}  # two tasks can have one head, and so one file
+        self._extractor: Extractor | None = None
+        self._fitted: Fitted | None = None
+        self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
+        self.folder.tidy(self.index)
+
+    def __repr__(self) -> str:
+        return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.folder.path
+
+    @property
+    def generation(self) -> int:
+        """Grows by one with every change of the zoo."""
+        return self.index.generation
+
+    @property
+    def settings(self) -> ZooSettings:
+        """Chosen once, settled by the first task."""
+        return self.index.settings
+
+    @property
+    def tasks(self) -> Mapping[str, TaskEntry]:
+        """The tasks by name, in the order they were learned."""
+        return self.index.tasks
+
+    @property
+    def members(self) -> tuple[MemberEntry, ...]:
+        """The members, oldest first."""
+        return self.index.members
+
+    @property
+    def recipe(self) -> Recipe:
+        """How members are trained."""
+        return self.settings.learner(self.names).recipe
+
+    @property
+    def extractor(self) -> Extractor | None:
+        """What turns pictures into features, opened and compared with its record; None where nets are trained."""
+        record = self.settings.features
+        if record is None:
+            return None
+        if self._extractor is None or self._extractor.sha256 != record["sha256"]:
+            self._extractor = open_extractor(self.folder, record, self.names)
+        return self._extractor
+
+    def refresh(self) -> bool:
+        """Takes up the newest state of the folder; says whether it had changed."""
+        newest = self.folder.read()
+        changed = newest.generation != self.index.generation
+        self.index = newest
+        if changed:
+            kept = {(member.file, member.heads) for member in newest.members}
+            self._nets = {key: net for key, net in self._nets.items() if key in kept}
+            self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
+        return changed
+
+    def task(self, name: str) -> Task:
+        """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
+        return stored_task(self.folder, self.index.task(name))
+
+    def growth(self, name: str, data: Data) -> Growth | None:
+        """What labelled data would add to a task that is known; None if it is a new one."""
+        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
+
+    def stored_rows(self, task: str) -> list[StoredRow]:
+        """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
+        return listed_rows(self.folder, self.index.task(task))
+
+    def cost_of_purging(self, task: str, rows: Mapping[str | int, str | None]) -> tuple[Correction, PurgeCost]:
+        """What `purge` would change, and what that costs."""
+        correction = correction_of(self.folder, self.index, task, rows)
+        return correction, cost_of_purge(self.folder, self.index, correction)
+
+    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        """
+        return self.together(self.votes(x, task, at), task, at)
+
+    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
+        """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
+        members = [self._member(number) for number in votes]
+        weights = [self.index.weight(member, task, at) for member in members]
+        knows = [self.index.knows(member, task) for member in members]
+        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
+        return calibrated(answer, self.temperature(task, at))
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
+
+    def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
+        """The name of the most probable class of each input; `Learner.predict` gives indices.
+
+        Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
+        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
+        """
+        check_sure(sure)
+        inputs = self.rows(x)
+        answers = self.predict_proba(inputs, task, at)
+        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
+        classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
+        places = answers.argmax(dim=1).tolist()
+        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+
+    def familiarity(self, task: str, at: int | None = None) -> Familiarity:
+        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        voter = self.index.answering(task, at)[-1]
+        if (task, voter.file) not in self._familiar:
+            try:
+                net = self._net_in(self.index)(voter)
+                found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
+            except StoreError:
+                if not self.refresh():
+                    raise
+                return self.familiarity(task, at)
+            self._familiar[task, voter.file] = found
+            if len(self._familiar) > MOST_FAMILIAR:
+                del self._familiar[next(iter(self._familiar))]
+        return self._familiar[task, voter.file]
+
+    def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
+        """The task and the class of inputs whose task is not given, by stored rows of every task.
+
+        Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
+        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
+        are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
+        """
+        check_unrecognisable(self.index, sure)
+        inputs = self.rows(x)
+        while True:
+            generation = self.generation
+            try:
+                fitted = self.which_task()
+                if sure and self.settings.features is None:
+                    fitted.quality.check()
+                which = fitted.which
+                ask = which.answer if isinstance(which, StatJudge) else self._answer_and_classes
+                found = recognised(which, inputs, sure, ask)
+            except (StoreError, UnknownTask):
+                if not self.refresh() and generation == self.generation:
+                    raise
+                continue
+            if generation == self.generation:  # else the zoo changed meanwhile, and what was found is of two states
+                return found
+
+    def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
+        return self.predict_proba(x, task), self.index.task(task).classes
+
+    def which_task(self) -> Fitted:
+        """What tells tasks apart by stored rows of every task, fitted once for each state."""
+        if self._fitted is None or self._fitted.generation != self.generation:
+            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
+            which = WhichTask(learner) if self.extractor is None else StatJudge(learner.kept.values())
+            held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
+            self._fitted = Fitted(self.generation, which, quality(which, held))
+        return self._fitted
+
+    def take_up(self, fitted: Fitted) -> None:
+        """Uses what another `Zoo` of this folder has fitted."""
+        self._fitted = fitted
+
+    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
+        """What each member that knows a task says, by the member's number."""
+        try:
+            return self._votes(x, task, at)
+        except StoreError:
+            if not self.refresh():  # a file is gone that the folder, as we know it, should have
+                raise
+            return self._votes(x, task, at)
+
+    def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
+        index = self.index
+        voters = index.answering(task, at)
+        inputs = self.rows(x)
+        net_of = self._net_in(index)
+        pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
+        return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
+
+    def rows(self, x: Inputs) -> Tensor:
+        """Inputs as they are stored; rows of features may be given as such."""
+        extractor = self.extractor
+        rows = rows_of(x, self.settings, self.columns.embed)
+        return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
+
+    @property
+    def columns(self) -> Columns:
+        """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
+        extractor = self.extractor if self.settings.takes_texts else None
+        embed = None if extractor is None else partial(embedded, extractor)
+        return Columns(wanted=self.settings.columns, embed=embed)
+
+    def _member(self, number: int) -> MemberEntry:
+        return self.index.member(number)
+
+    def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
+        def net_of(member: MemberEntry) -> Net:
+            key = member.file, member.heads
+            if key not in self._nets:
+                self._nets[key] = member_net(self.folder, index, member, self.names)
+            return self._nets[key]
+
+        return net_of
+
+    def net(self, number: int) -> Net:
+        """The net of a member."""
+        return self._net_in(self.index)(self._member(number))
+
+    def scores(self, task: str) -> Scores:
+        """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
+        return held_out_scores(self.folder, self.index, task)
+
+    def accuracy(self, task: str) -> Share:
+        """The accuracy on the held-out rows of a task, with its interval."""
+        return Share.of(self.measure(task).accuracy, self.tasks[task].rows_held_out)
+
+    def majority(self, task: str) -> tuple[str, float]:
+        """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
+        return held_out_majority(self.folder, self.index.task(task))
+
+    def test(self, task: str, data: Data) -> Tested:
+        """How well a task is answered on new labelled data; nothing of it is kept."""
+        tested: Tested = run_to_end(self.iter_test(task, data))  # type: ignore[arg-type]
+        return tested
+
+    def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
+        """`test`, step by step."""
+        self.index.task(task)
+        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
+        return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
+
+    def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
+        """What `forget` would do."""
+        return cost_of(self.index, task, drop=drop)
+
+    def milliseconds_per_member(self, rows: int = 64) -> float:
+        """How long one member takes to answer for one row, over batches of `rows`."""
+        return self._milliseconds(self.index, rows)
+
+    def _milliseconds(self, index: Index, rows: int = 64) -> float:
+        recipe = index.settings.learner(self.names).recipe
+        return pruning.milliseconds(self.folder, index, self._net_in(index), recipe, rows)
+
+    def export(
+        self, task: str, path: Path | str, to: Literal["onnx", "torch"] = "onnx", *, overwrite: bool = False
+    ) -> Exported:
+        """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows."""
+        entry = self.index.task(task)
+        if self.settings.features is not None and self.extractor is not None:
+            content = file_to_export(self.folder, self.settings.features, to)
+            net = at_temperature(self.net(self.index.answering(task)[-1].number), task, self.temperature(task))
+            return export_on_features(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
+        voters = self.index.voters(task)
+        nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
+        rows = stored_inputs(self.folder, entry, "test")
+        temperature = self.temperature(task)
+        return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
+
+    def verify(self) -> Generator[Step, None, list[str]]:
+        """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
+        return iter_verify(self.folder, self.index, self._net_in(self.index))
+
+    def measure(self, task: str) -> Measure:
+        """Accuracy and confidence on the held-out rows of a task, as it is answered now."""
+        self.index.task(task)
+        return self.index.measures[task]
