@@ -27,6 +27,7 @@ NEAR = 30  # times the smallest value: a logarithmic axis up to there has one de
 NARROW, SMALL = 400, 260  # points: the width of a phone, and of one panel of many
 STYLE: dict[Any, Any] = {
     "axes.titlesize": "medium",
+    "axes.titley": 1.0,  # else it is looked for around all ticks
     "legend.fontsize": "medium",
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -101,10 +102,7 @@ def _known(series: Series) -> list[tuple[float, float]]:
 
 def draw_panel(ax: Axes, panel: Panel, chart: Plot, shown: Limits, width: float) -> None:
     """Series with their axes and labels: every point where its numbers are, none cut at the edge."""
-    for series in panel.series:
-        draw_series(ax, series, places(panel, series), 3.5 if width < SMALL else 5.5, panel.turned)
-    if panel.title:
-        ax.set_title(cut(panel.title, width / 5.5))
+    draw_contents(ax, panel, width)
     ax.grid(visible=False, axis="y" if panel.turned else "x")
     if panel.turned:
         _name_rows(ax, panel, width)
@@ -120,6 +118,13 @@ def draw_panel(ax: Axes, panel: Panel, chart: Plot, shown: Limits, width: float)
     ax.set(**{name: wanted for name, wanted in zip(("xlim", "ylim"), shown, strict=True) if wanted is not None})
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(chart.y_label)
+
+
+def draw_contents(ax: Axes, panel: Panel, width: float) -> None:
+    """All of a panel but its axes."""
+    for series in panel.series:
+        draw_series(ax, series, places(panel, series), 3.5 if width < SMALL else 5.5, panel.turned)
+    ax.set_title(cut(panel.title, width / 5.5))
 
 
 def draw_series(ax: Axes, series: Series, places: Sequence[Any], size: float, turned: bool = False) -> Any:
@@ -177,7 +182,7 @@ def _name_rows(ax: Axes, panel: Panel, width: float) -> None:
 
 def _number_columns(ax: Axes, xs: Sequence[float | str], log: bool, width: float) -> None:
     """Few labels that can be read; on a logarithmic axis 1, 2 and 5 where there is little more than a decade."""
-    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     numbers = [x for x in xs if not isinstance(x, str)]
     thousands = EngFormatter(sep="")
@@ -185,7 +190,7 @@ def _number_columns(ax: Axes, xs: Sequence[float | str], log: bool, width: float
         ax.set_xscale("log")
         near = bool(numbers) and max(numbers) < NEAR * min(numbers)
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if near else (1.0,), numticks=6))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.xaxis.set_minor_locator(NullLocator())  # unseen, and slow
     elif len(numbers) == len(xs):
         whole = all(isinstance(x, int) for x in numbers)
         ax.xaxis.set_major_locator(MaxNLocator(3 if width < SMALL else 6, integer=whole))
@@ -213,29 +218,30 @@ def _leans(chart: Map) -> bool:
 
 
 def draw_map(ax: Axes, chart: Map, width: float) -> Any:
-    """Cells that are the stronger the more they hold, blank where nothing is known; gives the mesh, cell by cell.
+    """Cells that are the stronger the more they hold, none where nothing is known; gives them, row by row.
 
     Colour is laid over the ground thinly or thickly, so that it reads on light and on dark pages alike.
     """
-    from matplotlib.colors import to_rgba
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgb
 
-    strength = strengths(chart)
-    faces = [
-        to_rgba(MORE if value >= 0 else LESS, abs(value)) if value is not None else (0.0, 0.0, 0.0, 0.0)
-        for row in strength
-        for value in row
-    ]
     columns, rows = range(len(chart.columns)), range(len(chart.rows))
-    ax.grid(visible=False)
-    ax.spines["bottom"].set_visible(False)
-    mesh = ax.pcolormesh(
-        [-0.5 + column for column in range(len(columns) + 1)],
-        [-0.5 + row for row in range(len(rows) + 1)],
-        [[0.0] * len(columns)] * len(rows),
+    known = [
+        (column - 0.5, row - 0.5, value)
+        for row, values in enumerate(strengths(chart))
+        for column, value in enumerate(values)
+        if value is not None
+    ]
+    more, less = to_rgb(MORE), to_rgb(LESS)
+    cells = PolyCollection(
+        [((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1)) for x, y, _ in known],
+        facecolors=[(*(more if value >= 0 else less), abs(value)) for _, _, value in known],
         lw=0,
     )
-    mesh.set_array(None)
-    mesh.set_facecolor(faces)
+    ax.grid(visible=False)
+    ax.spines["bottom"].set_visible(False)
+    ax.add_collection(cells, autolim=False)
+    ax.set_xlim(-0.5, len(columns) - 0.5)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_yticks(rows, [cut(name, width / 15) for name in chart.rows])
     letter = 0.6 * _font_size()
@@ -253,7 +259,7 @@ def draw_map(ax: Axes, chart: Map, width: float) -> Any:
         _dot_cells(ax, chart)
     elif room >= 2.5 * letter:
         _write_cells(ax, chart, 2 if room > 5.7 * letter and not chart.centred else 1 if room > 3.6 * letter else 0)
-    return mesh
+    return cells
 
 
 def _font_size() -> float:

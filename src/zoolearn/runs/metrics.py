@@ -16,8 +16,10 @@ A matrix that is not such a triangle of fractions is a DataError.
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from numbers import Real
 from statistics import fmean
+from typing import Any
 
 from zoolearn.errors import DataError
 
@@ -111,8 +113,9 @@ def _since_learned(matrix: Matrix, arrivals: Arrivals) -> list[Row]:
 
 
 def _check_row(row: Row, where: str) -> None:
-    if all(type(value) is float and 0.0 <= value <= 1.0 for value in row):  # the usual case, at once
-        return
+    numbers: Any = row
+    if {*map(type, row)} == {float} and isfinite(sum(numbers)) and min(numbers) >= 0.0 and max(numbers) <= 1.0:
+        return  # the usual case, at once
     for task, value in enumerate(row):
         if value is not None and not _is_fraction(value):
             raise DataError(f"{where} holds {value!r} for task {task}; accuracies are fractions from 0 to 1, or None")

@@ -3,7 +3,7 @@
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +14,7 @@ from zoolearn.lab.drawing import (
     MARKERS,
     MORE,
     RULE,
+    draw_contents,
     draw_map,
     draw_panel,
     limits,
@@ -27,6 +28,7 @@ FONT = 12
 WIDE, NARROW = 960, 350  # of a drawing for desks and of one for phones; the page shows one of them
 PAIR, FEW, MANY = 440, 320, 200  # of one panel of two or four, of a few, and of many
 MANY_PANELS = 7
+PAD = 3  # points around all
 GLYPHS = dict(zip(MARKERS, "●■◆▲▼⬟★⬢", strict=True))
 SVG, LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 UNSEEN = (f"{SVG}metadata", f"{SVG}style", f"{SVG}clipPath")
@@ -52,11 +54,7 @@ def chart_html(chart: Chart, key: str, label: str) -> str:
     else:
         count = len(chart.panels)
         width = PAIR if count in (2, 4) else FEW if count < MANY_PANELS else MANY
-        parts = (
-            _drawing(panel, chart, width, f"{key}{place}-", f"{label}: {panel.title}")
-            for place, panel in enumerate(chart.panels)
-        )
-        drawn = f'<div class="panels" style="--panel:{width}px">{"".join(parts)}</div>'
+        drawn = f'<div class="panels" style="--panel:{width}px">{"".join(_panels(chart, width, key, label))}</div>'
     return (f'<ul class="legend">{legend}</ul>' if legend else "") + drawn
 
 
@@ -71,21 +69,81 @@ def _legend_entry(series: Series) -> str:
 
 def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str, label: str) -> str:
     with style(FONT if width > MANY else FONT - 2):
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure as Drawing
-
-        drawing = Drawing(figsize=(width / 72, natural_height(panel, width) / 72), layout="constrained")
-        ax = drawing.add_subplot()
+        ax = _axes(panel, width)
         if isinstance(panel, Map):
             draw_map(ax, panel, width).set_gid("tips-0")
             tips = [_cell_tips(panel)]
         elif isinstance(chart, Plot):
             draw_panel(ax, panel, chart, limits(chart), width)
-            tips = [_invite(ax, panel, series, number) for number, series in enumerate(panel.series)]
-        out = io.BytesIO()
-        canvas: Any = FigureCanvasSVG(drawing)
-        canvas.print_svg(out, metadata={"Date": None})  # as `savefig`, which draws twice
-    return _for_page(out.getvalue(), tips, key, label)
+            tips = _invite_all(ax, panel)
+        _lay_out(ax)
+        return _for_page(_printed(ax), tips, key, label)
+
+
+def _panels(chart: Plot, width: float, key: str, label: str) -> Iterator[str]:
+    """A drawing for each panel. Where all have the same axes these are drawn once, which takes most of the time."""
+    shown = limits(chart)
+    if None in shown:
+        for place, panel in enumerate(chart.panels):
+            yield _drawing(panel, chart, width, f"{key}{place}-", f"{label}: {panel.title}")
+        return
+    with style(FONT if width > MANY else FONT - 2):
+        ax = _axes(chart.panels[0], width)
+        draw_panel(ax, chart.panels[0], chart, shown, width)
+        _lay_out(ax)
+        _clear(ax)
+        axes = _printed(ax)
+        for part in (ax.xaxis, ax.yaxis, *ax.spines.values(), ax.patch, ax.figure.patch):
+            part.set_visible(False)
+        for place, panel in enumerate(chart.panels):
+            draw_contents(ax, panel, width)
+            tips = _invite_all(ax, panel)
+            yield _for_page(_printed(ax), tips, f"{key}{place}-", f"{label}: {panel.title}", axes)
+            _clear(ax)
+
+
+def _clear(ax: Any) -> None:
+    """Takes away all but the axes."""
+    ax.set_title("")
+    for artist in (*ax.lines, *ax.collections):
+        artist.remove()
+
+
+def _axes(panel: Panel | Map, width: float) -> Any:
+    from matplotlib.figure import Figure as Drawing
+
+    return Drawing(figsize=(width / 72, natural_height(panel, width) / 72), dpi=72).add_subplot()
+
+
+def _lay_out(ax: Any) -> None:
+    """Gives axes the room that their labels leave, going by letters: what they measure, the page's font decides.
+
+    matplotlib's own layout measures them in another font, several times, and takes longer than all the rest.
+    """
+    width, height = (72 * inches for inches in ax.figure.get_size_inches())
+    font = ax.title.get_size()
+    across, up = ([label.get_text() for label in axis.get_ticklabels()] for axis in (ax.xaxis, ax.yaxis))
+    letter, line = 0.6 * font, 1.2 * font
+    leans = any(label.get_rotation() for label in ax.xaxis.get_ticklabels())
+    left = letter * max(map(len, up), default=0) + (line if ax.get_ylabel() else 0) + 2 * PAD
+    right = PAD if leans else letter * len(across[-1] if across else "") / 2 + PAD
+    labels = 0.87 * letter * max(map(len, across), default=0) + 0.5 * line if leans else line if across else 0
+    bottom = labels + line * len(ax.get_xlabel().splitlines()) + 2 * PAD
+    top = (line if ax.get_title() else 0) + PAD
+    ax.set_position((left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height))
+
+
+def _printed(ax: Any) -> bytes:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    out = io.BytesIO()
+    canvas: Any = FigureCanvasSVG(ax.figure)
+    canvas.print_svg(out, metadata={"Date": None})  # as `savefig`, which draws twice
+    return out.getvalue()
+
+
+def _invite_all(ax: Any, panel: Panel) -> list[list[str]]:
+    return [_invite(ax, panel, series, number) for number, series in enumerate(panel.series)]
 
 
 def _invite(ax: Any, panel: Panel, series: Series, number: int) -> list[str]:
@@ -111,7 +169,6 @@ def _cell_tips(chart: Map) -> list[str]:
     for row, values in enumerate(chart.values):
         for column, value in enumerate(values):
             if value is None:
-                tips.append("")
                 continue
             spread = chart.spread[row][column] if chart.spread else None
             shade = chart.shades[row][column] if chart.shades else None
@@ -126,10 +183,12 @@ def _cell_tips(chart: Map) -> list[str]:
     return tips
 
 
-def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str, label: str) -> str:
-    """The drawing with colours and letters of the page, names of its own, and what its marks say."""
+def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str, label: str, below: bytes = b"") -> str:
+    """The drawing with colours and letters of the page, names of its own, and what its marks say; `below` lies another."""
     ElementTree.register_namespace("", SVG[1:-1])
     root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
+    if below:
+        root[:0] = ElementTree.fromstring(below)  # noqa: S314
     for number, said in enumerate(tips):
         group = root.find(f".//{SVG}g[@id='tips-{number}']")
         for shape, words in zip([] if group is None else _shapes(group), said, strict=True):
