@@ -70,12 +70,10 @@ class Zoo(ZooReader):
 
         Without `epochs`, those of the zoo's settings, or as many as the episode's rows need. `unless_worse=0.01`: if
         held-out rows show beyond chance that an earlier task lost more than a point of accuracy, the episode is taken back,
-        and `Learned.worse` names these tasks. What was found about copies of rows (`Learned.notes`) is a warning.
+        and `Learned.worse` names these tasks. Copies among the rows of a new task are a warning.
         """
         work = self.iter_learn(task, epochs=epochs, new_classes=new_classes, unless_worse=unless_worse)
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
-        for note in learned.notes:
-            warnings.warn(note, stacklevel=2)
         return learned
 
     def iter_learn(
@@ -99,6 +97,8 @@ class Zoo(ZooReader):
             else:
                 index, arrival = taken_in(self.folder, before, task, self.extractor)
                 arrival, notes = without_copies(self.folder, before, arrival)
+                for note in notes:
+                    warnings.warn(note, stacklevel=2)
             learned = yield from self._iter_learn(before, index, arrival, epochs, unless_worse)
             return replace(learned, notes=tuple(notes))
 
