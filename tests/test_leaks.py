@@ -1,16 +1,19 @@
 """Rows that are trained on and held out at once: found, told, and kept on one side."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import zoolearn
 from toys import TINY, blobs, row_set
 from zoolearn import cli
-from zoolearn.errors import DataError, SettingsError
-from zoolearn.zoo import Zoo
+from zoolearn.data.task import Examples
+from zoolearn.errors import DataError, SettingsError, StoreError
+from zoolearn.zoo import Zoo, leaks
 from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.intake import Reading
 from zoolearn.zoo.leaks import Prints
@@ -189,3 +192,46 @@ def test_every_class_has_rows_on_both_sides_whatever_the_groups(seed) -> None:
     assert {*split.train} | {*split.held} == {*range(60)}
     assert {*labels[split.train]} == {*labels[split.held]} == {0, 1, 2}
     assert not {*groups[split.train]} & {*groups[split.held]}
+
+
+def test_rows_of_tensors_that_are_test_rows_too_are_left_out_and_told(tmp_path):
+    zoo = zoolearn.new(tmp_path / "zoo", recipe=TINY, backbone="mlp")
+    first, second = blobs("first"), blobs("second")
+    leaking = replace(
+        first,
+        train=Examples(torch.cat([first.train.x, first.test.x[:3]]), torch.cat([first.train.y, first.test.y[:3]])),
+    )
+    with pytest.warns(UserWarning, match="3 rows to train on left out of task 'first', for being test rows too"):
+        learned = zoo.learn(leaking)
+    assert learned.notes
+    assert torch.equal(zoo.task("first").train.x, first.train.x)
+    assert sum(zoo.tasks["first"].arrived.values()) == len(first.train)
+    spoilt = replace(
+        second,
+        train=Examples(torch.cat([second.train.x, first.test.x[:2]]), torch.cat([second.train.y, first.test.y[:2]])),
+    )
+    with pytest.warns(UserWarning, match="2 rows to train on are held out of task 'first'"):
+        zoo.learn(spoilt)
+    assert len(zoo.task("second").train) == len(spoilt.train), "that is told, and left to who gave them"
+    with pytest.raises(DataError, match="all rows to train on of class '0' are test rows too"):
+        zoo.learn(replace(blobs("third"), test=blobs("third").train))
+    assert list(zoo.tasks) == ["first", "second"]
+
+
+def test_a_lesson_reads_no_row_of_earlier_tasks_to_find_copies(tmp_path, monkeypatch):
+    zoo = zoolearn.new(tmp_path / "zoo", recipe=TINY, backbone="mlp")
+    zoo.learn_from("first", table(60))
+    rows = []
+    digests = leaks.row_digests
+    monkeypatch.setattr(leaks, "row_digests", lambda x: rows.append(len(x)) or digests(x))
+    zoo.learn_from("second", table(40))
+    assert sum(rows) == 40
+    zoo.test("first", table(30))
+    entry = zoo.tasks["first"].arrivals[0].test
+    assert np.array_equal(
+        leaks.stored_digests(zoo.folder, zoo.tasks["first"], "test"), digests(zoo.task("first").test.x.numpy())
+    )
+    file = zoo.folder.file("data", entry.digests.digest)
+    file.write_bytes(bytes(len(file.read_bytes())))
+    with pytest.raises(StoreError, match="was altered: its checksum differs"):
+        zoo.learn_from("third", table(40))

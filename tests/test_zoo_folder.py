@@ -423,7 +423,7 @@ def pooled(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
 def noise(name: str, rows: int) -> Task:
     x = torch.from_numpy(np.random.default_rng(rows).integers(0, 256, (rows, 3, 64, 64), dtype=np.uint8))
     y = torch.arange(rows) % 2
-    return Task(name, zoolearn.Examples(x, y), zoolearn.Examples(x[:4], y[:4]))
+    return Task(name, zoolearn.Examples(x[4:], y[4:]), zoolearn.Examples(x[:4], y[:4]))
 
 
 def learn_and_watch(folder: Path, warm: Path) -> None:

@@ -41,11 +41,13 @@ class Stored(Struct, frozen=True, gc=False):
 class Rows(Struct, frozen=True, gc=False):
     """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
 
-    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none.
+    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none. `digests` are
+    what copies of rows are known by, so that nobody has to read all rows for that.
     """
 
     x: Stored
     y: Stored
+    digests: Stored
     names: Stored | None = None
     ids: Stored | None = None
 
@@ -57,7 +59,7 @@ class Rows(Struct, frozen=True, gc=False):
     @property
     def stored(self) -> list[Stored]:
         """Their tensors."""
-        return [part for part in (self.x, self.y, self.names, self.ids) if part]
+        return [part for part in (self.x, self.y, self.digests, self.names, self.ids) if part]
 
 
 class Fixes(Struct, frozen=True, gc=False):

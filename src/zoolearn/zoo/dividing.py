@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from msgspec.structs import replace as changed
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
-from zoolearn.zoo.arrivals import Side, Stored, TaskEntry
+from zoolearn.zoo.arrivals import Arrival, Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined, stored_digests
 from zoolearn.zoo.splitting import Holdout, last_rows, random_rows
-from zoolearn.zoo.stored import stored_labels
+from zoolearn.zoo.stored import choose_rows, stored_labels
 
 MOST_NAMED = 10  # rows in one note
 
@@ -173,6 +175,28 @@ def _fixed(
         for group in groups[np.isin(prints, known)].tolist():
             fixed[group] = "held" if "held" in (side, fixed.get(group)) else "train"
     return own, others
+
+
+def without_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arrival, list[str]]:
+    """A new task that came as tensors, without rows to train on that it holds out too; and what was found about copies."""
+    train, test = arrival.train, arrival.test
+    assert train is not None
+    assert test is not None
+    prints, held = (folder.checked_tensor(rows.digests).numpy().view(np.uint64) for rows in (train, test))
+    labels, kept = folder.tensor(train.y), torch.from_numpy(~np.isin(prints, held)).nonzero()[:, 0]
+    counts = torch.bincount(labels[kept], minlength=len(arrival.classes)).tolist()
+    if 0 in counts:
+        raise DataError(
+            f"task {arrival.task!r}: all rows to train on of class {arrival.classes[counts.index(0)]!r} are test rows too; "
+            "give other rows to test on"
+        )
+    notes = _held_earlier(folder, index, prints)
+    if len(kept) == train.count:
+        return arrival, notes
+    rest = choose_rows(folder, train, kept, labels[kept])
+    left = f"{rows_of(train.count - len(kept))} to train on left out of task {arrival.task!r}, for being test rows too"
+    arrived = dict(zip(arrival.classes, counts, strict=True))
+    return changed(arrival, train=rest, counts=arrived), [left, *notes]
 
 
 def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:

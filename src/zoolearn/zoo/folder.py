@@ -272,6 +272,15 @@ class ZooFolder:
         ):
             return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
 
+    def checked_tensor(self, stored: Stored) -> Tensor:
+        """A stored tensor that is read whole, compared with its digest."""
+        path = self.file("data", stored.digest)
+        with _reading(path):
+            is_whole = checksum(path) == stored.digest
+        if not is_whole:
+            raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
+        return self.tensor(stored)
+
     def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
         """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
 

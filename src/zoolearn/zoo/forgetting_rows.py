@@ -25,7 +25,7 @@ from zoolearn.zoo.learning import asked_beside, entry_of, measure, now, written
 from zoolearn.zoo.recall import member_net
 from zoolearn.zoo.retraining import measured_again
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import store_names, stored_labels, stored_names, stored_task
+from zoolearn.zoo.stored import choose_rows, stored_labels, stored_names, stored_task
 
 Numbers = Mapping[Side, frozenset[int]]  # of rows, in the order in which they arrived, deleted ones too
 
@@ -271,10 +271,5 @@ class RestOfSide:
             self.counts[self.rest.classes[self.labels[number]]] += 1
         if len(left) == rows.count and self.rest.classes == self.rest.before.classes:
             return rows
-        names = stored_names(folder, rows)
-        return Rows(
-            folder.store_tensor(folder.tensor(rows.x)[left]),
-            folder.store_tensor(torch.tensor([self.labels[numbers[0] + place] for place in left.tolist()])),
-            store_names(folder, [names[place] for place in left.tolist()]) if names else None,
-            folder.store_tensor(folder.tensor(rows.ids)[left]) if rows.ids else None,
-        )
+        labels = torch.tensor([self.labels[numbers[0] + place] for place in left.tolist()])
+        return choose_rows(folder, rows, left, labels)

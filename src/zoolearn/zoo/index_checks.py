@@ -120,7 +120,8 @@ def _fit(rows: Rows, settings: ZooSettings) -> bool:
     wanted = (settings.stored_shape, (count,), settings.stored_dtype, "int64")
     named = rows.names is None or (len(rows.names.shape) == 1 and rows.names.dtype == "uint8")
     known = rows.ids is None or (rows.ids.shape, rows.ids.dtype) == ((count, 32), "uint8")
-    return found == wanted and named and known and count <= LARGEST_TENSOR // prod(inputs)
+    alike = (rows.digests.shape, rows.digests.dtype) == ((count,), "int64")
+    return found == wanted and named and known and alike and count <= LARGEST_TENSOR // prod(inputs)
 
 
 def _are_pairs(fixes: Fixes) -> bool:

@@ -23,13 +23,12 @@ from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Numbers, Source
-from zoolearn.zoo.leaks import Prints
+from zoolearn.zoo.leaks import Prints, digests_of, store_digests
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
-from zoolearn.zoo.stored import store_names, stored_task
+from zoolearn.zoo.stored import store_chosen, store_names, stored_task
 
-BYTES_AT_ONCE = 1 << 22
 ROWS_AT_ONCE = 1024
 
 Augment = Literal["auto", "none", "crop", "flip", "crop-flip"]
@@ -197,10 +196,11 @@ def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) 
     """Rows that are at hand; of pictures their features, where there is an extractor."""
     x = rows.x
     if extractor is None:
-        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y))
+        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y), store_digests(folder, digests_of(x)))
     made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
     ids = folder.store_blocks([row_ids(x.numpy())], "uint8", (32,))
-    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), ids=ids)
+    digests = store_digests(folder, digests_of(made))
+    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), digests, ids=ids)
 
 
 def sources_of(task: Task) -> tuple[Source, Source | None]:
@@ -283,12 +283,11 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
         return None
     stored = taken.stored
     if len(rows) < len(taken.rows):
-        every, at_once = folder.tensor(stored), max(1, BYTES_AT_ONCE // (stored.bytes // stored.shape[0]))
-        blocks = (every[list(rows[first : first + at_once])].numpy() for first in range(0, len(rows), at_once))
-        stored = folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
+        stored = store_chosen(folder, stored, torch.tensor(rows))
     return Rows(
         stored,
         folder.store_blocks([taken.labels[list(rows)]], "int64", ()),
+        store_digests(folder, taken.prints.all[list(rows)]),
         store_names(folder, [taken.source.name(taken.rows[row]) for row in rows]),
         None if taken.ids is None else folder.store_blocks([taken.ids[list(rows)]], "uint8", (32,)),
     )

@@ -15,11 +15,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
-from zoolearn.zoo.arrivals import Side, TaskEntry
+from zoolearn.zoo.arrivals import Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
-from zoolearn.zoo.stored import stored_inputs
+from zoolearn.zoo.stored import together, without_deleted
 
 SMALLEST_SIDE = 16  # of pictures that are compared by their looks: smaller ones show too little
 THUMBNAIL = (8, 9)
@@ -74,9 +75,19 @@ def row_digests(x: NDArray[Any]) -> Digests:
 
 
 def stored_digests(folder: ZooFolder, entry: TaskEntry, side: Side) -> Digests:
-    """The digests of rows of a task that a zoo stores."""
-    blocks = torch.split(stored_inputs(folder, entry, side), ROWS_AT_ONCE)
-    return np.concatenate([row_digests(block.numpy()) for block in blocks])
+    """The digests of rows of a task that a zoo stores; no row is read."""
+    found = together(folder, entry, side, lambda rows: folder.checked_tensor(rows.digests), without_deleted)
+    return found.numpy().view(np.uint64)
+
+
+def store_digests(folder: ZooFolder, digests: Digests) -> Stored:
+    """Writes digests of rows that are stored."""
+    return folder.store_blocks([digests.view(np.int64)], "int64", ())
+
+
+def digests_of(x: Tensor) -> Digests:
+    """The digests of rows at hand."""
+    return np.concatenate([row_digests(block.numpy()) for block in torch.split(x, ROWS_AT_ONCE)])
 
 
 def earlier_sides(folder: ZooFolder, index: Index) -> Iterator[tuple[str, str, Digests]]:

@@ -31,11 +31,10 @@ from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
 from zoolearn.zoo.stored import (
     arrived_task,
-    store_names,
+    choose_rows,
     stored_examples,
     stored_inputs,
     stored_labels,
-    stored_names,
 )
 from zoolearn.zoo.testing import held_out_scores
 
@@ -57,6 +56,7 @@ class Learned:
     scores: Scores
     changes: Mapping[str, Change]
     worse: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what people should know of the rows
     new_classes: tuple[str, ...] = ()  # of a task that grew
     refits: int | None = None  # the member on whose features a head was fitted, where nothing was trained
 
@@ -230,13 +230,7 @@ def kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo
         learner.replay, derive(learner.seed, "replay")
     )
     rows = kept.train.x[:, 0].long()
-    names = stored_names(folder, arrival.train)
-    return Rows(
-        folder.store_tensor(part.train.x[rows]),
-        folder.store_tensor(part.train.y[rows]),
-        store_names(folder, [names[row] for row in rows.tolist()]) if names else None,
-        folder.store_tensor(folder.tensor(arrival.train.ids)[rows]) if arrival.train.ids else None,
-    )
+    return choose_rows(folder, arrival.train, rows, part.train.y[rows])
 
 
 def _detail(arrival: Arrival, member: MemberEntry) -> str:

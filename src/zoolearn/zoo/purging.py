@@ -19,7 +19,7 @@ from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import checkpoints, now
 from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import row_numbers, store_names, stored_labels, stored_names
+from zoolearn.zoo.stored import choose_rows, row_numbers, stored_labels
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,4 @@ def _stored(folder: ZooFolder, entry: TaskEntry, part: _Part) -> Arrival:
 def _rows(folder: ZooFolder, rows: Rows | None, places: Sequence[int], labels: Sequence[int]) -> Rows | None:
     if rows is None or not places:
         return None
-    names, chosen = stored_names(folder, rows), torch.tensor(places)
-    return Rows(
-        folder.store_tensor(folder.tensor(rows.x)[chosen]),
-        folder.store_tensor(torch.tensor(labels)),
-        store_names(folder, [names[place] for place in places]) if names else None,
-        folder.store_tensor(folder.tensor(rows.ids)[chosen]) if rows.ids else None,
-    )
+    return choose_rows(folder, rows, torch.tensor(places), torch.tensor(labels))

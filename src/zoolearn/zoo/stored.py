@@ -11,7 +11,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, StoreError
 from zoolearn.training.predict import joined
 from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, Stored, TaskEntry
-from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.folder import WRITE_AT_ONCE, ZooFolder
 from zoolearn.zoo.index import Index
 
 
@@ -50,12 +50,12 @@ def stored_examples(folder: ZooFolder, entry: TaskEntry, side: Side) -> Examples
 
 def stored_inputs(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The inputs of a task on one side."""
-    return _together(folder, entry, side, lambda rows: folder.tensor(rows.x), without_deleted)
+    return together(folder, entry, side, lambda rows: folder.tensor(rows.x), without_deleted)
 
 
 def stored_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The labels of a task on one side."""
-    return _together(folder, entry, side, lambda rows: folder.tensor(rows.y), _corrected)
+    return together(folder, entry, side, lambda rows: folder.tensor(rows.y), _corrected)
 
 
 def stored_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
@@ -93,7 +93,7 @@ def _part(whole: Task, train: Examples, test: Examples, *, adds: bool) -> Task:
     return Task(whole.name, train, test, tuple(whole.classes[label] for label in labels), whole.augment, part=adds)
 
 
-def _together(
+def together(
     folder: ZooFolder,
     entry: TaskEntry,
     side: Side,
@@ -143,7 +143,7 @@ def row_numbers(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
         came += rows.count
         return torch.arange(came - rows.count, came)
 
-    return _together(folder, entry, side, numbers, without_deleted).tolist()
+    return together(folder, entry, side, numbers, without_deleted).tolist()
 
 
 def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
@@ -157,6 +157,25 @@ def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
     if not isinstance(names, list) or len(names) != rows.count or not all(isinstance(name, str) for name in names):
         raise StoreError(f"{folder.path}: names of rows are not one text for each; restore them from a copy")
     return names
+
+
+def choose_rows(folder: ZooFolder, rows: Rows, places: Tensor, labels: Tensor) -> Rows:
+    """Some of the rows that arrived together, as files of their own, with these labels."""
+    names = stored_names(folder, rows)
+    return Rows(
+        store_chosen(folder, rows.x, places),
+        folder.store_tensor(labels),
+        store_chosen(folder, rows.digests, places),
+        store_names(folder, [names[place] for place in places.tolist()]) if names else None,
+        store_chosen(folder, rows.ids, places) if rows.ids else None,
+    )
+
+
+def store_chosen(folder: ZooFolder, stored: Stored, places: Tensor) -> Stored:
+    """Writes some rows of a stored tensor as one of their own, a few megabytes at a time."""
+    every, at_once = folder.tensor(stored), max(1, WRITE_AT_ONCE // (stored.bytes // stored.shape[0]))
+    blocks = (every[block].numpy() for block in torch.split(places, at_once))
+    return folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
 
 
 def store_names(folder: ZooFolder, names: Sequence[str]) -> Stored:

@@ -1,5 +1,6 @@
 """The zoo as people hold it: one object for one folder."""
 
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import Arrival
 from zoolearn.zoo.correcting import Correction, correction_of
+from zoolearn.zoo.dividing import without_copies
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
@@ -68,7 +70,7 @@ class Zoo(ZooReader):
 
         Without `epochs`, those of the zoo's settings, or as many as the episode's rows need. `unless_worse=0.01`: if
         held-out rows show beyond chance that an earlier task lost more than a point of accuracy, the episode is taken back,
-        and `Learned.worse` names these tasks.
+        and `Learned.worse` names these tasks. Copies among the rows of a new task are a warning.
         """
         work = self.iter_learn(task, epochs=epochs, new_classes=new_classes, unless_worse=unless_worse)
         learned: Learned = run_to_end(work)  # type: ignore[arg-type]
@@ -91,10 +93,14 @@ class Zoo(ZooReader):
                     self.folder, before, task.name, *sources_of(task), new_classes=new_classes, extractor=self.extractor
                 )
                 index, reading = yield from work
-                arrival = reading.task.arrivals[-1]
+                arrival, notes = reading.task.arrivals[-1], [*reading.notes]
             else:
                 index, arrival = taken_in(self.folder, before, task, self.extractor)
-            return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse))
+                arrival, notes = without_copies(self.folder, before, arrival)
+                for note in notes:
+                    warnings.warn(note, stacklevel=2)
+            learned = yield from self._iter_learn(before, index, arrival, epochs, unless_worse)
+            return replace(learned, notes=tuple(notes))
 
     def learn_from(
         self,
@@ -169,7 +175,8 @@ class Zoo(ZooReader):
             arrival = reading.task.arrivals[-1]
             if heads_only:
                 check_heads_only(index, arrival)
-            return (yield from self._iter_learn(before, index, arrival, epochs, unless_worse, heads_only=heads_only))
+            work = self._iter_learn(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
+            return replace((yield from work), notes=reading.notes)
 
     def correct(self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None) -> Learned:
         """Gives stored rows, by their numbers or paths, another class, or deletes them (None); an episode on what is then there.
