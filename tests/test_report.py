@@ -6,9 +6,10 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
-from zoolearn.lab.one_run import per_task, single_run
+from zoolearn.lab.one_run import matrix, per_task, single_run
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
+from zoolearn.lab.run_figures import figures
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.learner import Episode
 from zoolearn.runs.results import Results
@@ -330,6 +331,37 @@ def test_a_single_run_without_earlier_answers_shows_gaps():
         ("2-3", "100.00", "100.00", "+0.00"),
         ("mean", "-", "75.00", "-"),
     )
+
+
+def in_parts():
+    """A task, another one, and more of the first."""
+    two = run()
+    rows, episodes = [[0.75], [1.0, 0.5], [0.25, 0.5]], [*two.episodes, two.episodes[0]]
+    return replace(two, arrivals=["0-1", "2-3", "0-1"], accuracy=rows, episodes=episodes)
+
+
+def test_a_task_that_came_in_parts_was_learned_when_the_last_of_them_had_come():
+    assert per_task(in_parts()).rows == (
+        ("0-1", "25.00", "25.00", "+0.00"),
+        ("2-3", "50.00", "50.00", "+0.00"),
+        ("mean", "37.50", "37.50", "+0.00"),
+    )
+    assert matrix("zoo", grouped([in_parts()])[0]).rows == (
+        ("1", "75.00", ""),
+        ("2", "100.00", "50.00"),
+        ("3", "25.00", "50.00"),
+    )
+    half = replace(in_parts(), accuracy=[[0.75], [1.0, 0.5]], episodes=in_parts().episodes[:2])
+    assert single_run(half).splitlines()[0] == "model-zoo on split-mnist, 2/3 episodes so far"
+
+
+def test_figures_of_tasks_that_came_in_parts_begin_where_each_was_met_first():
+    drawn = {figure.name.rpartition("split-mnist-")[2]: figure for figure in figures([in_parts()])}
+    (line,) = drawn["average-accuracy"].frames[""].panels[0].series
+    assert (line.x, line.y) == ([1, 2, 3], [75.0, 75.0, 37.5])
+    panels = {panel.title: panel.series[0] for panel in drawn["task-accuracy"].frames[""].panels}
+    assert (panels["0-1"].x, panels["0-1"].y) == ([1, 2, 3], [75.0, 100.0, 25.0])
+    assert (panels["2-3"].x, panels["2-3"].y) == ([2, 3], [50.0, 50.0])
 
 
 def test_runs_are_found_at_any_depth_once_and_in_order(tmp_path):
