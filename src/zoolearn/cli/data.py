@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.table import Table
+from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.data.datasets import data_root, download, status
 
@@ -35,10 +36,10 @@ def main(arguments: Sequence[str]) -> None:
         download(name, options.data)
     console = output.console()
     console.print(f"data root: {data_root(options.data)}")
-    table = Table("data set", "state", box=None, padding=(0, 2))
-    table.add_column("where, or what to do", overflow="fold")
+    rows = []
     for entry in status(options.data, verify=options.verify):
         problems = "; ".join(entry.problems) if entry.state == "damaged" else ""
         details = "\n".join(part for part in (problems, entry.advice) if part) or str(entry.path)
-        table.add_row(entry.name, f"[{COLOURS[entry.state]}]{entry.state}[/]", details)
-    console.print(table)
+        rows.append((entry.name, Text(entry.state, COLOURS[entry.state]), details))
+    header = ("data set", "state", "where, or what to do")
+    console.print(columns(header, rows, words=header))

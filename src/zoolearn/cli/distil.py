@@ -7,11 +7,10 @@ from typing import Annotated
 
 import tyro
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.zoo import Zoo
@@ -37,13 +36,15 @@ def main(arguments: Sequence[str]) -> None:
     console = output.console()
     zoo = Zoo(options.folder)
     small = follow(distilled(zoo, options.to, options.epochs), console)
-    table = Table("task", box=None, padding=(0, 2, 0, 0))
-    for column in ("members", "accuracy"):
-        table.add_column(column, justify="right")
-    for name in zoo.tasks:
-        before, after = zoo.measure(name).accuracy, small.measure(name).accuracy
-        table.add_row(Text(name), f"{len(zoo.index.voters(name))} -> 1", f"{before:.1%} -> {after:.1%}")
-    console.print(table)
+    rows = [
+        (
+            name,
+            f"{len(zoo.index.voters(name))} -> 1",
+            f"{zoo.measure(name).accuracy:.1%} -> {small.measure(name).accuracy:.1%}",
+        )
+        for name in zoo.tasks
+    ]
+    console.print(columns(("task", "members", "accuracy"), rows))
     sizes = [sum(member.bytes for member in each.members) for each in (zoo, small)]
     passes = sum(len(zoo.index.voters(name)) for name in zoo.tasks) / len(zoo.tasks)
     console.print(

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.table import Table
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.form import benchmark_at
 from zoolearn.errors import SettingsError
@@ -52,16 +52,14 @@ def main(arguments: Sequence[str]) -> None:
     made_by = benchmark_at(options.benchmark) if options.benchmark else None
     for run in options.runs:
         record = follow(iter_judge(run, options.data, options.epochs, names, made_by), console)
-        table = Table(title=str(run), title_justify="left", box=None, padding=(0, 2, 0, 0))
-        for column in ("", "accuracy", "task found", "answered", "right if answered"):
-            table.add_column(column, justify="left" if not column else "right")
-        table.add_row("told the task", f"{record.zoo.accuracy:.2%}")
-        table.add_row("distilled, told the task", f"{record.distilled.accuracy:.2%}")
-        for name, found in record.unknown_task.items():
-            table.add_row(f"not told, by {name}", *(f"{value:.2%}" for value in astuple(found)))
-        for rule, value in record.voting.items():
-            table.add_row(f"voting by {rule}", f"{value:.2%}")
-        for which in ("newest", "best", "average"):
-            table.add_row(f"{which} member alone", f"{getattr(record.members, which):.2%}")
-        console.print(table)
+        rows = [
+            ("told the task", record.zoo.accuracy),
+            ("distilled, told the task", record.distilled.accuracy),
+            *((f"not told, by {name}", *astuple(found)) for name, found in record.unknown_task.items()),
+            *((f"voting by {rule}", value) for rule, value in record.voting.items()),
+            *((f"{which} member alone", getattr(record.members, which)) for which in ("newest", "best", "average")),
+        ]
+        cells = [(name, *(f"{value:.2%}" for value in values)) for name, *values in rows]
+        header = ("", "accuracy", "task found", "answered", "right if answered")
+        console.print(columns(header, cells, title=str(run)))
         console.print(f"two members differ on {record.members.disagreement:.2%} of the rows")

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.growing import agreed
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
@@ -250,16 +250,10 @@ def _understood(reading: Reading, console: Console) -> None:
     entry = reading.task
     now = "now " if reading.growth else ""
     console.print(f"[bold]{escape(entry.name)}[/]: {now}{len(entry.classes)} classes, {reading.look} -> {shape}")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column, side in (("class", "left"), ("train", "right"), ("held out", "right")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
-    for name, (train, test) in list(reading.counts.items())[:20]:
-        table.add_row(Text(name), f"{train:,}", f"{test:,}")
-    if len(reading.counts) > 20:
-        table.add_row(f"... {len(reading.counts) - 20} more", "", "")
+    rows = [(name, f"{train:,}", f"{test:,}") for name, (train, test) in list(reading.counts.items())[:20]]
+    rows += [(f"... {len(reading.counts) - 20} more", "", "")] if len(reading.counts) > 20 else []
     trained, held = (sum(pair) for pair in zip(*reading.counts.values(), strict=True))
-    table.add_row("[dim]all[/]", f"{trained:,}", f"{held:,}")
-    console.print(table)
+    console.print(columns(("class", "train", "held out"), [*rows, (Text("all", "dim"), f"{trained:,}", f"{held:,}")]))
     if reading.broken:
         console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.told}"))
     for thing in reading.left_out[:MOST_NAMED]:

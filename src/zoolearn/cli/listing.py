@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
-from rich.table import Table
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import parse
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.lab.published import PRESETS
@@ -27,23 +27,20 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(ListOptions, arguments, "zoo list", "The methods, benchmarks and backbones by name.")
     console = output.console()
     if options.presets:
-        console.print(_presets())
+        header = ("command", "aims at %", "published by")
+        rows = [
+            (f"zoo run {each.spec.method} {each.spec.benchmark} --preset {each.name}", each.target, each.source)
+            for each in PRESETS
+        ]
+        console.print(columns(header, rows, words=header))
         return
-    for title, table in (("methods", METHODS), ("benchmarks", BENCHMARKS), ("backbones", BACKBONES)):
-        console.print(_listing(title, table))
+    known: dict[str, Mapping[str, Callable[..., Any]]]
+    known = {"methods": METHODS, "benchmarks": BENCHMARKS, "backbones": BACKBONES}
+    for title, table in known.items():
+        listed = [(name, _sentence(thing)) for name, thing in table.items()]
+        console.print(columns(("", ""), listed, words=("",), title=title))
 
 
-def _listing(title: str, table: Mapping[str, Callable[..., Any]]) -> Table:
-    listing = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=None, padding=(0, 2))
-    for name, thing in table.items():
-        first_sentence = " ".join((thing.__doc__ or "").partition("\n\n")[0].split())
-        listing.add_row(name, first_sentence)
-    return listing
-
-
-def _presets() -> Table:
-    table = Table("command", "aims at %", "published by", box=None, padding=(0, 2))
-    for preset in PRESETS:
-        command = f"zoo run {preset.spec.method} {preset.spec.benchmark} --preset {preset.name}"
-        table.add_row(command, preset.target, preset.source)
-    return table
+def _sentence(thing: Callable[..., Any]) -> str:
+    """The first sentence that a thing says of itself."""
+    return " ".join((thing.__doc__ or "").partition("\n\n")[0].split())

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.table import Table
-from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import parse
 from zoolearn.cli.screens import SCREEN, All
 from zoolearn.zoo.folder import ZooFolder
@@ -29,18 +28,14 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(
         LogOptions, arguments, "zoo log", "What happened to a zoo, and when. Forgotten tasks have no name here."
     )
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("when", no_wrap=True)
-    for column in ("what", "task", "detail"):
-        table.add_column(column, overflow="fold")
     log = ZooFolder(options.folder).read_log()
     shown = log if options.everything else log[-SCREEN:]
-    for line in shown:
-        table.add_row(*map(Text, (_when(line.when), line.did, line.task or "", line.detail)))
+    header = ("when", "what", "task", "detail")
+    rows = [(_when(line.when), line.did, line.task or "", line.detail) for line in shown]
     console = output.console()
     if len(shown) < len(log):
         console.print(f"... {len(log) - len(shown):,} earlier; --all prints them")
-    console.print(table)
+    console.print(columns(header, rows, words=header))
 
 
 def _when(moment: str) -> str:

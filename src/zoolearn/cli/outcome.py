@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import screenful
 from zoolearn.cli.words import counted
@@ -76,17 +76,14 @@ def _before(learned: Learned, name: str) -> Measure:
 
 def _earlier(learned: Learned, names: Sequence[str]) -> Table:
     """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("earlier task", overflow="fold")
-    for column in ("before", "after", "balanced", "change", "rows"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("difference", no_wrap=True)
+    rows = []
     for name in names:
         change = learned.changes.get(name)
         told = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
         shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
-        table.add_row(Text(name), *(f"{share:.1%}" for share in shares), *told)
-    return table
+        rows.append((name, *(f"{share:.1%}" for share in shares), *told))
+    header = ("earlier task", "before", "after", "balanced", "change", "rows", "difference")
+    return columns(header, rows, words=("difference",))
 
 
 def points(change: Change) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.cli.words import counted
@@ -65,34 +65,26 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _tell(pruning: Pruning, console: Console) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("task")
-    for column in ("members", "accuracy", "on rows that did not choose"):
-        table.add_column(column, justify="right")
-    for name, task in pruning.tasks.items():
-        table.add_row(
-            Text(name),
+    rows = [
+        (
+            name,
             f"{task.before} -> {task.after}",
             f"{task.accuracy_before:.1%} -> {task.accuracy_after:.1%}",
             f"{task.unseen_before:.1%} -> {task.unseen_after:.1%}",
         )
-    console.print(table)
+        for name, task in pruning.tasks.items()
+    ]
+    console.print(columns(("task", "members", "accuracy", "on rows that did not choose"), rows))
     console.print(summary(pruning))
 
 
 def summary(pruning: Pruning) -> Table:
     """The whole zoo before and after."""
-    table = Table("", box=None, padding=(0, 2, 0, 0))
-    for column in ("members", "size", "ms per row", "accuracy", "on rows that did not choose"):
-        table.add_column(column, justify="right")
+    rows = []
     for when in ("before", "after"):
-        rows = [(getattr(task, f"accuracy_{when}"), getattr(task, f"unseen_{when}")) for task in pruning.tasks.values()]
-        table.add_row(
-            when,
-            str(getattr(pruning, f"members_{when}")),
-            megabytes(getattr(pruning, f"bytes_{when}")),
-            f"{pruning.milliseconds(when):.3f}",
-            f"{sum(row[0] for row in rows) / len(rows):.2%}",
-            f"{sum(row[1] for row in rows) / len(rows):.2%}",
-        )
-    return table
+        means = [
+            fmean(getattr(task, f"{what}_{when}") for task in pruning.tasks.values()) for what in ("accuracy", "unseen")
+        ]
+        size, took = megabytes(getattr(pruning, f"bytes_{when}")), f"{pruning.milliseconds(when):.3f}"
+        rows.append((when, str(getattr(pruning, f"members_{when}")), size, took, *(f"{mean:.2%}" for mean in means)))
+    return columns(("", "members", "size", "ms per row", "accuracy", "on rows that did not choose"), rows)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from zoolearn.cli.columns import Table, columns
 from zoolearn.zoo.scores import Scores, Share
 
 MOST_CLASSES = 20
@@ -50,11 +50,7 @@ def show_notes(notes: Sequence[str], console: Console) -> None:
 
 def _classes(scores: Scores) -> Table:
     """The classes, those answered worst first where there are many."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("class", overflow="fold")
-    for column in ("rows", "recall", "95 %", "precision"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("mistaken for", overflow="fold")
+    rows = []
     shares = {name: scores.of_class(name) for name in scores.classes}
     shown = list(scores.classes)
     if len(shown) > MOST_CLASSES:
@@ -66,8 +62,8 @@ def _classes(scores: Scores) -> Table:
         recall, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
         named = scores.precision(name)
         precision = f"{named.value:.1%}" if named.rows else ""
-        table.add_row(Text(name), f"{share.rows:,}", recall, around, precision, Text(", ".join(taken)))
-    return table
+        rows.append((name, f"{share.rows:,}", recall, around, precision, ", ".join(taken)))
+    return columns(("class", "rows", "recall", "95 %", "precision", "mistaken for"), rows, words=("mistaken for",))
 
 
 def show_confusion(scores: Scores, console: Console) -> None:
@@ -75,27 +71,19 @@ def show_confusion(scores: Scores, console: Console) -> None:
     if len(scores.classes) > WIDEST_MATRIX:
         return
     console.print("[bold]rows of a class (down) by what was answered (across)[/]")
-    table = Table(box=None)
-    table.add_column("", overflow="fold", max_width=16)
-    for name in scores.classes:
-        table.add_column(Text(name), justify="right", overflow="fold", max_width=9)
+    rows: list[list[str | Text]] = []
     for true, counts in zip(scores.classes, scores.confusion, strict=True):
-        cells = [
-            Text(f"{count:,}" if count else ".", "bold" if true == said else "")
-            for said, count in zip(scores.classes, counts, strict=True)
-        ]
-        table.add_row(Text(true), *cells)
-    console.print(table)
+        by_answer = zip(scores.classes, counts, strict=True)
+        cells = (Text(f"{n:,}" if n else ".", "bold" if true == answer else "") for answer, n in by_answer)
+        rows.append([true, *cells])
+    console.print(columns(("", *scores.classes), rows, widest=12))
 
 
 def show_calibration(scores: Scores, console: Console) -> None:
     """Prints how often answers of about one confidence were right."""
     console.print("[bold]what confidence is worth[/]: of answers of about one confidence, how many were right")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("confidence", "answers", "right", "95 %"):
-        table.add_column(column, justify="right")
-    for part in scores.bins:
-        table.add_row(
-            f"{part.confidence:.1%}", f"{part.accuracy.rows:,}", f"{part.accuracy.value:.1%}", interval(part.accuracy)
-        )
-    console.print(table)
+    rows = [
+        (f"{part.confidence:.1%}", f"{part.accuracy.rows:,}", f"{part.accuracy.value:.1%}", interval(part.accuracy))
+        for part in scores.bins
+    ]
+    console.print(columns(("confidence", "answers", "right", "95 %"), rows))

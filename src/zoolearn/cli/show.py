@@ -9,10 +9,9 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
@@ -93,26 +92,16 @@ def _trail(zoo: Zoo, name: str) -> list[float]:
 
 
 def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    table.add_column("\ntask", overflow="fold", min_width=12)
-    for column in (
-        "clas-\nses",
-        "rows\nkept",
-        "held\nout",
-        "mem-\nbers",
-        "accu-\nracy",
-        "\n95 %",
-        "bal-\nanced",
-        "most\nfreq.",
-        "confi-\ndence",
-    ):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("over time\n0-100 %", no_wrap=True)
+    *header, trail = (
+        "\ntask", "clas-\nses", "rows\nkept", "held\nout", "mem-\nbers", "accu-\nracy", "\n95 %", "bal-\nanced", "most\nfreq.",
+        "confi-\ndence", "over time\n0-100 %",
+    )  # fmt: skip
+    rows = []
     for name in names:
         task = zoo.tasks[name]
         now, accuracy, (_, majority) = zoo.measure(name), zoo.accuracy(name), zoo.majority(name)
-        table.add_row(
-            Text(name),
+        row = (
+            name,
             str(len(task.classes)),
             f"{task.rows_kept:,}",
             f"{task.rows_held_out:,}",
@@ -124,7 +113,8 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
             (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
             sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
         )
-    return table
+        rows.append(row)
+    return columns([*header, trail], rows, words=(trail,), gap=1)
 
 
 def _explained(zoo: Zoo, names: Sequence[str]) -> str:
@@ -161,12 +151,8 @@ def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
         f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
         "● its own task  ○ replayed  ∘ fitted  ◌ not asked  · not seen"
     )
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(max_width=24, overflow="fold")
-    table.add_column(no_wrap=True)
-    for name in names:
-        table.add_row(Text(name), Text("".join(_mark(zoo, member, zoo.tasks[name]) for member in members)))
-    return table
+    rows = [(name, "".join(_mark(zoo, member, zoo.tasks[name]) for member in members)) for name in names]
+    return columns(("", ""), rows, words=("",))
 
 
 def _mark(zoo: Zoo, member: MemberEntry, task: TaskEntry) -> str:

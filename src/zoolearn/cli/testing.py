@@ -8,12 +8,12 @@ from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
 from zoolearn.cli.words import counted
@@ -82,14 +82,12 @@ def _show_mistakes(tested: Tested, console: Console) -> None:
     if not tested.mistakes:
         return
     console.print("[bold]the surest mistakes[/]")
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("is", "answered", "confidence", "input"):
-        table.add_column(column, overflow="fold")
-    for mistake in tested.mistakes[:MOST_NAMED]:
-        table.add_row(
-            Text(mistake.label), Text(mistake.answer), f"{mistake.probability:.1%}", Text(printable(mistake.name))
-        )
-    console.print(table)
+    header = ("is", "answered", "confidence", "input")
+    rows = [
+        (mistake.label, mistake.answer, f"{mistake.probability:.1%}", printable(mistake.name))
+        for mistake in tested.mistakes[:MOST_NAMED]
+    ]
+    console.print(columns(header, rows, words=header))
 
 
 def as_json(tested: Tested) -> dict[str, Json]:

@@ -11,10 +11,10 @@ import tyro
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
@@ -59,43 +59,39 @@ def main(arguments: Sequence[str]) -> None:
         while True:
             seen = read_statuses(folders)
             live.update(view(seen, console.width))
-            if seen and all(sight.state in ("finished", "damaged") for sight in seen):
+            if seen and all(status.state in ("finished", "damaged") for status in seen):
                 return
             sleep(options.every)
 
 
 def view(seen: Sequence[RunStatus], width: int = 120) -> Group:
     """The table, running ones first, and one line that sums up; on a narrow terminal, or none, without bars."""
-    above = os.path.commonpath([sight.path.resolve().parent for sight in seen]) if seen else ""
-    columns: dict[str, Callable[[RunStatus], RenderableType]] = {
-        "run": lambda sight: Text(_name(sight.path, above)),
-        " ": lambda sight: ProgressBar(total=sight.tasks or 1, completed=_done(sight), width=16),
-        "state": lambda sight: Text(sight.state, STYLES[sight.state]),
-        "tasks": lambda sight: f"{sight.episodes}/{sight.tasks}",
-        "epoch": lambda sight: f"{sight.training.epoch}/{sight.training.epochs}" if sight.training else "",
-        "loss": lambda sight: "" if sight.loss is None else f"{sight.loss:.3f}",
-        "accuracy": lambda sight: "" if sight.accuracy is None else f"{100 * sight.accuracy:.2f} %",
-        "spent": lambda sight: duration(sight.seconds),
+    above = os.path.commonpath([status.path.resolve().parent for status in seen]) if seen else ""
+    cells: dict[str, Callable[[RunStatus], RenderableType]] = {
+        "run": lambda status: Text(_name(status.path, above)),
+        " ": lambda status: ProgressBar(total=status.tasks or 1, completed=_done(status), width=16),
+        "state": lambda status: Text(status.state, STYLES[status.state]),
+        "tasks": lambda status: f"{status.episodes}/{status.tasks}",
+        "epoch": lambda status: f"{status.training.epoch}/{status.training.epochs}" if status.training else "",
+        "loss": lambda status: "" if status.loss is None else f"{status.loss:.3f}",
+        "accuracy": lambda status: "" if status.accuracy is None else f"{100 * status.accuracy:.2f} %",
+        "spent": lambda status: duration(status.seconds),
         "left": _left,
     }
     if width < WIDE:
-        del columns[" "]
-    if not any(sight.training and sight.training.epochs > 1 for sight in seen):
-        del columns["epoch"]
-    table = Table(box=None, padding=(0, 1), header_style="bold")
-    for name in columns:
-        left = name in ("run", " ", "state")
-        table.add_column(name, justify="left" if left else "right", overflow="fold", no_wrap=name != "run")
-    for sight in sorted(seen, key=lambda sight: STATES.index(sight.state)):
-        table.add_row(*(cell(sight) for cell in columns.values()))
-    problems = [Text(sight.problem, STYLES["damaged"]) for sight in seen if sight.problem]
+        del cells[" "]
+    if not any(status.training and status.training.epochs > 1 for status in seen):
+        del cells["epoch"]
+    ordered = sorted(seen, key=lambda status: STATES.index(status.state))
+    table = columns([*cells], [[cell(status) for cell in cells.values()] for status in ordered], words=(" ", "state"))
+    problems = [Text(status.problem, STYLES["damaged"]) for status in seen if status.problem]
     return Group(table, *problems, Text(_sum(seen), "dim"))
 
 
-def _left(sight: RunStatus) -> str:
-    if sight.seconds_left is None or sight.state != "running":
+def _left(status: RunStatus) -> str:
+    if status.seconds_left is None or status.state != "running":
         return ""
-    return duration(sight.seconds_left) if sight.seconds_left else "soon"
+    return duration(status.seconds_left) if status.seconds_left else "soon"
 
 
 def _name(path: Path, above: str) -> str:
@@ -103,14 +99,14 @@ def _name(path: Path, above: str) -> str:
     return os.path.relpath(path.resolve(), above)
 
 
-def _done(sight: RunStatus) -> float:
-    return sight.episodes + (sight.training.step / sight.training.steps if sight.training else 0)
+def _done(status: RunStatus) -> float:
+    return status.episodes + (status.training.step / status.training.steps if status.training else 0)
 
 
 def _sum(seen: Sequence[RunStatus]) -> str:
     if not seen:
         return "no run yet"
-    states = [sight.state for sight in seen]
+    states = [status.state for status in seen]
     return ", ".join(f"{states.count(state)} {state}" for state in STATES if state in states)
 
 
