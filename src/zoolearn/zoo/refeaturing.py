@@ -13,11 +13,11 @@ from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.extracting import Given, row_ids
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.forgetting import measured_again
 from zoolearn.zoo.forgetting_rows import heard_again, made_again
 from zoolearn.zoo.index import Index, Measure
 from zoolearn.zoo.inputs.source import Pictures
 from zoolearn.zoo.learning import measure, now
+from zoolearn.zoo.retraining import measured_again
 from zoolearn.zoo.stored import stored_names
 from zoolearn.zoo.zoo import Zoo
 
