@@ -46,6 +46,10 @@ def data(tmp_path, monkeypatch) -> Path:
     for name in ("birds", "flowers", "boats"):
         pictures(tmp_path / name, 2, 10)
     pictures(tmp_path / "new-pictures", 1, 3, side=30)
+    pictures(tmp_path / "more-birds", 2, 6, side=12)
+    for place, name in enumerate(("heron", "crane")):
+        (tmp_path / "more-birds" / f"more-birds {place}").rename(tmp_path / "more-birds" / name)
+    (tmp_path / "right.csv").write_text("row,label\n1,stork\n2,\n")
     (tmp_path / "boats" / "boats 0" / "broken.jpg").write_bytes(b"not an image")
     rng = np.random.default_rng(0)
     rows = [

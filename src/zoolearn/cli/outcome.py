@@ -25,7 +25,8 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
     """Prints every task's accuracy before and after, and the new one's class by class."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
-    console.print(f"episode {learned.episode}: trained on {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
+    how = "trained on" if learned.refits is None else f"on the features of member {learned.refits}, fitted a head for"
+    console.print(f"episode {learned.episode}: {how} {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
     if learned.task in learned.changes:
         _grown(learned, console)
@@ -36,8 +37,9 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
         if rest:
             console.print(rest)
         differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
+        which = "the task that grew" if learned.task in learned.changes else "the new task"
         console.print(
-            f"forward: {learned.after[learned.task].accuracy:.1%} on the new task; backward: "
+            f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
         )
         if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
@@ -47,8 +49,9 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
 def _grown(learned: Learned, console: Console) -> None:
     """Prints what became of the classes that a task had before, and how those are answered that are new."""
     change = learned.changes[learned.task]
+    what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
     console.print(
-        f"its earlier classes, told apart among themselves: {points(change)} points on {change.rows:,} held-out rows, "
+        f"{what}: {points(change)} points on {change.rows:,} held-out rows, "
         f"{DIFFERENCES.get(change.difference, change.difference)}"
     )
     if learned.new_classes:

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
 def _show_task(zoo: Zoo, name: str, console: Console) -> None:
     entry = zoo.index.task(name)
     console.print(
-        f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}, "
+        f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}{_growths(entry)}, "
         f"{entry.rows_kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
     )
     scores = zoo.scores(name)
@@ -81,6 +81,11 @@ def _show_task(zoo: Zoo, name: str, console: Console) -> None:
         console.print(
             f"accuracy after each episode that changed it: {', '.join(f'{value:.1%}' for value in trail[-20:])}"
         )
+
+
+def _growths(entry: TaskEntry) -> str:
+    later = [str(arrival.episode) for arrival in entry.arrivals[1:]]
+    return f", grown or corrected in {', '.join(later)}" if later else ""
 
 
 def _trail(zoo: Zoo, name: str) -> list[float]:

@@ -13,7 +13,7 @@ from zoolearn.cli.flags import parse
 from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
 
-IDEA = """Take the last episode back: its task, its stored rows and its member are deleted.
+IDEA = """Take the last episode back: what it brought of its task, all or more of it, and its member are deleted.
 
 Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned permanently stays so."""
 
@@ -30,6 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(UndoOptions, arguments, "zoo undo", IDEA)
     zoo = Zoo(options.folder)
     name = zoo.undo()
+    gone = "as it was before" if name in zoo.tasks else "no longer known"
     output.console().print(
-        f"{escape(name)} is no longer known; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"
+        f"{escape(name)} is {gone}; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"
     )

@@ -58,6 +58,7 @@ class Learned:
     changes: Mapping[str, Change]
     worse: tuple[str, ...] = ()
     new_classes: tuple[str, ...] = ()  # of a task that grew
+    refits: int | None = None  # the member on whose features a head was fitted, where nothing was trained
 
     @property
     def earlier(self) -> dict[str, Change]:
@@ -145,6 +146,7 @@ def _ended(
         held_out_scores(folder, grown, arrival.task),
         changes_between(folder, index, grown, entry.heads),
         new_classes=arrival.classes if arrival.task in index.tasks else (),
+        refits=entry.refits,
     )
     did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
     return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
@@ -238,7 +240,12 @@ def kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo
 
 
 def _detail(arrival: Arrival, member: MemberEntry) -> str:
+    if arrival.corrects:
+        changes = sum(fixes.pairs.shape[0] for fixes in (arrival.fix_train, arrival.fix_test) if fixes)
+        return f"member {member.number}; {changes} row{'' if changes == 1 else 's'} changed or deleted"
     rows = {side: part.count if (part := arrival.rows(side)) else 0 for side in SIDES}
+    if member.refits is not None:
+        return f"member {member.number}, a head on the features of member {member.refits}; {rows['train']} rows kept, {rows['test']} held out"
     return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {rows['train']} rows kept, {rows['test']} held out"
 
 

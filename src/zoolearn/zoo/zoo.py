@@ -229,7 +229,7 @@ class Zoo(ZooReader):
             self._commit(renamed(index, task, to))
 
     def undo(self) -> str:
-        """Goes back to before the last episode; gives the name of the task that is no longer known."""
+        """Goes back to before the last episode; gives the name of its task, which is no longer known, or as it was before."""
         with self.folder.making_room() as index:
             name, earlier = undone(self.folder, index)
             self._commit(earlier)
