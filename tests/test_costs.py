@@ -29,7 +29,7 @@ BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_o
     ("settings", "warm", "trained", "asked", "passes"),
     [
         ({}, None, 1 + 2 + 3, 6, 2),
-        ({"replay": 0.0}, None, 3, 0, 1),
+        ({"replay": 0.0}, None, 3, 3, 1),
         ({"replay": 0.1}, None, 1 + 2 + 2, 0.1 * 6, 2),
         ({"flip_tta": True}, None, 6, 6, 4),
         ({}, {}, 6, 6, 2),

@@ -14,6 +14,7 @@ from toys import TINY, benchmark, blobs, contents, embedded, learner_of, picture
 from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
+from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.voting import alone, hear
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
@@ -481,12 +482,17 @@ FULL = {"grow": EVERYTHING, "flip_tta": True}
 SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
 
+def as_folders_answer(learner, task, zoo):
+    """What a learner answers, at the temperature that a folder has fitted to held-out rows."""
+    return calibrated(learner.predict_proba(task.test.x, task.name), zoo.temperature(task.name))
+
+
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_a_folder_that_is_reopened_before_every_task_equals_the_learner(tmp_path, settings):
     learner = zoo_of(TASKS, **{"tasks_per_episode": 3, "grow": FULL["grow"], "recipe": FLIPS, **settings})
     zoo = small_zoo(tmp_path / "zoo", TASKS, **{**FULL, **settings})
     for task in TASKS:
-        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), as_folders_answer(learner, task, zoo))
         assert zoo.measure(task.name).accuracy == zoolearn.accuracy(
             zoo.predict_proba(task.test.x, task.name), task.test.y
         )
@@ -638,7 +644,7 @@ def test_a_folder_and_its_export_answer_as_the_learner_by_all_layers_and_mirror_
         zoo.learn(task)
     learner = zoo_of(TASKS[:2], backbone=small, recipe=FLIPS, grow=FULL["grow"])
     for task in TASKS[:2]:
-        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), as_folders_answer(learner, task, zoo))
     made = zoo.export(TASKS[0].name, tmp_path / "task.pt2", to="torch")
     assert made.members == 1, "the newest answers alone"
     assert made.difference < 1e-5
@@ -655,7 +661,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
     assert "grow warm-start" in shown
     learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
     for task in zoolearn.benchmark("split-digits")[:3]:
-        assert torch.equal(zoo.predict_proba(task.test.x, task.name), learner.predict_proba(task.test.x, task.name))
+        assert torch.equal(zoo.predict_proba(task.test.x, task.name), as_folders_answer(learner, task, zoo))
     grow = {"name": "warm-start", **asdict(WarmStart(vote_sharpness=2.0, held_out=0.0))}
     assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
     zoo.undo()
