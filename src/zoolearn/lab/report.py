@@ -293,12 +293,10 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
 def _own_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
     flat = [_changed(group.first) for group in groups]
+    kinds = [(group.first.stream, group.first.method) for group in groups]
     shown = []
-    for group, mine in zip(groups, flat, strict=True):
-        kind = (group.first.stream, group.first.method)
-        alike = [
-            own for other, own in zip(groups, flat, strict=True) if (other.first.stream, other.first.method) == kind
-        ]
+    for kind, mine in zip(kinds, flat, strict=True):
+        alike = [own for other, own in zip(kinds, flat, strict=True) if other == kind]
         told = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
         shown.append(", ".join(f"{name}={_short(mine[name])}" for name in told))
     return shown
@@ -313,21 +311,25 @@ def _changed(run: Results) -> dict[str, str]:
 def _differing_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its values of the settings in which the groups of its benchmark differ."""
     flat = [_told(group.first) for group in groups]
+    kinds = [(group.first.stream, group.first.method) for group in groups]
     shown = [
-        [path for path in mine if path != "seed" and _differs(path, group, groups, flat)]
-        for group, mine in zip(groups, flat, strict=True)
+        [path for path in mine if path != "seed" and _differs(path, kind, kinds, flat)]
+        for kind, mine in zip(kinds, flat, strict=True)
     ]
     return [
         ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
     ]
 
 
-def _differs(path: str, group: Group, groups: Sequence[Group], flat: Sequence[dict[str, str]]) -> bool:
-    """Whether groups of this benchmark have other values; only the same method can differ by lacking the setting."""
+def _differs(
+    path: str, kind: tuple[str, str], kinds: Sequence[tuple[str, str]], flat: Sequence[dict[str, str]]
+) -> bool:
+    """Whether groups of this stream have other values; only the same method can differ by lacking the setting."""
+    stream, method = kind
     values = {
         settings.get(path)
-        for other, settings in zip(groups, flat, strict=True)
-        if other.first.stream == group.first.stream and (other.first.method == group.first.method or path in settings)
+        for (its_stream, its_method), settings in zip(kinds, flat, strict=True)
+        if its_stream == stream and (its_method == method or path in settings)
     }
     return len(values) > 1
 
