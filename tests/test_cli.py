@@ -191,10 +191,11 @@ IGNORING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.fixture
-def waiting(tmp_path):
+def waiting(tmp_path, monkeypatch):
     """A run that waits after its first task until there is a file `go`: it can be stopped there on any machine."""
     (tmp_path / "own.py").write_text(WAITING, encoding="utf-8")
-    command = ["-m", "zoolearn", "run", f"{tmp_path / 'own.py'}:Waiting", "split-digits", "--backbone", "mlp-100"]
+    monkeypatch.chdir(tmp_path)  # a comma in a path would part two methods
+    command = ["-m", "zoolearn", "run", "own.py:Waiting", "split-digits", "--backbone", "mlp-100"]
     return [*command, "--epochs", "1", "--out", str(tmp_path / "run")]
 
 
