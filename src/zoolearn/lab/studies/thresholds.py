@@ -19,7 +19,7 @@ with probability 1 - delta/2 (Dvoretzky, Kiefer and Wolfowitz; Bretagnolle for s
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -154,12 +154,7 @@ def competition_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Fi
     for count in samples:
         outcomes = {title: simulate(Thresholds.spread(width), count, draws) for title, width in SPREADS.items()}
         held = min(held, *(outcome.held for each in outcomes.values() for outcome in each))
-        panels = [Panel(title, _bounds(each), "tasks trained together, k") for title, each in outcomes.items()]
-        panels += [
-            Panel(f"the risk, {title.partition(':')[0]}", _risks(each), "tasks trained together, k")
-            for title, each in outcomes.items()
-        ]
-        frames[str(count)] = Plot(panels, "excess risk", share_y=False, columns=len(SPREADS))
+        frames[str(count)] = _bounds_above_risks(outcomes, [title.partition(":")[0] for title in SPREADS])
     return Figure(
         name="simulation-competition",
         title="How the best number of tasks arises",
@@ -220,11 +215,7 @@ def apart_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Figure:
             title: simulate(Thresholds.spread(width, highest=highest), count, draws)
             for title, (width, highest) in APART.items()
         }
-        panels = [Panel(title, _bounds(each), "tasks trained together, k") for title, each in outcomes.items()]
-        panels += [
-            Panel(f"the risk, {title}", _risks(each), "tasks trained together, k") for title, each in outcomes.items()
-        ]
-        frames[str(count)] = Plot(panels, "excess risk", share_y=False, columns=len(APART))
+        frames[str(count)] = _bounds_above_risks(outcomes, [*APART])
     return Figure(
         name="simulation-apart",
         title="Distance and exponent, one at a time",
@@ -236,6 +227,14 @@ def apart_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Figure:
         first="30",
         section="Simulation",
     )
+
+
+def _bounds_above_risks(outcomes: Mapping[str, Sequence[Outcome]], names: Sequence[str]) -> Plot:
+    """The bound of each kind of tasks by its title, and below it the risk by its name."""
+    k = "tasks trained together, k"
+    panels = [Panel(title, _bounds(each), k) for title, each in outcomes.items()]
+    panels += [Panel(f"the risk, {name}", _risks(each), k) for name, each in zip(names, outcomes.values(), strict=True)]
+    return Plot(panels, "excess risk", share_y=False, columns=len(outcomes))
 
 
 def _bounds(outcomes: Sequence[Outcome]) -> list[Series]:
