@@ -86,7 +86,7 @@ def test_the_command_writes_a_table_and_a_figure_and_trains_nothing_twice(zoo, c
 
 
 def test_what_cannot_be_compared_is_told(tmp_path):
-    with pytest.raises(DataError, match="has 1 tasks; a comparison is about what a later task does"):
+    with pytest.raises(DataError, match="has fewer than two tasks; a comparison is about what a later task does"):
         rival_specs(small_zoo(tmp_path / "one", TASKS[:1]))
     zoo = small_zoo(tmp_path / "two", TASKS[:2])
     zoo.index = replace(zoo.index, members=tuple(changed(member, rows_trained=None) for member in zoo.members))

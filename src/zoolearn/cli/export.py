@@ -75,7 +75,8 @@ def file_name(task: str, to: Literal["onnx", "torch"]) -> str:
 def _tell(zoo: Zoo, made: Exported) -> None:
     shape = ", ".join(map(str, zoo.settings.shape or ()))
     kind = "uint8" if zoo.settings.kind == "images" else "float32"
+    rows = "held-out rows" if zoo.settings.features is None else "pictures made for it"
     output.console().print(
         f"{escape(str(made.path))}: {counted(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
-        f"checked on {made.rows} held-out rows, largest difference {made.difference:.1e}"
+        f"checked on {made.rows} {rows}, largest difference {made.difference:.1e}"
     )

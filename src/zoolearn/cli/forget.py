@@ -17,6 +17,7 @@ from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.forgetting import Cost
+from zoolearn.zoo.forgetting_rows import check_forgettable
 
 IDEA = """Remove a task permanently: its stored rows, its heads, its name, and every weight that was trained on it.
 
@@ -73,6 +74,7 @@ def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
     what = f"class {options.label}" if options.rows == () else f"the rows of {counted(len(options.rows), 'file')}"
     if options.rows == () and options.name is None:
         raise SettingsError(f"whose {what} is to be forgotten? Name the task")
+    check_forgettable(zoo.index)
     if not options.yes and not _agreed(what):
         console.print("nothing was changed")
         return

@@ -49,7 +49,7 @@ def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     """
     if len(zoo.tasks) < 2:
         raise DataError(
-            f"{zoo.path} has {len(zoo.tasks)} tasks; a comparison is about what a later task does to others"
+            f"{zoo.path} has fewer than two tasks; a comparison is about what a later task does to others: `zoo learn` another"
         )
     epochs = epochs or _epochs_as_long(zoo)
     made_by = StoredTasks.at(str(zoo.path))
