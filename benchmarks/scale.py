@@ -24,6 +24,7 @@ from zoolearn import cli
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, LogEntry, Measure
 from zoolearn.zoo.intake import taken_in
@@ -71,8 +72,8 @@ def grown(folder: Path, tasks: int) -> None:
         known, members, episodes = dict(index.tasks), [*index.members], [*index.episodes]
         growing = replace(index, tasks=known)
         for number in range(1, tasks):
-            _, entry = taken_in(zoo.folder, growing, task(number))
-            entry = known[entry.name] = changed(entry, episode=number + 1)
+            _, arrival = taken_in(zoo.folder, growing, task(number))
+            entry = known[arrival.task] = TaskEntry(arrival.task, (changed(arrival, episode=number + 1),))
             drawn = rng.choice(number, min(BESIDE, number), replace=False)
             names = [entry.name, *(f"task {place}" for place in drawn)]
             net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
