@@ -9,14 +9,13 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from statistics import median
 from time import process_time
 
 import numpy as np
 import torch
-from msgspec.structs import replace as changed
 
 import zoolearn
 from benchmarks.tables import Table
@@ -24,9 +23,9 @@ from zoolearn import cli
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.entries import EpisodeEntry, Measure
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, LogEntry, Measure
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import taken_in
 from zoolearn.zoo.learning import entry_of, now, written
 from zoolearn.zoo.serve.app import make_app
@@ -36,6 +35,7 @@ from zoolearn.zoo.serve.service import Service
 
 SIZES = (10, 100, 1_000, 10_000)
 ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
+AT_ONCE = 100  # tasks in one commit of a zoo that is written
 FLAT, LINEAR = "at most 1.5", "linear"
 
 
@@ -67,26 +67,28 @@ def grown(folder: Path, tasks: int) -> None:
     zoo = zoolearn.new(folder, epochs=3)
     zoo.learn(task(0))
     rng = np.random.default_rng(0)
-    with zoo.folder.writing() as index:
-        learner = index.settings.learner()
-        known, members, episodes = dict(index.tasks), [*index.members], [*index.episodes]
-        growing = replace(index, tasks=known)
-        for number in range(1, tasks):
-            _, arrival = taken_in(zoo.folder, growing, task(number))
-            entry = known[arrival.task] = TaskEntry(arrival.task, (changed(arrival, episode=number + 1),))
-            drawn = rng.choice(number, min(BESIDE, number), replace=False)
-            names = [entry.name, *(f"task {place}" for place in drawn)]
-            net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
-            made = Member(net, {name: Vote(1.0, entry.classes) for name in names}, 0.1, number)
-            member = written(
-                zoo.folder, growing, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {}
-            )
-            members.append(member)
-            measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
-            episodes.append(EpisodeEntry(number + 1, entry.name, tuple(names), now(), measures))
-        log = [LogEntry(entry.when, "learned", entry.task, "by hand") for entry in episodes]
-        done = replace(growing, members=tuple(members), episodes=tuple(episodes), log=tuple(log))
-        zoo.folder.commit(replace(done, generation=tasks + 1))
+    for start in range(1, tasks, AT_ONCE):
+        with zoo.folder.writing() as index:
+            numbers = range(start, min(tasks, start + AT_ONCE))
+            done = reduce(lambda known, number: _with_task(zoo.folder, known, number, rng), numbers, index)
+            zoo.folder.commit(done)
+
+
+def _with_task(folder: ZooFolder, index: Index, number: int, rng: np.random.Generator) -> Index:
+    """The zoo after an episode in which a member came that was never trained."""
+    learner = index.settings.learner()
+    index, arrival = taken_in(folder, index, task(number))
+    drawn = rng.choice(number, min(BESIDE, number), replace=False)
+    names = [arrival.task, *(f"task {place}" for place in drawn)]
+    net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
+    made = Member(net, {name: Vote(1.0, arrival.classes) for name in names}, 0.1, number)
+    index = index.with_arrival(arrival)
+    index = index.with_member(
+        written(folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
+    )
+    measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
+    ended = EpisodeEntry(number + 1, arrival.task, tuple(names), now(), measures)
+    return index.ended(ended).after("learned", now(), arrival.task, "by hand")
 
 
 def of_size(tasks: int) -> dict[str, tuple[float, str]]:

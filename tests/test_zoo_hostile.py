@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import struct
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def zoo(original, tmp_path) -> Path:
     return Path(shutil.copytree(original, tmp_path / "zoo"))
 
 
-JOURNALS = ("episodes", "log")
+JOURNALS = ("episodes", "contents", "rows", "log")
 
 
 def index_of(folder: Path) -> dict[str, Any]:
@@ -45,9 +46,21 @@ def lines_of(folder: Path, file: str) -> list[bytes]:
     return (folder / "index" / file).read_bytes().splitlines(keepends=True)
 
 
+def about(record: Any) -> list[Any]:
+    """The line of the table of contents that fits a record, also one that lies."""
+    arrival, episode, members = record["arrival"], record["episode"], record["members"]
+    measures = {**episode["measures"], **episode["since"]}
+    others = dict.fromkeys(name for member in members for name in member["share"] if name not in measures)
+    losses = {name: measure.get("loss") for name, measure in measures.items()}
+    numbers = [member["number"] for member in members]
+    return [arrival and arrival["task"], bool(arrival and arrival["train"]), numbers, losses, [*others]]
+
+
 def save_index(folder: Path, index: dict[str, Any]) -> None:
     """Writes what `index_of` gave, with checksums that fit; also what JSON should not hold but Python reads."""
     head = dict(index)
+    with suppress(TypeError, KeyError):
+        index["contents"] = [*map(about, index["episodes"])]
     for kind in JOURNALS:
         name = load_json(folder / "zoo.json")[kind]["file"]
         lines = [json.dumps(item).encode() + b"\n" for item in index[kind]]
@@ -153,8 +166,44 @@ WRONG = [
     ("way", "value"), WRONG, ids=[f"{'.'.join(map(str, way))}={value!r:.30}" for way, value in WRONG]
 )
 def test_an_index_that_lies_is_refused_by_name(zoo, way, value) -> None:
-    with pytest.raises(StoreError, match=r"zoo\.json|index/(episodes|log)-1\.jsonl"):
-        zoolearn.open(altered(zoo, *way, value=value))
+    with pytest.raises(StoreError, match=r"zoo\.json|index/(episodes|contents|log)-1\.jsonl"):
+        looked_through(altered(zoo, *way, value=value))
+
+
+def looked_through(folder: Path) -> None:
+    """Opens a zoo and asks it, which may be refused by a `ZooError` and nothing else; then reads all of it."""
+    zoo = zoolearn.open(folder)
+    for name in TASKS[0].name, TASKS[1].name:
+        with suppress(ZooError):
+            zoo.predict(TASKS[0].test.x[:1], name)
+    for problem in run_to_end(zoo.verify()):
+        raise StoreError(problem)
+
+
+@pytest.mark.parametrize("line", [["dots", True, [2], {}, []], [None, False, [], {}, []], 7, ["dots"]])
+def test_a_table_of_contents_that_lies_is_refused(zoo, line) -> None:
+    with pytest.raises(StoreError, match=r"index/(episodes|contents)-1\.jsonl"):
+        looked_through(with_journal(zoo, "contents", 1, line))
+
+
+def with_journal(folder: Path, kind: str, place: int, line: Any) -> Path:
+    """The folder with another line in one journal, and checksums that fit."""
+    head = load_json(folder / "zoo.json")
+    lines = lines_of(folder, head[kind]["file"])
+    lines[place] = json.dumps(line).encode() + b"\n"
+    (folder / "index" / head[kind]["file"]).write_bytes(b"".join(lines))
+    digest = sha256(b"".join(lines)).hexdigest()
+    mark = {"file": head[kind]["file"], "bytes": sum(map(len, lines)), "digest": digest}
+    save_json(folder / "zoo.json", {**head, kind: mark})
+    return folder
+
+
+@pytest.mark.parametrize("line", [[""], ["AAAA"], ["AAAAAAAAAAA="], {}])
+def test_a_journal_of_rows_that_lies_is_refused(zoo, line) -> None:
+    with pytest.raises(StoreError, match=r"index/rows-1\.jsonl"):
+        looked_through(with_journal(zoo, "rows", 1, line))
+    with suppress(StoreError):
+        zoolearn.open(zoo).learn(TASKS[2])
 
 
 @pytest.mark.parametrize(
@@ -170,14 +219,15 @@ def test_a_head_that_lies_about_a_journal_is_refused(zoo, mark) -> None:
 @pytest.mark.parametrize("kind", JOURNALS)
 def test_any_byte_of_a_journal_that_differs_is_noticed(zoo, kind) -> None:
     path = zoo / "index" / load_json(zoo / "zoo.json")[kind]["file"]
+    look = zoolearn.open if kind != "rows" else lambda folder: zoolearn.open(folder).learn(TASKS[2])
     whole = path.read_bytes()
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(StoreError, match=path.name):
-            zoolearn.open(zoo)
+            look(zoo)
     path.write_bytes(whole[:-1])
     with pytest.raises(StoreError, match=path.name):
-        zoolearn.open(zoo)
+        look(zoo)
     path.write_bytes(whole + b"a line that was never counted")
     zoolearn.open(zoo).learn(TASKS[2])
     assert [*zoolearn.open(zoo).tasks] == [task.name for task in TASKS[:3]]

@@ -53,4 +53,4 @@ def stray_files(zoo: Zoo) -> set[str]:
 def index_files(zoo: Zoo) -> set[str]:
     """The files that say what the zoo is."""
     head = load_json(zoo.path / "zoo.json")
-    return {"zoo.json", *(f"index/{head[kind]['file']}" for kind in ("episodes", "log"))}
+    return {"zoo.json", *(f"index/{head[kind]['file']}" for kind in ("episodes", "contents", "rows", "log"))}

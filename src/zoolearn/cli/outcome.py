@@ -11,8 +11,8 @@ from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import screenful
 from zoolearn.cli.words import counted
+from zoolearn.zoo.entries import Measure
 from zoolearn.zoo.gate import smallest_loss
-from zoolearn.zoo.index import Measure
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.scores import Change, Share
 

@@ -2,6 +2,8 @@
 
 zoo.json                       the head: settings, and how much of the journals counts
 index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures
+index/contents-N.jsonl         which tasks and members each of them is about, so that only those are decoded that are asked for
+index/rows-N.jsonl             by what the rows of each are known again, so that copies are found without a look at all tasks
 index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
@@ -36,8 +38,9 @@ from zoolearn.files import checksum, flush, read_tensor, save_tensors
 from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.arrivals import Dtype, Stored
+from zoolearn.zoo.entries import LogEntry
 from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
-from zoolearn.zoo.index import Index, LogEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.journal import NAME
 from zoolearn.zoo.reserve import Reserve
@@ -51,7 +54,7 @@ class ZooFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.index = IndexFiles(path)
+        self.index = IndexFiles(path, lambda stored: self.checked_tensor(stored).numpy().tobytes())
         self.incoming = Incoming(path)
         self.reserve = Reserve(path)
 
@@ -177,7 +180,7 @@ class ZooFolder:
         for part in self.path.glob(f".{HEAD}.*.part"):
             part.unlink(missing_ok=True)
         if self.incoming.folder.is_dir():
-            self.incoming.sweep(index.files())
+            self.incoming.sweep(index.names_file)
 
     def checkpoints(self, key: str) -> Path:
         """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""

@@ -7,8 +7,10 @@ from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.training.fit import Progress
+from zoolearn.zoo.entries import EpisodeEntry, LogEntry, MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.journal import Chain
 from zoolearn.zoo.learning import checkpoints, measure, now
 from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
@@ -22,21 +24,16 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     """
     if not index.tasks:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    last = max(index.arrivals, key=lambda arrival: arrival.episode)
-    before = last.episode - 1
-    gone = index.episodes[before:]
-    tasks = {name: task.as_of(before) for name, task in index.tasks.items() if task.episode <= before}
-    earlier = replace(
-        index,
-        tasks=tasks,
-        settings=index.settings if tasks else index.chosen,
-        members=tuple(member for member in index.members if member.episode <= before),
-        episodes=index.episodes[:before],
-    )
+    before = max(place for place, about in enumerate(index.records.abouts) if about.task is not None)
+    last, gone = index.records[before].arrival, index.episodes[before:]
+    assert last is not None
+    earlier = index.until(before)
+    if not earlier.tasks:
+        earlier = replace(earlier, settings=index.chosen)
     touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
     for name in sorted(touched):
         if not earlier.is_answered(name, earlier.voters(name)):
-            if earlier.is_answered(name, [member for member in earlier.members if name in member.share]):
+            if earlier.is_answered(name, earlier.with_votes_on(name)):
                 how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
             else:
                 how = f"pruned permanently; forget {last.task!r} instead"
@@ -127,10 +124,12 @@ def removing(
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
     learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
-    rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
+    rest = index.remade(
+        tasks={name: entry for name, entry in index.tasks.items() if name != task},
+        episodes=[without(episode, task) for episode in index.episodes],
+    )
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
-    rest = replace(rest, episodes=tuple(without(episode, task) for episode in index.episodes))
     rest = yield from iter_retrain(
         folder,
         rest,
@@ -140,8 +139,8 @@ def removing(
         stays=lambda member: not drop and bool(_left(index, member, task)),
         but=task,
     )
-    log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
-    return replace(rest, log=log).after("forgot a task", now())
+    log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]
+    return replace(rest, log=Chain(new=log)).after("forgot a task", now())
 
 
 def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:

@@ -1,37 +1,57 @@
-"""The index of a zoo on the disk: a small head, which is replaced whole, and two journals, which grow.
+"""The index of a zoo on the disk: a small head, which is replaced whole, and journals, which grow by a line an episode.
 
 Why not SQLite: its file has no checksums, keeps deleted rows in free pages and in journals of its own, and must be locked
-to be read, which mounts that are shared or read-only may not allow. A journal is read whole, and that is linear: about 30
-microseconds an episode, once per program.
+to be read, which mounts that are shared or read-only may not allow. So a table of contents says which episodes are about
+which task, and only those are decoded; reading the bytes takes 2 microseconds an episode.
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.zoo.index import Index, LogEntry, Record
-from zoolearn.zoo.index_checks import check_index, check_printable
-from zoolearn.zoo.journal import Journal, Mark
+from zoolearn.zoo.arrivals import Arrival, Stored
+from zoolearn.zoo.entries import LogEntry, Record
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.index_checks import check_index, check_printable, check_record
+from zoolearn.zoo.journal import Chain, Journal, Lines, Mark
 from zoolearn.zoo.reader import Reader
+from zoolearn.zoo.records import About, Contents, Records
 from zoolearn.zoo.settings import ZooSettings
 
-FORMAT = 3
+FORMAT = 4
 HEAD, JOURNALS = "zoo.json", "index"
 LARGEST_HEAD = 256 << 20
+
+
+class Prints(Struct, frozen=True, array_like=True, gc=False):
+    """What the rows that came in an episode are known again by, 8 bytes each."""
+
+    rows: bytes
 
 
 class IndexFiles:
     """The index of one folder; what was read before is not read again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.head = folder, folder / HEAD
+    def __init__(self, folder: Path, content: Callable[[Stored], bytes]) -> None:
+        self.folder, self.head, self.content = folder, folder / HEAD, content
         self.episodes = Journal(folder / JOURNALS, "episodes", Record)
+        self.contents = Journal(folder / JOURNALS, "contents", About)
+        self.rows = Journal(folder / JOURNALS, "rows", Prints)
         self.log = Journal(folder / JOURNALS, "log", LogEntry)
         self.known: tuple[Mapping[str, Json], Index] | None = None
+
+    @property
+    def journals(self) -> tuple[Journal[Record], Journal[About], Journal[Prints], Journal[LogEntry]]:
+        """All of them."""
+        return self.episodes, self.contents, self.rows, self.log
 
     def read(self) -> Index:
         """The index as it is now; needs no lock, since the head is only ever replaced whole."""
@@ -51,13 +71,10 @@ class IndexFiles:
         while True:
             head = self._head()
             try:
-                log = self.log.read(self._mark(Reader(dict(head), str(self.head))["log"]))
-                check_printable(log, str(self.head))
+                return self._log(Reader(dict(head), str(self.head)))
             except StoreError:
                 if self._head() == head:
                     raise
-                continue
-            return log
 
     def _head(self) -> dict[str, Json]:
         facts = self.head.lstat()
@@ -77,51 +94,116 @@ class IndexFiles:
 
     def _index(self, head: Mapping[str, Json]) -> Index:
         record = Reader(dict(head), str(self.head))
-        index = Index(
+        settings = ZooSettings.read(record["settings"])
+        return Index(
             ZooSettings.read(record["chosen"]),
-            ZooSettings.read(record["settings"]),
+            settings,
             record["generation"].whole(0, 1 << 62),
+            self._records(record, settings),
+            self._log(record),
         )
-        episodes, log = (self._mark(record[kind]) for kind in ("episodes", "log"))
-        index = index.with_records(self.episodes.read(episodes), self.log.read(log))
-        check_index(index, str(self.folder / JOURNALS / episodes.file))
-        return index
 
-    def _mark(self, record: Reader) -> Mark:
-        try:
-            return msgspec.convert(record.value, Mark)
-        except msgspec.ValidationError as error:
-            raise StoreError(f"{record.place}: {error}; the file is damaged or was not written by zoolearn") from error
+    def _records(self, record: Reader, settings: ZooSettings) -> Records:
+        lines = self.episodes.read(_mark(record["episodes"]))
+        contents = self.contents.read(_mark(record["contents"]))
+        abouts = contents.all()
+        if len(abouts) != len(lines) or not "".join(about.task or "" for about in abouts).isprintable():
+            raise StoreError(f"{contents.path} is not the table of contents of {lines.path}; restore them from a copy")
+        records = Records(lines, len(lines), contents=Contents(abouts))
+        lines.check = lambda one, place: check_record(records, settings, one, place, str(lines.path))
+        return records
+
+    def _log(self, record: Reader) -> Chain[LogEntry]:
+        lines = self.log.read(_mark(record["log"]))
+        lines.check = lambda entry, place: check_printable(entry, str(lines.path))
+        return Chain(lines, len(lines))
+
+    def check_rows(self, index: Index) -> None:
+        """Refuses a journal of rows that says otherwise than their files."""
+        made = [self._prints_of(record.arrival) for record in index.records]
+        if self._prints().all() != made and self._head()["generation"] == index.generation:
+            raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
+
+    def tasks_with(self, index: Index, prints: NDArray[np.uint64]) -> list[str]:
+        """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
+        known = self._prints().all()
+        if len(known) != len(index.records) or any(len(each.rows) % 8 for each in known):
+            raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
+        rows = np.frombuffer(b"".join(each.rows for each in known), np.uint64)
+        ends = np.cumsum([len(each.rows) // 8 for each in known])
+        found = np.unique(np.searchsorted(ends, np.flatnonzero(np.isin(rows, prints)), side="right")).tolist()
+        names = (index.records.abouts[place].task for place in found)
+        return [*dict.fromkeys(name for name in names if name is not None)]
+
+    def _prints(self) -> Lines[Prints]:
+        return self.rows.read(_mark(Reader(dict(self._head()), str(self.head))["rows"]))
 
     def dropped(self, index: Index) -> set[str]:
         """The names of files that may no longer belong to the zoo once it is this one."""
-        records = index.records()
-        return set().union(*(record.files for record in self.episodes.items[self.episodes.same(records) :]))
+        old, new = self.episodes.lines, index.records
+        kept = new.kept if new.stored is old else 0
+        pairs = zip_longest((old[place] for place in range(kept, len(old))), new[kept:])
+        return set().union(*(was.files for was, now in pairs if was is not None and was != now))
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
-        check_index(index, "the new index", self.episodes.same(index.records()))
-        episodes = self.episodes.write(index.records(), index.generation)
-        log = self.log.write(index.log, index.generation)
+        records = index.records
+        check_index(index, "the new index", records.kept if records.stored is self.episodes.lines else 0)
+        marks = {
+            "episodes": self.episodes.write(records, index.generation),
+            "contents": self.contents.write(self._contents(records), index.generation),
+            "rows": self.rows.write(self._rows(records), index.generation),
+            "log": self.log.write(index.log, index.generation),
+        }
         head = {
             "format": FORMAT,
             "generation": index.generation,
             "chosen": msgspec.to_builtins(index.chosen),
             "settings": msgspec.to_builtins(index.settings),
-            "episodes": msgspec.to_builtins(episodes),
-            "log": msgspec.to_builtins(log),
+            **msgspec.to_builtins(marks),
         }
         save_json(self.head, head)
-        self.episodes.take_up()
-        self.log.take_up()
-        self.known = self._head(), index
+        for journal in self.journals:
+            journal.take_up()
+        self.known = None
+        self.read()
+
+    def _contents(self, records: Records) -> Chain[About]:
+        if records.stored is not self.episodes.lines:
+            return Chain(new=records.abouts)
+        return Chain(self.contents.lines, records.kept, records.fresh.abouts)
+
+    def _rows(self, records: Records) -> Chain[Prints]:
+        """The prints of all rows; those of an arrival that was there before are taken over."""
+        if self.episodes.mark is None:
+            return Chain(new=[self._prints_of(record.arrival) for record in records])
+        known, old = self._prints(), self.episodes.lines
+        if records.stored is old:
+            return Chain(known, records.kept, [self._prints_of(record.arrival) for record in records.new])
+        same = [place < len(old) and old[place].arrival == record.arrival for place, record in enumerate(records)]
+        return Chain(
+            new=[
+                known[place] if same[place] else self._prints_of(record.arrival) for place, record in enumerate(records)
+            ]
+        )
+
+    def _prints_of(self, arrival: Arrival | None) -> Prints:
+        rows = [] if arrival is None else [rows for rows in (arrival.train, arrival.test) if rows is not None]
+        return Prints(b"".join(self.content(each.digests) for each in rows))
 
     @property
     def bytes(self) -> int:
         """How much the journals take."""
-        return sum(journal.mark.bytes for journal in (self.episodes, self.log) if journal.mark is not None)
+        return sum(journal.mark.bytes for journal in self.journals if journal.mark is not None)
 
     def settle(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""
-        self.episodes.settle()
-        self.log.settle()
+        for journal in self.journals:
+            journal.settle()
+
+
+def _mark(record: Reader) -> Mark:
+    try:
+        return msgspec.convert(record.value, Mark)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{record.place}: {error}; the file is damaged or was not written by zoolearn") from error

@@ -1,16 +1,18 @@
 """A file of records, one JSON object a line, that only grows: a change costs what it adds, however much is there already.
 
 Where the file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not
-there yet, or no longer.
+there yet, or no longer. The bytes are read and compared with their checksum at once, which is cheap; a line is decoded
+when it is asked for, which is not.
 """
 
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -36,70 +38,143 @@ class Mark(Struct, frozen=True):
     digest: Digest
 
 
+class Lines(Generic[Item]):
+    """The records of a journal at one moment, each decoded once, when it is asked for."""
+
+    def __init__(self, path: Path, data: bytes, decoder: "msgspec.json.Decoder[Item]") -> None:
+        self.path, self.data, self.decoder = path, data, decoder
+        self.decoded: dict[int, Item] = {}
+        self.check: Callable[[Item, int], None] = lambda item, place: None  # raises what is wrong with one
+
+    @cached_property
+    def raw(self) -> list[bytes]:
+        """The lines, without their ends."""
+        return self.data.split(b"\n")[:-1]
+
+    def end(self, count: int) -> int:
+        """Where the first so many lines end."""
+        return len(self.data) if count == len(self.raw) else sum(map(len, self.raw[:count])) + count
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, place: int) -> Item:
+        if place not in self.decoded:
+            try:
+                item = self.decoder.decode(self.raw[place])
+            except (msgspec.MsgspecError, RecursionError) as error:
+                raise self._damaged(place, error) from error
+            self.check(item, place)
+            self.decoded[place] = item
+        return self.decoded[place]
+
+    def all(self) -> list[Item]:
+        """All of them, decoded at once."""
+        try:
+            return self.decoder.decode_lines(self.data)
+        except (msgspec.MsgspecError, RecursionError):
+            return [self[place] for place in range(len(self))]  # names the line
+
+    def _damaged(self, place: int, error: Exception) -> StoreError:
+        return StoreError(f"{self.path}: line {place + 1}: {error}; the file is damaged or was not written by zoolearn")
+
+
+class Chain(Sequence[Item]):
+    """The first records of a journal, and new ones that are not in it yet."""
+
+    def __init__(self, stored: Lines[Item] | None = None, kept: int = 0, new: Sequence[Item] = ()) -> None:
+        self.stored, self.kept, self.new = stored, kept, tuple(new)
+
+    def __len__(self) -> int:
+        return self.kept + len(self.new)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        place %= len(self)
+        return self.new[place - self.kept] if self.stored is None or place >= self.kept else self.stored[place]
+
+    def __iter__(self) -> Iterator[Item]:
+        return (self[place] for place in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def until(self, count: int) -> "Chain[Item]":
+        """The first so many."""
+        return Chain(self.stored, min(count, self.kept), self.new[: max(0, count - self.kept)])
+
+    def plus(self, *items: Item) -> "Chain[Item]":
+        """With others behind them."""
+        return Chain(self.stored, self.kept, (*self.new, *items))
+
+    @property
+    def kept_bytes(self) -> bytes:
+        """The lines that are kept as they are."""
+        return b"" if self.stored is None else self.stored.data[: self.stored.end(self.kept)]
+
+
 class Journal(Generic[Item]):
     """One journal of a folder, as it was last read or written: reading again reads what is new."""
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         self.folder, self.kind = folder, kind
-        self.decode = msgspec.json.Decoder(item).decode
+        self.decoder = msgspec.json.Decoder(item)
         self.mark: Mark | None = None
-        self.items: list[Item] = []
-        self.lines: list[bytes] = []
+        self.lines = Lines(folder, b"", self.decoder)
         self.hash = sha256()  # of all lines
-        self.written: tuple[Mark, list[Item], list[bytes], HASH]
+        self.written: tuple[Mark, Lines[Item], HASH]
 
-    def read(self, mark: Mark) -> Sequence[Item]:
-        """The records up to a mark, every line checked; those that were read before are not read again."""
+    def read(self, mark: Mark) -> Lines[Item]:
+        """The records up to a mark; what was read before is not read again."""
+        if mark == self.mark:
+            return self.lines
         grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
-        items, lines, digest = (self.items, self.lines, self.hash.copy()) if grows else ([], [], sha256())
-        start = self.mark.bytes if self.mark is not None and grows else 0
+        known, digest = (self.lines.data, self.hash.copy()) if grows else (b"", sha256())
         path = self.folder / mark.file
-        new = _read(path, start, mark.bytes)
+        new = _read(path, len(known), mark.bytes)
         digest.update(new)
-        if digest.hexdigest() != mark.digest or start + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
+        if digest.hexdigest() != mark.digest or len(known) + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
             if grows:  # the file is another one since
                 self.mark = None
                 return self.read(mark)
             raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
-        added = [line + b"\n" for line in new.split(b"\n")[:-1]]
-        found = [self._item(line, path, len(lines) + number) for number, line in enumerate(added, start=1)]
-        self.mark, self.items, self.lines, self.hash = mark, items + found, lines + added, digest
-        return self.items
+        decoded = self.lines.decoded if grows else {}
+        self.mark, self.hash, self.lines = mark, digest, Lines(path, known + new, self.decoder)
+        self.lines.decoded.update(decoded)
+        return self.lines
 
-    def _item(self, line: bytes, path: Path, number: int) -> Item:
-        try:
-            return self.decode(line)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise StoreError(
-                f"{path}: line {number}: {error}; the file is damaged or was not written by zoolearn"
-            ) from error
-
-    def write(self, items: Sequence[Item], generation: int) -> Mark:
+    def write(self, chain: Chain[Item], generation: int) -> Mark:
         """Brings records to the disk; they count once the mark that is given back does. What counts now is not touched.
 
         Where records are only added, or the last ones only go, the file stays; else a new one, of this generation, holds all.
         """
-        same = self.same(items)
-        keeps = self.mark is not None and same in (len(items), len(self.items))
-        name = self.mark.file if self.mark is not None and keeps else f"{self.kind}-{generation}.jsonl"
-        kept = self.lines[:same] if keeps else []
-        new = [self._line(item) for item in items[len(kept) :]]
-        start, digest = sum(map(len, kept)), sha256(b"".join(kept))
-        if new or not keeps:
-            self._append(self.folder / name, start, new)
-        digest.update(b"".join(new))
-        mark = Mark(name, start + sum(map(len, new)), digest.hexdigest())
-        self.written = mark, list(items), kept + new, digest
+        same = self.mark is not None and chain.stored is self.lines
+        stays = same and (not chain.new or chain.kept == len(self.lines))
+        name = self.mark.file if self.mark is not None and stays else f"{self.kind}-{generation}.jsonl"
+        kept, new = chain.kept_bytes, b"".join(map(self._line, chain.new))
+        if not stays:
+            self._append(self.folder / name, 0, kept + new)
+        elif new:
+            self._append(self.folder / name, len(kept), new)
+        digest = self.hash.copy() if same and chain.kept == len(self.lines) else sha256(kept)
+        digest.update(new)
+        mark = Mark(name, len(kept) + len(new), digest.hexdigest())
+        self.written = mark, Lines(self.folder / name, kept + new, self.decoder), digest
         return mark
 
-    def _append(self, path: Path, start: int, lines: Sequence[bytes]) -> None:
+    def _append(self, path: Path, start: int, lines: bytes) -> None:
         try:
             self.folder.mkdir(exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
                 file.truncate(start)  # what an interrupted program left there
                 file.seek(start)
-                file.write(b"".join(lines))
+                file.write(lines)
                 file.flush()
                 os.fsync(file.fileno())
             flush(self.folder)
@@ -108,12 +183,7 @@ class Journal(Generic[Item]):
 
     def take_up(self) -> None:
         """Knows that what was written counts now."""
-        self.mark, self.items, self.lines, self.hash = self.written
-
-    def same(self, items: Sequence[Item]) -> int:
-        """How many records are at the start of both what counts and these."""
-        pairs = zip(self.items, items, strict=False)
-        return next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(self.items), len(items)))
+        self.mark, self.lines, self.hash = self.written
 
     def _line(self, item: Item) -> bytes:
         """A record as it is written, after reading it back."""
@@ -121,7 +191,7 @@ class Journal(Generic[Item]):
         if len(line) > LONGEST_LINE:
             raise StoreError(f"an entry of the index has {len(line):,} bytes; give shorter names")
         try:
-            if self.decode(line) == item:
+            if self.decoder.decode(line) == item:
                 return line
         except msgspec.MsgspecError as error:
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error

@@ -1,6 +1,6 @@
 """From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -15,8 +15,9 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
+from zoolearn.zoo.entries import Measure, MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Measure, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.scores import balanced_accuracy
@@ -170,14 +171,14 @@ def learner_of(
     """
     learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
-    learner.members = members_of(index, index.members, net_of)
-    learner.classes = {name: task.classes for name, task in index.tasks.items()}
-    learner.arrived = {name: arrived_of(task) for name, task in index.tasks.items()}
-    kept = [name for name, task in index.tasks.items() if task.keeps_rows]
+    learner.members = members_of(index, net_of)
+    learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
+    learner.arrived = LazyDict(index.tasks, lambda name: arrived_of(index.tasks[name]))  # type: ignore[assignment]
+    kept = [name for name in index.tasks if index.records.keeps_rows(name)]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
-    stored = StoredVotes(folder, index)
+    stored, losses = StoredVotes(folder, index), index.records.losses
     for name in kept if learner.tasks_per_episode > 1 else ():
-        loss = index.measures[name].loss
+        loss = losses[name]
         known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
         learner.train_votes[name] = known or _asked(index, learner, net_of, name)
     if index.tasks:
@@ -200,13 +201,14 @@ def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
     return votes
 
 
-def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:
+def members_of(index: Index, net_of: NetOf) -> LazyList[Member]:
     """Members as a learner has them."""
-    return LazyList(partial(_ensemble_member, index, entry, net_of) for entry in entries)
+    return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
 
 
-def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
+def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
     """With the votes that count now."""
+    entry = index.member(number)
     votes = {
         task: Vote(
             weight, index.knows(entry, task), task in entry.supersedes, index.tasks[task].rows_seen(entry.episode)

@@ -11,10 +11,11 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.features import Extractor, embedded
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
+from zoolearn.zoo.entries import Measure
 from zoolearn.zoo.extracting import Given, row_ids
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting_rows import heard_again, made_again
-from zoolearn.zoo.index import Index, Measure
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.source import Pictures
 from zoolearn.zoo.learning import measure, now
 from zoolearn.zoo.retraining import measured_again
@@ -59,7 +60,7 @@ def refeatured(zoo: Zoo, to: Path | str, given: Given) -> Generator[Step, None, 
                 again = yield from _read_again(zoo.folder, target, arrival, extractor, done, total)
                 arrivals.append(again)
                 done += sum(rows.count for side in SIDES if (rows := arrival.rows(side)))
-            rest = replace(rest, tasks={**rest.tasks, task: TaskEntry(task, tuple(arrivals))})
+            rest = rest.remade(tasks={**rest.tasks, task: TaskEntry(task, tuple(arrivals))})
         rest = _with_heads(target, rest, given)
         target.commit(rest.after("refeatured", now(), detail=f"from {index.settings.features['name']}"))
     made = Zoo(to, given.names)
@@ -68,12 +69,12 @@ def refeatured(zoo: Zoo, to: Path | str, given: Given) -> Generator[Step, None, 
 
 def _with_heads(folder: ZooFolder, rest: Index, given: Given) -> Index:
     members = tuple(made_again(folder, rest, member, member.tasks[0], given.names) for member in rest.members)
-    rest = replace(rest, members=members)
+    rest = rest.remade(members=members)
     for task in rest.tasks:
         rest = heard_again(folder, rest, task, given.names)
     since = {name: entry.episode for name, entry in rest.tasks.items()}
     episodes = tuple(measured_again(folder, rest, episode, since) for episode in rest.episodes)
-    rest = replace(rest, episodes=episodes)
+    rest = rest.remade(episodes=episodes)
     return rest.measured(measure(folder, rest, list(rest.tasks)))
 
 

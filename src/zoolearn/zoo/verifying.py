@@ -7,12 +7,18 @@ from zoolearn.errors import DataError, StoreError
 from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
+from zoolearn.zoo.index_checks import check_index
 from zoolearn.zoo.recall import NetOf, member_votes, votes_beside
 from zoolearn.zoo.stored import stored_examples, stored_task
 
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
     """Reads every file, then loads every member; gives what is wrong."""
+    try:
+        check_index(index, index.where)
+        folder.index.check_rows(index)
+    except StoreError as error:
+        return [str(error)]
     count = len(index.files())
     problems = []
     for done, (name, wrong) in enumerate(folder.damage(index), start=1):

@@ -1,0 +1,153 @@
+"""The episodes of a zoo, and where each task and member is found among them, so that only those are read that are asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+
+from msgspec import Struct
+
+from zoolearn.zoo.arrivals import Name, Number
+from zoolearn.zoo.entries import Record
+from zoolearn.zoo.journal import Chain, Lines
+
+
+class About(Struct, frozen=True, array_like=True, gc=False):
+    """What an episode is about: the task of which something arrived, and whether rows of that to train on are kept.
+
+    `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too.
+    """
+
+    task: Name | None
+    is_kept: bool
+    members: tuple[Number, ...]
+    losses: Mapping[Name, float | None]
+    others: tuple[Name, ...]
+
+    @classmethod
+    def of(cls, record: Record) -> "About":
+        """What a record is about."""
+        arrival, episode = record.arrival, record.episode
+        measures = {} if episode is None else {**episode.measures, **episode.since}
+        names = dict.fromkeys(name for member in record.members for name in member.share)
+        return cls(
+            None if arrival is None else arrival.task,
+            arrival is not None and arrival.train is not None,
+            tuple(member.number for member in record.members),
+            {name: measure.loss for name, measure in measures.items()},
+            tuple(name for name in names if name not in measures),
+        )
+
+
+class Contents:
+    """What some episodes are about, by task and by member."""
+
+    def __init__(self, abouts: Sequence[About]) -> None:
+        self.abouts = abouts
+
+    @cached_property
+    def arrivals(self) -> dict[str, list[int]]:
+        """The places of the episodes in which something arrived of each task."""
+        places: dict[str, list[int]] = {}
+        for place, about in enumerate(self.abouts):
+            if about.task is not None:
+                places.setdefault(about.task, []).append(place)
+        return places
+
+    @cached_property
+    def answers(self) -> dict[str, list[int]]:
+        """The places of the episodes that changed the answers for each task."""
+        places: dict[str, list[int]] = {}
+        for place, about in enumerate(self.abouts):
+            for name in chain(about.losses, about.others):
+                places.setdefault(name, []).append(place)
+        return places
+
+    @cached_property
+    def members(self) -> dict[int, int]:
+        """The place of the episode of which each member came."""
+        return {number: place for place, about in enumerate(self.abouts) for number in about.members}
+
+
+class Records(Chain[Record]):
+    """The episodes that are stored, or the first of them, and new ones behind them; the last may still be open."""
+
+    def __init__(
+        self,
+        stored: Lines[Record] | None = None,
+        kept: int = 0,
+        new: Sequence[Record] = (),
+        contents: Contents | None = None,
+    ) -> None:
+        super().__init__(stored, kept, new)
+        self.contents = contents or Contents(())
+
+    def until(self, count: int) -> "Records":
+        """The first so many."""
+        shorter = super().until(count)
+        return Records(self.stored, shorter.kept, shorter.new, self.contents)
+
+    def plus(self, *items: Record) -> "Records":
+        """With others behind them."""
+        return Records(self.stored, self.kept, (*self.new, *items), self.contents)
+
+    @cached_property
+    def fresh(self) -> Contents:
+        """What the new ones are about."""
+        return Contents([About.of(record) for record in self.new])
+
+    @cached_property
+    def abouts(self) -> list[About]:
+        """What each is about."""
+        return [*self.contents.abouts[: self.kept], *self.fresh.abouts]
+
+    def arrivals(self, task: str) -> list[int]:
+        """The places of those in which something arrived of a task."""
+        return [*self._places(self.contents.arrivals.get(task, ()), self.fresh.arrivals.get(task, ()))]
+
+    def answers(self, task: str) -> list[int]:
+        """The places of those that changed the answers for a task."""
+        return [*self._places(self.contents.answers.get(task, ()), self.fresh.answers.get(task, ()))]
+
+    def _places(self, stored: Sequence[int], fresh: Sequence[int]) -> Iterator[int]:
+        return chain((place for place in stored if place < self.kept), (self.kept + place for place in fresh))
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The names of all tasks, in the order they were learned."""
+        known = [name for name, places in self.contents.arrivals.items() if places[0] < self.kept]
+        return [*dict.fromkeys(chain(known, self.fresh.arrivals))]
+
+    @cached_property
+    def members(self) -> list[int]:
+        """The numbers of all members, oldest first."""
+        return [number for about in self.abouts for number in about.members]
+
+    def place_of(self, member: int) -> int:
+        """The place of the episode of which a member came."""
+        place = self.contents.members.get(member, self.kept)
+        return place if place < self.kept else self.kept + self.fresh.members[member]
+
+    @property
+    def losses(self) -> dict[str, float | None]:
+        """The loss of every task as it was last measured."""
+        found: dict[str, float | None] = {}
+        for about in self.abouts:
+            found |= about.losses
+        return found
+
+    def keeps_rows(self, task: str) -> bool:
+        """Whether there are rows of a task to train on."""
+        return any(self.abouts[place].is_kept for place in self.arrivals(task))
+
+    def names_file(self, name: str) -> bool:
+        """Whether a file, by its name relative to the folder, belongs to one of them."""
+        digest = name.partition("/")[2].partition(".")[0]
+        return name in self._new_files or self._kept_bytes.find(digest.encode()) >= 0
+
+    @cached_property
+    def _kept_bytes(self) -> bytes:
+        return self.kept_bytes
+
+    @cached_property
+    def _new_files(self) -> set[str]:
+        return set().union(*(record.files for record in self.new))
