@@ -24,7 +24,7 @@ from zoolearn.runs.run import episodes, run
 from zoolearn.runs.state import restore
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.predict import feature_rows, probabilities, votes
+from zoolearn.training.predict import compute_features, iter_probabilities, probabilities
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)
@@ -438,7 +438,7 @@ def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
     scaled = []
     whole = Net.normalize
     monkeypatch.setattr(Net, "normalize", lambda net, x: (scaled.append(x.dtype), whole(net, x))[1])
-    pieces = list(votes(nets, x, "task", Recipe()))
+    pieces = list(iter_probabilities(nets, x, "task", Recipe()))
     together = [torch.cat(said) for said in zip(*pieces, strict=True)]
     assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
     assert scaled.count(torch.uint8) == 2 * len(pieces)  # once for the first two, once for the third
@@ -455,4 +455,4 @@ def test_a_net_of_which_a_part_is_still_in_training_answers_as_one_that_is_not()
     assert not net.training
     assert torch.allclose(probabilities(net, task.test.x, task.name, TINY), answers, atol=1e-6)
     net.backbone.train()
-    assert torch.allclose(feature_rows(net, task.test.x, TINY), features, atol=1e-6)
+    assert torch.allclose(compute_features(net, task.test.x, TINY), features, atol=1e-6)

@@ -21,7 +21,7 @@ from zoolearn.runs.store import load
 from zoolearn.training import batches
 from zoolearn.training.at_once import fit
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3)
@@ -93,7 +93,7 @@ def test_multi_head_may_fit_its_heads_once_more_to_all_rows():
     plain, refitted = (show(learner_of(MultiHead, **heads), tasks) for heads in ({}, {"heads": refit_heads}))
     assert same(state(plain.net.backbone), state(refitted.net.backbone))
     for task in tasks:
-        features = feature_rows(refitted.net, task.train.x, refitted.recipe)
+        features = compute_features(refitted.net, task.train.x, refitted.recipe)
         fitted = fit_head(features, task.train.y, len(task.classes))
         assert torch.equal(refitted.net.head(task.name).weight, fitted.weight)
 

@@ -197,7 +197,7 @@ def check_growth(subject: Subject) -> None:
         )
         return
     run_to_end(learner.iter_finish())
-    whole = first.joined(third)
+    whole = first.join_part(third)
     _claim(learner.classes[first.name] == whole.classes, f"a task that grew has classes {learner.classes[first.name]}")
     said = learner.predict_proba(whole.test.x, first.name)
     _claim(said.shape == (len(whole.test), len(whole.classes)), f"answers for a task that grew have shape {said.shape}")

@@ -277,7 +277,6 @@ class Frcl(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """The inputs at which functions are remembered."""
         return sum(len(inducing.x) for inducing in self.inducing.values())
 
     @property

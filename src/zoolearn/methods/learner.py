@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Array, Task, grown_classes
+from zoolearn.data.task import Array, Task, merge_classes
 from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
 from zoolearn.methods.state import Stateful, derived, saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Adjust, Checkpointing, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
-from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.predict import average, iter_probabilities, join
 from zoolearn.training.recipe import Recipe, check_types
 
 
@@ -89,10 +89,10 @@ class Learner(Stateful, ABC):
 
     def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
         """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
-        self._refuse(task)
-        classes = grown_classes(self.classes.get(task.name, ()), task.classes)
-        with self.episode_begun():
-            self.latest = yield from self._train(task.among(classes))
+        self._check_task(task)
+        classes = merge_classes(self.classes.get(task.name, ()), task.classes)
+        with self.begin_episode():
+            self.latest = yield from self._train(task.relabel(classes))
         self.classes[task.name] = classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
@@ -130,11 +130,13 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return joined([self.together(piece, weights, task) for piece in votes(nets, x, task, self.recipe)])
+        return join(
+            [self.combine_votes(piece, weights, task) for piece in iter_probabilities(nets, x, task, self.recipe)]
+        )
 
-    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
-        """One answer of what the voters say of a task."""
-        return average(said, weights)
+    def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of the voters' outputs for a task."""
+        return average(outputs, weights)
 
     def rebuild_net(self, spec: Mapping[str, Any], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""
@@ -231,7 +233,7 @@ class Learner(Stateful, ABC):
                 "taken as they are; scale them where they are made, and leave these out"
             )
 
-    def _refuse(self, task: Task) -> None:
+    def _check_task(self, task: Task) -> None:
         if task.name in self.classes:
             self.check_growth(task.name)
         elif task.part:

@@ -171,7 +171,6 @@ class Vcl(SingleNet):
                     part.data.copy_(drawn)
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
-        """A net of Gaussian layers."""
         return make_gaussian(super().rebuild_net(spec, seed), self.first_log_variance, "vcl")
 
     def prior_of(self, task: Task, net: Net) -> list[Distribution]:
@@ -241,7 +240,6 @@ class Vcl(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """Examples in the coresets."""
         return len(self.coresets)
 
 

@@ -34,7 +34,6 @@ class LayerFeatures(nn.Sequential):
         self.train(backbone.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features, one row an input."""
         return super().forward(x) if self.training else torch.cat(self.read(x), dim=1)  # type: ignore[no-untyped-call]
 
     def read(self, x: Tensor) -> list[Tensor]:

@@ -78,13 +78,11 @@ class Changes(Carried):
         self.marks = self._fingerprints()
 
     def save(self, tensors: dict[str, Tensor]) -> Json:
-        """The fields that have changed since."""
         now = self._fingerprints()
         changed = [name for name in now if now[name] != self.marks[name]]
         return {name: encode(getattr(self.learner, name), name, tensors) for name in changed}
 
     def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
-        """Takes up what `save` gave."""
         vars(self.learner).update(_iter_fields(self.learner, info, tensors))
 
     def _fingerprints(self) -> dict[str, object]:

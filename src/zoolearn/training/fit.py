@@ -23,7 +23,7 @@ from zoolearn.errors import Diverged, SettingsError
 from zoolearn.names import Named
 from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import derive, seed_generators
-from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
+from zoolearn.training.batches import Batch, balanced_order, batch_sizes, iter_chunks, shuffled_order
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
@@ -131,7 +131,7 @@ def iter_fit(
         sizes = batch_sizes(len(places), recipe.batch_size)
         steps = len(sizes)
         losses = torch.empty(0, device=device)  # of the epoch's steps so far
-        for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
+        for chunk in iter_chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
             before = passed.rows.copy()

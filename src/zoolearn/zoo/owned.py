@@ -91,7 +91,7 @@ class OwnedZoo(ModelZoo):
 
     def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
         """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
-        with self.episode_begun():
+        with self.begin_episode():
             weights = self.past_weights(but=task)
             names = [task, *self.draw(weights)]
             member = yield from self.grow(self, [self.kept[name] for name in names], self.episode_seed())
@@ -99,9 +99,9 @@ class OwnedZoo(ModelZoo):
 
     def refit(self, part: Task, source: Member) -> None:
         """An episode without training: a head for what is kept of a task and has come now, on the features of a member."""
-        with self.episode_begun():
-            self.arrive(part)
-            member = refit_head(self, source, self.whole(part))
+        with self.begin_episode():
+            self.count_arrival(part)
+            member = refit_head(self, source, self.with_kept(part))
             self.keep(part)
             self._end([part.name], {}, member)
         self.classes[part.name] = part.classes
@@ -119,7 +119,7 @@ class OwnedZoo(ModelZoo):
         drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
         if task.train.x.dtype == torch.int16:
             return Plan((task.name,), len(task.train), 0, 0.0)
-        tasks = [self.whole(task) if task.part else task, *drawn]
+        tasks = [self.with_kept(task) if task.part else task, *drawn]
         balanced = self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)

@@ -25,7 +25,6 @@ class Released:
             raise SettingsError(f"stream_tasks or stream_classes is {few}; they count what a stream has, so 1 or more")
 
     def __call__(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of the tasks met."""
         unseen = max(0, self.stream_tasks - len(losses))
         mean = (losses.sum() + unseen * math.log(self.stream_classes)) / (len(losses) + unseen)
         relative = (losses - mean) / abs(mean) if mean else np.zeros_like(losses)
