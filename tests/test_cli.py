@@ -9,7 +9,7 @@ from processes import PATIENCE, started
 from zoolearn.cli import main
 from zoolearn.cli.commands import COMMANDS
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.results import Results
 
@@ -94,7 +94,7 @@ def test_every_setting_of_a_method_and_of_the_recipe_is_a_flag(method, capsys):
         main(["run", method, "--help"])
     out = capsys.readouterr().out
     assert stop.value.code == 0
-    settings = METHODS[method]().settings()
+    settings = settings_of(METHODS[method]())
     for name in (settings.keys() | settings["recipe"].keys()) - {"recipe"}:
         assert f"--{name.replace('_', '-')}" in out
 

@@ -13,8 +13,8 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
 from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.batches import Batch
 from zoolearn.training.predict import feature_rows
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from zoolearn.files import load_tensors, save_tensors
-from zoolearn.nets.backbones import mlp
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 

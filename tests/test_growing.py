@@ -29,8 +29,8 @@ from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.growth import Statistics, count_as_arrived
 from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec

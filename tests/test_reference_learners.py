@@ -13,9 +13,9 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
 from zoolearn.training import batches
@@ -141,7 +141,7 @@ def test_all_isolated_nets_of_a_task_are_members_and_are_saved(tmp_path):
 
 
 def test_isolated_has_no_settings_of_the_zoo():
-    assert set(learner_of(Isolated).settings()) == {"backbone", "recipe", "seed"}
+    assert set(settings_of(learner_of(Isolated))) == {"backbone", "recipe", "seed"}
     with pytest.raises(SettingsError, match="unknown setting of Isolated 'tasks_per_episode'"):
         Isolated(tasks_per_episode=2)
 

@@ -19,13 +19,14 @@ from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import run
 from zoolearn.training import batches
 from zoolearn.training import recipe as recipes
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch, batch_sizes
-from zoolearn.training.fit import Checkpoints, cross_entropy, iter_fit, run_to_end
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import cross_entropy, iter_fit, run_to_end
 from zoolearn.training.predict import feature_rows, probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -50,7 +51,7 @@ def recipe(**changes):
         (lambda: Recipe(batch_size="16"), "batch_size is '16'; it must be a whole number"),
         (lambda: Recipe(nesterov=1), "nesterov is 1; it must be True or False"),
         (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be finite"),
-        (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.backbones.mlp"),
+        (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.perceptrons.mlp"),
         (lambda: ModelZoo(recipe={"epochs": 1}), "recipe is {'epochs': 1}; it must be a Recipe"),
         (lambda: run("model-zoo", benchmark()), "'model-zoo' is no learner"),
         (lambda: run(ModelZoo(), "split-digits"), "'split-digits' is no Benchmark"),

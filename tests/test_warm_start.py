@@ -22,7 +22,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.registry import learner_from
+from zoolearn.methods.registry import learner_from, settings_of
 from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
@@ -283,11 +283,11 @@ def test_the_sharpest_votes_still_let_somebody_answer(refit):
 
 def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
-    settings = zoo_of((), grow=grow).settings()
+    settings = settings_of(zoo_of((), grow=grow))
     assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
     assert learner_from(ModelZoo, settings).grow == grow
     assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
-    assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
+    assert "grow" not in settings_of(learner_of(ModelZoo)), "only what differs from the paper is recorded"
     with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
         learner_from(ModelZoo, {"grow": {"name": "warm-start", "held_ou": 0.2}})
     with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):

@@ -58,6 +58,7 @@ class Isolated(KeepsRows):
                 f"task {task!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be told "
                 "from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
             )
+        self.check_kept([task])
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
         """A seed for each of a task's nets."""

@@ -27,8 +27,9 @@ from zoolearn.methods.parts.gaussian import (
 )
 from zoolearn.methods.parts.memory import Memory, check_sizes
 from zoolearn.methods.state import derived, saved
-from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
+from zoolearn.nets.backbones import BACKBONES, Backbone
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end

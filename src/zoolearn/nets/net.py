@@ -77,7 +77,7 @@ def _by_channel(name: str, value: Pixels, shape: Shape) -> Tensor:
 class Net(nn.Module):
     """`net(x, task) -> logits` for raw inputs: images or float features.
 
-    >>> from zoolearn.nets.backbones import mlp
+    >>> from zoolearn.nets.perceptrons import mlp
     >>> net = Net(mlp, (1, 8, 8))
     >>> net.add_head("digits", 10)
     >>> net(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "digits").shape

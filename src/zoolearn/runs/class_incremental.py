@@ -15,6 +15,7 @@ from torch import Tensor
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner, accuracy
+from zoolearn.methods.registry import settings_of
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.results import Untold
 from zoolearn.training.batches import to_device
@@ -29,7 +30,7 @@ def class_incremental(learner: Learner, benchmark: Benchmark) -> Untold | None:
     without names) have no common set of classes, and one head for all tasks gives them equal logits.
     """
     names = [name for task in benchmark for name in task.classes]
-    if len({*names}) < len(names) or learner.settings().get("shared_head"):
+    if len({*names}) < len(names) or settings_of(learner).get("shared_head"):
         return None
     before = passed.rows["asked"]
     found = {task.name: _accuracy(learner, task, benchmark.tasks) for task in benchmark}

@@ -18,7 +18,7 @@ from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import Json, load_state
 from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Carried
+from zoolearn.training.checkpoints import Carried
 
 TENSOR = "tensor"  # what stands in the plain data where a tensor of the same path belongs
 

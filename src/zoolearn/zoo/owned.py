@@ -16,6 +16,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import steps_per_epoch
+from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
@@ -79,7 +80,8 @@ class OwnedZoo(ModelZoo):
     def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
         recipe = self.recipe_for(tasks, balanced=slots.get("balanced", False))
-        checkpoints = self.checkpoints and replace(self.checkpoints, every=max(1, recipe.epochs // CHECKPOINTS))
+        every = max(1, recipe.epochs // CHECKPOINTS)
+        checkpoints = replace(self.checkpoints, every=every) if isinstance(self.checkpoints, Checkpoints) else None
         return iter_fit(net, tasks, recipe, seed=seed, checkpoints=checkpoints, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:

@@ -1,9 +1,10 @@
 """What the ensembles share that keep a part of every task's training rows: to look back at, and to let tasks grow."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 from zoolearn.data.task import Task, grown_classes
+from zoolearn.errors import DataError
 from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.learner import check_share
 from zoolearn.methods.parts.growth import count_as_arrived
@@ -22,6 +23,15 @@ class KeepsRows(Ensemble):
 
     def __post_init__(self) -> None:
         check_share("replay", self.replay)
+
+    def check_kept(self, tasks: Iterable[str]) -> None:
+        """What an episode looks back at must be at hand: it is not where a learner was loaded to answer only."""
+        missing = [name for name in tasks if name not in self.kept]
+        if missing and self.replay:
+            raise DataError(
+                f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
+                "continue it with the benchmark it was grown on"
+            )
 
     def whole(self, task: Task) -> Task:
         """A new task itself; of one that grows, what is kept and what has come now."""
