@@ -57,7 +57,6 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def fresh(self, recipe: Recipe = TINY, **settings: Any) -> Learner:
-        """A learner that has met nothing."""
         return self.make(**{"backbone": mlp_100, "recipe": recipe, **self.settings, **settings})
 
     @cached_property

@@ -32,7 +32,6 @@ class FittedHead:
 
     @property
     def likelihood(self) -> float:
-        """The mean log-likelihood of unseen rows."""
         return float(self.unseen.mean())
 
 

@@ -56,7 +56,6 @@ class Bars:
             self.console.print(f"{name}: {said}", markup=False, highlight=False, soft_wrap=True)
 
     def met(self, name: str, results: Results) -> None:
-        """A run has finished an episode."""
         self.show(name, len(results.accuracy), len(results.meetings), _accuracy(results))
         if not self.console.is_terminal:
             met = f"{len(results.accuracy)} of {len(results.meetings)} tasks"

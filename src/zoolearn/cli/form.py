@@ -341,7 +341,6 @@ def typed(name: str, hint: Any, *words: str) -> Any:
 
 
 def _words(hint: Any) -> str:
-    """A type in words."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):

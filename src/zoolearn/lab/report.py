@@ -262,7 +262,6 @@ def measures_of(groups: Iterable[Group]) -> list[str]:
 
 
 def _same_length(groups: Sequence[Group]) -> bool:
-    """Whether groups of one benchmark have equally many tasks."""
     lengths = {(group.first.stream, len(group.first.tasks)) for group in groups}
     return len(lengths) == len({benchmark for benchmark, _ in lengths})
 

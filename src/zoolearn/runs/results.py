@@ -125,7 +125,6 @@ class Results:
 
     @property
     def spec(self) -> RunSpec:
-        """What was run."""
         return RunSpec.of_record(self.method, self.benchmark, self.settings)
 
     @property
@@ -160,7 +159,6 @@ class Results:
 
     @property
     def met(self) -> list[str]:
-        """The tasks met so far."""
         return self.tasks[: len(self.accuracy[-1])] if self.accuracy else []
 
     @property
@@ -171,7 +169,6 @@ class Results:
 
     @property
     def finished(self) -> bool:
-        """Whether all tasks were met."""
         return len(self.accuracy) == len(self.meetings)
 
     @property
@@ -217,7 +214,6 @@ class Results:
 
     @property
     def costs(self) -> Costs:
-        """What the learner costs to keep and to ask."""
         return Costs(*(getattr(self, name) for name in Costs.__struct_fields__))
 
     def save(self, path: Path | str) -> None:

@@ -80,7 +80,6 @@ class RunSpec:
 
     @property
     def kind(self) -> type[Learner]:
-        """The class of the learner."""
         if "method" in self.own:
             return self.own["method"].method()
         if self.method not in METHODS:
@@ -88,7 +87,6 @@ class RunSpec:
         return METHODS[self.method]
 
     def learner(self) -> Learner:
-        """A new learner with these settings."""
         names: dict[str, Any] = {}
         for setting, own in self.own.items():
             if setting not in ("method", "benchmark"):
@@ -130,12 +128,10 @@ class RunSpec:
         return {name: value for name, value in self.options.items() if name not in CUTS and name != FEATURES}
 
     def record(self) -> dict[str, Json]:
-        """The settings as a run records them."""
         return {**settings_of(self.learner()), "benchmark": self.options}
 
     @property
     def changes(self) -> dict[str, Json]:
-        """The settings that are not the method's defaults."""
         usual = self._defaults()
         return {
             name: value for name, value in self.settings.items() if name in self.own or value != usual.get(name, ...)
@@ -185,7 +181,6 @@ class RunSpec:
 
     @property
     def command(self) -> str:
-        """The command that does it."""
         if "validation" in self.options:
             return shlex.join(["zoo", "tune", *self.subject])
         file = {FEATURES: str(self.extractor)} if self.extractor else {}
@@ -206,7 +201,6 @@ class RunSpec:
 
 
 def _takes(benchmark: str) -> Mapping[str, Parameter]:
-    """What a benchmark's own function takes."""
     return signature(BENCHMARKS[benchmark]).parameters if benchmark in BENCHMARKS else {}
 
 

@@ -32,7 +32,6 @@ class Cell:
 
     @property
     def mean(self) -> float | None:
-        """Ours, over seeds."""
         return fmean(self.ours) if self.ours else None
 
     @property
@@ -51,7 +50,6 @@ class Cell:
 
     @property
     def paper_text(self) -> str:
-        """The paper's as it is read."""
         return "-" if self.paper is None else f"{self.paper:.2f}"
 
     @property

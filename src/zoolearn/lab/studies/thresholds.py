@@ -100,7 +100,6 @@ class Outcome:
 
     @property
     def bound(self) -> float:
-        """The mean bound over draws."""
         return self.difference + self.concentration
 
 
