@@ -224,10 +224,10 @@ def _written(name: str, value: Any) -> list[str]:
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    told = {**vars(form.learner), **vars(form.recipe)}
+    settings = {**vars(form.learner), **vars(form.recipe)}
     if form.given is not None:
-        told = {setting: value for setting, value in told.items() if setting in (*form.given, "seed")}
-    settings, own = named_settings(_kind(name), told)
+        settings = {setting: value for setting, value in settings.items() if setting in (*form.given, "seed")}
+    settings, own = named_settings(_kind(name), settings)
     first = settings.pop("seed")
     options = {option: read_order(option, getattr(form.tasks, option)) for option in OPTIONS}
     benchmark = form.benchmark

@@ -175,8 +175,8 @@ class RunSpec:
     @property
     def name(self) -> str:
         """A name for its folder: what is not default, in words."""
-        said = {**self.changes, **self.options}
-        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in said.items()]
+        shown = {**self.changes, **self.options}
+        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in shown.items()]
         return short_name("-".join([self.method, self.benchmark, *words, f"s{self.seed}"]))
 
     @property

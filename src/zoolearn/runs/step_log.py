@@ -114,8 +114,8 @@ def _right(net: Net, batch: Batch) -> int:
 
 def _test_accuracy(net: Net, task: Task) -> float:
     pieces = torch.split(task.test.x, piece_size(net, net.device))
-    said = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
-    return int((said == task.test.y).sum()) / len(said)
+    answers = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
+    return int((answers == task.test.y).sum()) / len(answers)
 
 
 @contextmanager

@@ -104,8 +104,8 @@ def precision(run: Results) -> str:
     """What a run computed in; left to itself, that is float32 on a CPU and mixed float16 on a GPU."""
     recipe = run.settings.get("recipe", {})
     on_gpu = run.environment.get("gpu") is not None and recipe.get("device", "auto") != "cpu"
-    said: str = recipe.get("precision", "auto")
-    return said if said != "auto" else "float16" if on_gpu else FLOAT32
+    named: str = recipe.get("precision", "auto")
+    return named if named != "auto" else "float16" if on_gpu else FLOAT32
 
 
 def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
