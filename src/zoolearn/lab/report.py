@@ -140,9 +140,12 @@ def tasks_of(run: Results) -> str:
     return ", ".join([run.stream, *cuts])
 
 
-def grouped(results: Sequence[Results]) -> list[Group]:
-    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once."""
-    found = [group for group in _groups(_one_per_seed(results)) if group.runs]
+def grouped(results: Sequence[Results], lost: bool = False) -> list[Group]:
+    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once.
+
+    Groups of which every run diverged or failed are left out, unless the `lost` are asked for too: they have no values.
+    """
+    found = [group for group in _groups(_one_per_seed(results)) if group.runs or lost]
     return sorted(found, key=lambda group: group.first.stream)
 
 
@@ -158,7 +161,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
     names: list[tuple[str, str]] = []
     for group, method, shown in zip(groups, methods, settings, strict=True):
         name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
-        name += "" if group.first.finished else f", {episodes_of(group.first)} episodes"
+        name += "" if group.first.finished or not group.runs else f", {episodes_of(group.first)} episodes"
         tasks = tasks_of(group.first)
         same = sum(other == (tasks, name) or other[1].startswith(f"{name} #") for other in names if other[0] == tasks)
         names.append((tasks, f"{name} #{same + 1}" if same else name))
@@ -282,12 +285,17 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups if group.runs):
         notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
-    for run in (run for group in groups for run in group.lost if run.failed):
-        notes.append(f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}")
+    notes += failures(groups)
     for run in (run for group in groups for run in group.runs if run.changes):
         seed = run.settings.get("seed")
         notes.append(f"{run.method}, seed {seed}, was continued under other conditions: {'; '.join(run.changes)}.")
     return tuple(notes)
+
+
+def failures(groups: Iterable[Group]) -> list[str]:
+    """A sentence for each run that failed; one that diverged is counted in its row."""
+    lost = [run for group in groups for run in group.lost if run.failed]
+    return [f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}" for run in lost]
 
 
 def _own_settings(groups: Sequence[Group]) -> list[str]:
