@@ -26,7 +26,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.features import Extractor
 from zoolearn.features.cache import FeatureCache
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import identity
+from zoolearn.nets.perceptrons import identity
 from zoolearn.seeds import derive, generator
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.scores import Scores

@@ -24,8 +24,8 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.methods.learner import Learner, accuracy
-from zoolearn.methods.registry import learner_from
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.methods.registry import learner_from, settings_of
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress, run
 from zoolearn.runs.state import save, saved_types
@@ -84,8 +84,8 @@ def check_declarations(subject: Subject) -> None:
     saved_types(kind)
     silent = [part.name for part in fields(learner) if part.init and not part.metadata.get("help")]
     _claim(silent == ["recipe"], f"settings {silent} have no help in their metadata")
-    again = learner_from(type(learner), learner.settings(), {mlp_100.__name__: mlp_100})
-    _claim(again.settings() == learner.settings(), "settings that were written down give another learner")
+    again = learner_from(type(learner), settings_of(learner), {mlp_100.__name__: mlp_100})
+    _claim(settings_of(again) == settings_of(learner), "settings that were written down give another learner")
 
 
 def check_answers(subject: Subject) -> None:
@@ -197,7 +197,7 @@ def check_growth(subject: Subject) -> None:
         )
         return
     run_to_end(learner.iter_finish())
-    whole = first.joined(third)
+    whole = first.join_part(third)
     _claim(learner.classes[first.name] == whole.classes, f"a task that grew has classes {learner.classes[first.name]}")
     said = learner.predict_proba(whole.test.x, first.name)
     _claim(said.shape == (len(whole.test), len(whole.classes)), f"answers for a task that grew have shape {said.shape}")
@@ -265,7 +265,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
         _claim(equal(answers(learner, tasks), said), "a run that was cut and continued gives other answers")
         again = load(path, {type(whole).__name__: type(whole)})
         _claim(equal(answers(again, tasks), said), "what was loaded gives other answers")
-        _claim(again.settings() == whole.settings(), "what was loaded has other settings")
+        _claim(settings_of(again) == settings_of(whole), "what was loaded has other settings")
         _claim(again.num_parameters == whole.num_parameters, "what was loaded has another number of parameters")
 
 

@@ -12,7 +12,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import identity
+from zoolearn.nets.perceptrons import identity
 from zoolearn.training.fit import Progress
 
 

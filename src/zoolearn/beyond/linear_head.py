@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the pull towards 0, in units of the features' mean variance
@@ -116,7 +116,7 @@ def _unseen_likelihoods(
 def refit_heads(net: Net, rows: Mapping[str, Examples], recipe: Recipe) -> None:
     """Fits the heads of tasks to the features that a finished net makes of rows of theirs."""
     for task, examples in rows.items():
-        features = feature_rows(net, net.standardized(examples.x, task), recipe)
+        features = compute_features(net, net.scale_features(examples.x, task), recipe)
         labels = examples.y.cpu()
         set_head(net, task, fit_head(features, labels, net.head(task).out_features, blocks=net.blocks))
 

@@ -17,7 +17,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Columns
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
@@ -55,14 +55,14 @@ def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tenso
     first = [zoo.first_voter(task.name) for task in tasks]
     for number, member in enumerate(zoo.members[min(first) :], min(first)):
         net, device = member.net, zoo.recipe.torch_device
-        features = torch.empty(0) if net.standardize else feature_rows(net, x, zoo.recipe).to(device)
+        features = torch.empty(0) if net.standardize else compute_features(net, x, zoo.recipe).to(device)
         for place, task in enumerate(tasks):
             vote = member.votes.get(task.name)
             if vote is not None and vote.classes == zoo.classes[task.name] and number >= first[place]:
                 latest = zoo.arrived[task.name].total if task.name in zoo.arrived else vote.arrived
                 weight = vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest
                 if net.standardize:
-                    features = feature_rows(net, net.standardized(x, task.name), zoo.recipe).to(device)
+                    features = compute_features(net, net.scale_features(x, task.name), zoo.recipe).to(device)
                 totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
                 weights[place] += weight
     return [total / weight for total, weight in zip(totals, weights, strict=True)]
@@ -76,7 +76,9 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """
     net = zoo.members[-1].net
     scales = {task.name: _scale(task) for task in stored}
-    features = {task.name: feature_rows(net, scales[task.name](task.train.x), zoo.recipe).double() for task in stored}
+    features = {
+        task.name: compute_features(net, scales[task.name](task.train.x), zoo.recipe).double() for task in stored
+    }
     means = {
         task.name: torch.stack(
             [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
@@ -90,10 +92,10 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
     def evidence(x: Tensor) -> Tensor:
-        shared = None if net.standardize else feature_rows(net, x, zoo.recipe).double() @ unit
+        shared = None if net.standardize else compute_features(net, x, zoo.recipe).double() @ unit
         nearest = []
         for task, mean in means.items():
-            here = feature_rows(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
+            here = compute_features(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
             nearest.append(torch.cdist(here, mean @ unit).min(dim=1).values.square())
         return -torch.stack(nearest, dim=1) / 2
 

@@ -18,7 +18,7 @@ from zoolearn.methods.ensemble import Member, vote_weights
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import flip_is_safe
-from zoolearn.training.predict import average, complete, joined, votes
+from zoolearn.training.predict import average, complete, iter_probabilities, join
 
 Rule = Callable[[Tensor, Tensor], Tensor]  # log-probabilities (member, row, class) and weights of members to answers
 
@@ -146,8 +146,8 @@ def _differing(named: Tensor) -> float:
 
 def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, flips: bool) -> Tensor:
     """What members say of all classes; those that know fewer, as far as those decide that know all."""
-    pieces = votes([member.net.looking(flips) for member in members], x, task, zoo.recipe)
-    said = [joined(answers) for answers in zip(*pieces, strict=True)]
+    pieces = iter_probabilities([member.net.with_flips(flips) for member in members], x, task, zoo.recipe)
+    said = [join(answers) for answers in zip(*pieces, strict=True)]
     heard, wanted = [member.votes[task] for member in members], zoo.classes[task]
     know_all = [place for place, vote in enumerate(heard) if vote.classes == wanted]
     if len(know_all) < len(heard):

@@ -23,6 +23,7 @@ from zoolearn.lab.preset import Preset, save_preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
+from zoolearn.methods.registry import settings_of
 from zoolearn.runs.jobs import Failed, Ray
 from zoolearn.runs.spec import RunSpec
 
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     tasks = len(spec.tasks(form.tasks.data))
     setup = {
         "method": spec.method,
-        "settings": spec.learner().settings(),
+        "settings": settings_of(spec.learner()),
         "benchmark": spec.benchmark,
         "options": dict(spec.options),
         "space": described(space),

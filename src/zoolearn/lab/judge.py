@@ -82,7 +82,7 @@ def iter_judge(
             return before
     zoo, tasks = _restored(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
-    answers = {task.name: zoo.counted(task).mean for task in tasks}
+    answers = {task.name: zoo.count_votes(task).mean for task in tasks}
     heard = []
     for done, of_task in enumerate(hear(zoo, tasks), start=1):
         heard.append(of_task)

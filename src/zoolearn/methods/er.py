@@ -117,5 +117,4 @@ class Er(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """The samples in the memory."""
         return self.memory.filled

@@ -166,7 +166,6 @@ class Gate(PerTask):
         return _closed(torch.sigmoid(self.scale * embedding)) if self.training else self.settled(embedding)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The inputs through the gates."""
         return x * self.gates().reshape(1, -1, *(1,) * (x.ndim - 2))
 
 

@@ -120,7 +120,6 @@ class Progressive(Learner):
     columns: list[Net] = saved(default_factory=list)  # one per task, fixed after its episode
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains a new column."""
         seed = self.episode_seed()
         self._bring(torch.device("cpu"))  # where a new column, which hears them, is built
         net = self.new_net([task], seed)
@@ -154,7 +153,6 @@ class Progressive(Learner):
                 net.to(device)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The task's column."""
         self._bring(self.recipe.torch_device)
         return [(self.columns[list(self.classes).index(task)], 1.0)]
 
@@ -165,7 +163,6 @@ class Progressive(Learner):
 
     @property
     def stored_samples(self) -> int:
-        """None: nothing is replayed."""
         return 0
 
     @property

@@ -59,6 +59,5 @@ class RestartingSgd(Sgd):
     """SGD whose momentum starts again at every epoch."""
 
     def begin_epoch(self) -> None:
-        """Sets every momentum to zero."""
         for moment in self.momenta:
             moment.zero_()

@@ -18,7 +18,8 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
-from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json
 from zoolearn.locks import locked
 from zoolearn.methods.learner import Episode, Learner, accuracy
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.names import registered_name
 from zoolearn.nets.net import passed
 from zoolearn.runs.arrivals import by_arrival, in_one_piece, names_of, train_samples
@@ -36,7 +36,8 @@ from zoolearn.runs.source import parameters_of, source_of
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress
 
 if TYPE_CHECKING:
     from zoolearn.runs.ahead import Ahead
@@ -320,7 +321,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
         "method": registered_name(type(learner), METHODS),
         "benchmark": benchmark.name,
         **names_of(benchmark),
-        "settings": {**learner.settings(), "benchmark": dict(benchmark.options)},
+        "settings": {**settings_of(learner), "benchmark": dict(benchmark.options)},
         "data": fingerprint(benchmark),
         "source": {**source_of(learner), **benchmark.source},
         "parameters": parameters_of(learner, benchmark),

@@ -15,7 +15,7 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, on_features, open_extractor
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.methods.registry import METHODS, learner_from, settings_of
 from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import source_of
@@ -129,7 +129,7 @@ class RunSpec:
 
     def record(self) -> dict[str, Json]:
         """The settings as a run records them."""
-        return {**self.learner().settings(), "benchmark": self.options}
+        return {**settings_of(self.learner()), "benchmark": self.options}
 
     @property
     def changes(self) -> dict[str, Json]:
@@ -144,7 +144,7 @@ class RunSpec:
         """Equal for descriptions of the same run."""
         whole = {**self._defaults(), **self.settings, "seed": self.seed}
         if "method" in self.own:  # as its record, of which the class is not known, tells it
-            whole = {**defaults(Learner, {}), **flatten(self.learner().settings()), "seed": self.seed}
+            whole = {**defaults(Learner, {}), **flatten(settings_of(self.learner())), "seed": self.seed}
         return json.dumps([self.method, self.benchmark, whole, self.options], sort_keys=True)
 
     @property

@@ -22,7 +22,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.records import STEPS
 from zoolearn.training.batches import Batch, to_device
-from zoolearn.training.predict import rows_at_once
+from zoolearn.training.predict import piece_size
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _right(net: Net, batch: Batch) -> int:
 
 
 def _test_accuracy(net: Net, task: Task) -> float:
-    pieces = torch.split(task.test.x, rows_at_once(net, net.device))
+    pieces = torch.split(task.test.x, piece_size(net, net.device))
     said = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
     return int((said == task.test.y).sum()) / len(said)
 

@@ -18,7 +18,7 @@ from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import combine, joined, votes
+from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import TaskEntry
@@ -243,8 +243,8 @@ class ZooReader:
         voters = index.answering(task, at)
         inputs = self.rows(x)
         net_of = self._net_in(index)
-        pieces = votes([net_of(member) for member in voters], inputs, task, self.recipe)
-        return {member.number: joined(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
+        pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
+        return {member.number: join(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
 
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""

@@ -67,7 +67,6 @@ class AdditiveLayer(TaskLayer):
         return self.shared * self.per_output(torch.sigmoid(self._own("mask"))) + correction
 
     def bias(self) -> Tensor | None:
-        """The task's own bias."""
         return self._own("shift") if self.shifts else None
 
     def sparse(self, correction: Tensor) -> Tensor:
