@@ -15,7 +15,8 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, benchmark_at, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.streams import benchmark_at
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.preset import Preset, save_preset

@@ -37,7 +37,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
     names: list[tuple[str, str]] = []
     for group, method, shown in zip(groups, methods, settings, strict=True):
         name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
-        name += "" if group.first.finished else f", {episodes_of(group.first)} episodes"
+        name += "" if group.first.finished or not group.runs else f", {episodes_of(group.first)} episodes"
         tasks = tasks_of(group.first)
         same = sum(other == (tasks, name) or other[1].startswith(f"{name} #") for other in names if other[0] == tasks)
         names.append((tasks, f"{name} #{same + 1}" if same else name))

@@ -132,9 +132,14 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
         notes.append(f"{left_out} left out: another run with the same settings and seed has come as far or further.")
     if not all(group.first.finished for group in groups if group.runs):
         notes.append("Unfinished runs answer only for the tasks met so far; do not compare them with finished ones.")
-    for run in (run for group in groups for run in group.lost if run.failed):
-        notes.append(f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}")
+    notes += failures(groups)
     for run in (run for group in groups for run in group.runs if run.changes):
         seed = run.settings.get("seed")
         notes.append(f"{run.method}, seed {seed}, was continued under other conditions: {'; '.join(run.changes)}.")
     return tuple(notes)
+
+
+def failures(groups: Iterable[Group]) -> list[str]:
+    """A sentence for each run that failed; one that diverged is counted in its row."""
+    lost = [run for group in groups for run in group.lost if run.failed]
+    return [f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}" for run in lost]

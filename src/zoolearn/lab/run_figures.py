@@ -29,6 +29,8 @@ def figures(results: Sequence[Results]) -> list[Figure]:
 
 def section_figures(section: Section) -> list[Figure]:
     """The figures of one benchmark: a ranking where there is more than one group, and what is behind it."""
+    if not section.named:
+        return []
     drawn = [ranking(section)] if len(section.finished) > 1 else []
     drawn += [average_over_episodes(section)]
     drawn += [cost(section)] if section.finished else []

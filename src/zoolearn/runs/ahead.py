@@ -69,6 +69,7 @@ class PretrainedTasks:
         for job in jobs:
             end = self.ended[job]
             if isinstance(end, Failed):
+                end.error.add_note(end.trace)  # where it was raised, in the worker
                 raise end.error
             seconds += end.result
         return seconds

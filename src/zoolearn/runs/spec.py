@@ -57,9 +57,7 @@ class RunSpec:
     extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        usual = {
-            name: options_record(**{name: usual.default}).get(name) for name, usual in _takes(self.benchmark).items()
-        }
+        usual = {name: options_record(**{name: usual.default}).get(name) for name, usual in self._takes().items()}
         given = options_record(**self.options).items()
         object.__setattr__(self, "options", {n: value for n, value in given if n in CUTS or value != usual.get(n)})
 
@@ -168,6 +166,12 @@ class RunSpec:
         """The benchmark; on pre-trained features it is another one, never compared with learning from pixels alone."""
         return f"{self.benchmark} on pre-trained features" if FEATURES in self.options else self.benchmark
 
+    def _takes(self) -> Mapping[str, Parameter]:
+        """What the benchmark's own function takes."""
+        if "benchmark" in self.own:
+            return self.own["benchmark"].takes
+        return signature(BENCHMARKS[self.benchmark]).parameters if self.benchmark in BENCHMARKS else {}
+
     def _defaults(self) -> dict[str, Json]:
         known = "method" in self.own or self.method in METHODS
         return defaults(self.kind if known else Learner, self.settings)
@@ -198,10 +202,6 @@ class RunSpec:
     def own_settings(self) -> dict[str, Json]:
         """The settings that are functions of one's own, by the words that name them."""
         return {name: own.word for name, own in self.own.items() if name not in ("method", "benchmark")}
-
-
-def _takes(benchmark: str) -> Mapping[str, Parameter]:
-    return signature(BENCHMARKS[benchmark]).parameters if benchmark in BENCHMARKS else {}
 
 
 def short_name(name: str, most: int = LONGEST_NAME) -> str:
