@@ -75,6 +75,7 @@ class EpisodeEntry(Struct, frozen=True, gc=False):
     """What an episode did; its task is None once it was forgotten.
 
     `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.
+    Where members or rows of earlier ones were `remade` before the next one, their measures no longer tell how it was before.
     """
 
     number: Number
@@ -83,6 +84,7 @@ class EpisodeEntry(Struct, frozen=True, gc=False):
     when: Name
     measures: Mapping[Name, Measure]
     since: Mapping[Name, Measure] = {}
+    remade: bool = False
 
 
 class Record(Struct, frozen=True, gc=False):

@@ -284,7 +284,9 @@ class ZooFolder:
             raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
         return self.tensor(stored)
 
-    def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
+    def tensors(
+        self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]], *, whole: bool = True
+    ) -> dict[str, Tensor]:
         """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
 
         The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
@@ -296,7 +298,7 @@ class ZooFolder:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
             with safe_open(path, framework="pt") as file:
-                _check_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
+                _check_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()}, whole=whole)
                 found = {name: read_tensor(file, name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
@@ -361,10 +363,11 @@ def _is_left_over(entry: Path) -> bool:
     )
 
 
-def _check_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
-    found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    for name in sorted(found.keys() ^ wanted.keys()):
+def _check_shapes(path: Path, file: Any, wanted: dict[str, Shape], *, whole: bool) -> None:
+    names = {*file.keys()}
+    for name in sorted(wanted.keys() - names) + (sorted(names - wanted.keys()) if whole else []):
         raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
     for name, shape in wanted.items():
-        if found[name] != shape:
-            raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
+        found = tuple(file.get_slice(name).get_shape())
+        if found != shape:
+            raise StoreError(f"{path}: {name!r} is {found}, not {shape}; restore it from a copy")

@@ -24,22 +24,29 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     """
     if not index.tasks:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    before = max(place for place, about in enumerate(index.records.abouts) if about.task is not None)
+    abouts = index.records.abouts
+    before = next(place for place in reversed(range(len(abouts))) if abouts[place].task is not None)
     last, gone = index.records[before].arrival, index.episodes[before:]
     assert last is not None
     earlier = index.until(before)
     if not earlier.tasks:
         earlier = replace(earlier, settings=index.chosen)
-    touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
-    for name in sorted(touched):
+    if any(episode.remade for episode in gone):
+        touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
+        earlier = _measured_now(folder, earlier.remade(), sorted(touched), last.task)
+    return last.task, earlier.after("undone", now(), last.task, f"episode {last.episode}")
+
+
+def _measured_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
+    """An earlier state whose members are no longer those of then, as it answers with them; refused where it cannot."""
+    for name in tasks:
         if not earlier.is_answered(name, earlier.voters(name)):
             if earlier.is_answered(name, earlier.with_votes_on(name)):
                 how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
             else:
-                how = f"pruned permanently; forget {last.task!r} instead"
+                how = f"pruned permanently; forget {gone!r} instead"
             raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
-    earlier = earlier.measured(measure(folder, earlier, sorted(touched)))
-    return last.task, earlier.after("undone", now(), last.task, f"episode {last.episode}")
+    return earlier.measured(measure(folder, earlier, tasks))
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ class Index:
         entries = (self.tasks if tasks is None else tasks).values()
         arrivals = {arrival.episode: arrival for entry in entries for arrival in entry.arrivals}
         ended = {episode.number: episode for episode in (self.episodes if episodes is None else episodes)}
+        if ended:
+            ended[max(ended)] = changed(ended[max(ended)], remade=True)
         made: dict[int, list[MemberEntry]] = {}
         for member in self.members if members is None else members:
             made.setdefault(member.episode, []).append(member)

@@ -58,7 +58,7 @@ def _wrong_episode(records: Records, record: Record, place: int) -> str | None:
         arrival.episode if arrival else place + 1,
     ):
         return "a task is not that of its episode"
-    if not all(map(records.arrivals, {*episode.tasks, *episode.measures, *episode.since})):
+    if not all(records.first(name) < len(records) for name in (*episode.tasks, *episode.measures, *episode.since)):
         return "an episode has a task that is not there"
     if About.of(record) != records.abouts[place]:
         return "it is not what the table of contents says"
@@ -88,7 +88,7 @@ def _wrong_member(member: MemberEntry, records: Records, place: int) -> str | No
         return missing
     if member.episode != place + 1:
         return "a member is of another episode"
-    if not all((met := records.arrivals(name)) and met[0] <= place for name in (*heads, *member.saw)):
+    if not all(records.first(name) <= place for name in (*heads, *member.saw)):
         return missing
     if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
         return missing

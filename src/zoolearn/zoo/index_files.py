@@ -7,6 +7,7 @@ which task, and only those are decoded; reading the bytes takes 2 microseconds a
 
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -21,9 +22,9 @@ from zoolearn.zoo.arrivals import Arrival, Stored
 from zoolearn.zoo.entries import LogEntry, Record
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_checks import check_index, check_printable, check_record
-from zoolearn.zoo.journal import Chain, Journal, Lines, Mark
+from zoolearn.zoo.journal import Body, Chain, Journal, Line, Mark
 from zoolearn.zoo.reader import Reader
-from zoolearn.zoo.records import About, Contents, Records
+from zoolearn.zoo.records import Contents, Entry, Records
 from zoolearn.zoo.settings import ZooSettings
 
 FORMAT = 4
@@ -42,16 +43,16 @@ class IndexFiles:
 
     def __init__(self, folder: Path, content: Callable[[Stored], bytes]) -> None:
         self.folder, self.head, self.content = folder, folder / HEAD, content
-        self.episodes = Journal(folder / JOURNALS, "episodes", Record)
-        self.contents = Journal(folder / JOURNALS, "contents", About)
-        self.rows = Journal(folder / JOURNALS, "rows", Prints)
+        self.episodes = Body(folder / JOURNALS, "episodes", Record)
+        self.rows = Body(folder / JOURNALS, "rows", Prints)
+        self.contents = Journal(folder / JOURNALS, "contents", Entry)
         self.log = Journal(folder / JOURNALS, "log", LogEntry)
         self.known: tuple[Mapping[str, Json], Index] | None = None
 
     @property
-    def journals(self) -> tuple[Journal[Record], Journal[About], Journal[Prints], Journal[LogEntry]]:
+    def journals(self) -> tuple[Body[Record], Body[Prints], Journal[Entry], Journal[LogEntry]]:
         """All of them."""
-        return self.episodes, self.contents, self.rows, self.log
+        return self.episodes, self.rows, self.contents, self.log
 
     def read(self) -> Index:
         """The index as it is now; needs no lock, since the head is only ever replaced whole."""
@@ -104,12 +105,20 @@ class IndexFiles:
         )
 
     def _records(self, record: Reader, settings: ZooSettings) -> Records:
-        lines = self.episodes.read(_mark(record["episodes"]))
-        contents = self.contents.read(_mark(record["contents"]))
-        abouts = contents.all()
-        if len(abouts) != len(lines) or not "".join(about.task or "" for about in abouts).isprintable():
-            raise StoreError(f"{contents.path} is not the table of contents of {lines.path}; restore them from a copy")
-        records = Records(lines, len(lines), contents=Contents(abouts))
+        entries = self.contents.read(_mark(record["contents"])).all()
+        self.rows.read(_mark(record["rows"]), [entry.rows for entry in entries])
+        lines = self.episodes.read(_mark(record["episodes"]), [entry.record for entry in entries])
+        if len(lines.data) < lines.end(len(lines)):  # at once: what is asked for later is of this very state
+            raise StoreError(f"{lines.path} was cut short; restore it from a copy")
+        abouts = [entry.about for entry in entries]
+        if not "".join([about.task or "" for about in abouts]).isprintable():
+            raise StoreError(f"{self.contents.lines.path}: a text is not printable; restore it from a copy")
+        return self._checked(Contents(abouts), settings)
+
+    def _checked(self, contents: Contents, settings: ZooSettings) -> Records:
+        """The episodes that were read, each checked when it is asked for."""
+        lines = self.episodes.lines
+        records = Records(lines, len(lines), contents=contents)
         lines.check = lambda one, place: check_record(records, settings, one, place, str(lines.path))
         return records
 
@@ -121,12 +130,12 @@ class IndexFiles:
     def check_rows(self, index: Index) -> None:
         """Refuses a journal of rows that says otherwise than their files."""
         made = [self._prints_of(record.arrival) for record in index.records]
-        if self._prints().all() != made and self._head()["generation"] == index.generation:
+        if self.rows.lines.all() != made and self._head()["generation"] == index.generation:
             raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
 
     def tasks_with(self, index: Index, prints: NDArray[np.uint64]) -> list[str]:
         """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
-        known = self._prints().all()
+        known = self.rows.lines.all()
         if len(known) != len(index.records) or any(len(each.rows) % 8 for each in known):
             raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
         rows = np.frombuffer(b"".join(each.rows for each in known), np.uint64)
@@ -134,9 +143,6 @@ class IndexFiles:
         found = np.unique(np.searchsorted(ends, np.flatnonzero(np.isin(rows, prints)), side="right")).tolist()
         names = (index.records.abouts[place].task for place in found)
         return [*dict.fromkeys(name for name in names if name is not None)]
-
-    def _prints(self) -> Lines[Prints]:
-        return self.rows.read(_mark(Reader(dict(self._head()), str(self.head))["rows"]))
 
     def dropped(self, index: Index) -> set[str]:
         """The names of files that may no longer belong to the zoo once it is this one."""
@@ -147,12 +153,16 @@ class IndexFiles:
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
+        if index.records.stored is not self.episodes.lines:
+            index = replace(index, records=Records(new=[*index.records]))
         records = index.records
-        check_index(index, "the new index", records.kept if records.stored is self.episodes.lines else 0)
+        check_index(index, "the new index", records.kept)
+        episodes, lines = self.episodes.write(records, index.generation)
+        rows, prints = self.rows.write(self._rows(records), index.generation)
         marks = {
-            "episodes": self.episodes.write(records, index.generation),
-            "contents": self.contents.write(self._contents(records), index.generation),
-            "rows": self.rows.write(self._rows(records), index.generation),
+            "episodes": episodes,
+            "rows": rows,
+            "contents": self.contents.write(self._contents(records, lines, prints), index.generation),
             "log": self.log.write(index.log, index.generation),
         }
         head = {
@@ -165,19 +175,22 @@ class IndexFiles:
         save_json(self.head, head)
         for journal in self.journals:
             journal.take_up()
-        self.known = None
-        self.read()
+        self.known = self._head(), self._as_stored(index)
 
-    def _contents(self, records: Records) -> Chain[About]:
-        if records.stored is not self.episodes.lines:
-            return Chain(new=records.abouts)
-        return Chain(self.contents.lines, records.kept, records.fresh.abouts)
+    def _as_stored(self, index: Index) -> Index:
+        """An index that was just written, as it would be read."""
+        records = self._checked(Contents(index.records.abouts), index.settings)
+        return replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
+
+    def _contents(self, records: Records, lines: Sequence[Line], rows: Sequence[Line]) -> Chain[Entry]:
+        new = [*map(Entry, lines, rows, records.fresh.abouts)]
+        return (
+            Chain(self.contents.lines, records.kept, new) if records.stored is self.episodes.lines else Chain(new=new)
+        )
 
     def _rows(self, records: Records) -> Chain[Prints]:
         """The prints of all rows; those of an arrival that was there before are taken over."""
-        if self.episodes.mark is None:
-            return Chain(new=[self._prints_of(record.arrival) for record in records])
-        known, old = self._prints(), self.episodes.lines
+        known, old = self.rows.lines, self.episodes.lines
         if records.stored is old:
             return Chain(known, records.kept, [self._prints_of(record.arrival) for record in records.new])
         same = [place < len(old) and old[place].arrival == record.arrival for place, record in enumerate(records)]

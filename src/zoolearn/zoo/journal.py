@@ -1,8 +1,8 @@
-"""A file of records, one JSON object a line, that only grows: a change costs what it adds, however much is there already.
+"""Files of records, one JSON object a line, that only grow: a change costs what it adds, however much is there already.
 
-Where the file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not
-there yet, or no longer. The bytes are read and compared with their checksum at once, which is cheap; a line is decoded
-when it is asked for, which is not.
+Where a file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not there
+yet, or no longer. A `Journal` is small, and compared with its checksum whole. Of a `Body`, which is large, each line has a
+checksum that a journal holds: lines are compared, decoded and checked one by one, when they are asked for.
 """
 
 import os
@@ -11,6 +11,8 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
+from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -31,52 +33,81 @@ Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class Mark(Struct, frozen=True):
-    """The name of a journal's file, how much of it counts, and the sha256 of that."""
+    """The name of a file of records, how much of it counts, and the sha256 of that, unless each line has its own."""
 
     file: Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
     bytes: Annotated[int, Meta(ge=0)]
-    digest: Digest
+    digest: Digest | None = None
+
+
+class Line(Struct, frozen=True, array_like=True, gc=False):
+    """The size of a line, with its end, and the first half of its sha256."""
+
+    size: Annotated[int, Meta(ge=1, le=LONGEST_LINE)]
+    digest: Annotated[str, Meta(min_length=32, max_length=32)]
+
+    @classmethod
+    def of(cls, line: bytes) -> "Line":
+        """Those of this line."""
+        return cls(len(line), sha256(line).hexdigest()[:32])
 
 
 class Lines(Generic[Item]):
-    """The records of a journal at one moment, each decoded once, when it is asked for."""
+    """Records on the disk at one moment, each decoded once, when it is asked for; of a body, also their bytes are."""
 
-    def __init__(self, path: Path, data: bytes, decoder: "msgspec.json.Decoder[Item]") -> None:
-        self.path, self.data, self.decoder = path, data, decoder
+    def __init__(
+        self, path: Path, decoder: "msgspec.json.Decoder[Item]", data: bytes | None, marks: Sequence[Line] | None = None
+    ) -> None:
+        self.path, self.decoder, self.marks = path, decoder, marks
+        if data is not None:
+            self.data = data
         self.decoded: dict[int, Item] = {}
         self.check: Callable[[Item, int], None] = lambda item, place: None  # raises what is wrong with one
 
     @cached_property
-    def raw(self) -> list[bytes]:
-        """The lines, without their ends."""
-        return self.data.split(b"\n")[:-1]
+    def data(self) -> bytes:
+        """The lines; of a body, there may be more behind them."""
+        return _read(self.path, 0, self.end(len(self)))
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Where each line ends."""
+        if self.marks is not None:
+            return [*accumulate(map(attrgetter("size"), self.marks))]
+        return [*accumulate(map(len, self.data.splitlines(keepends=True)))]
 
     def end(self, count: int) -> int:
         """Where the first so many lines end."""
-        return len(self.data) if count == len(self.raw) else sum(map(len, self.raw[:count])) + count
+        return self.ends[count - 1] if count else 0
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return len(self.ends)
 
     def __getitem__(self, place: int) -> Item:
         if place not in self.decoded:
-            try:
-                item = self.decoder.decode(self.raw[place])
-            except (msgspec.MsgspecError, RecursionError) as error:
-                raise self._damaged(place, error) from error
+            item = self._decoded(place, self.data[self.end(place) : self.ends[place]])
             self.check(item, place)
             self.decoded[place] = item
         return self.decoded[place]
 
-    def all(self) -> list[Item]:
-        """All of them, decoded at once."""
+    def _decoded(self, place: int, line: bytes) -> Item:
+        if self.marks is not None and Line.of(line) != self.marks[place]:
+            raise _altered(self.path)
         try:
-            return self.decoder.decode_lines(self.data)
-        except (msgspec.MsgspecError, RecursionError):
-            return [self[place] for place in range(len(self))]  # names the line
+            return self.decoder.decode(line)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise StoreError(
+                f"{self.path}: line {place + 1}: {error}; the file is damaged or was not written by zoolearn"
+            ) from error
 
-    def _damaged(self, place: int, error: Exception) -> StoreError:
-        return StoreError(f"{self.path}: line {place + 1}: {error}; the file is damaged or was not written by zoolearn")
+    def all(self) -> list[Item]:
+        """All of them, decoded at once where they were compared with their checksum at once."""
+        if self.marks is None:
+            try:
+                return self.decoder.decode_lines(self.data)
+            except (msgspec.MsgspecError, RecursionError):
+                pass  # one of them has a number to be told by
+        return [self[place] for place in range(len(self))]
 
 
 class Chain(Sequence[Item]):
@@ -115,57 +146,39 @@ class Chain(Sequence[Item]):
     @property
     def kept_bytes(self) -> bytes:
         """The lines that are kept as they are."""
-        return b"" if self.stored is None else self.stored.data[: self.stored.end(self.kept)]
+        return b"" if self.stored is None else self.stored.data[: self.end]
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return 0 if self.stored is None else self.stored.end(self.kept)
 
 
-class Journal(Generic[Item]):
-    """One journal of a folder, as it was last read or written: reading again reads what is new."""
+class _Growing(Generic[Item]):
+    """A file of records in a folder, as it was last read or written."""
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         self.folder, self.kind = folder, kind
         self.decoder = msgspec.json.Decoder(item)
         self.mark: Mark | None = None
-        self.lines = Lines(folder, b"", self.decoder)
-        self.hash = sha256()  # of all lines
-        self.written: tuple[Mark, Lines[Item], HASH]
+        self.lines: Lines[Item] = Lines(folder, self.decoder, b"")
+        self.written: tuple[Mark, Lines[Item]]
 
-    def read(self, mark: Mark) -> Lines[Item]:
-        """The records up to a mark; what was read before is not read again."""
-        if mark == self.mark:
-            return self.lines
-        grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
-        known, digest = (self.lines.data, self.hash.copy()) if grows else (b"", sha256())
-        path = self.folder / mark.file
-        new = _read(path, len(known), mark.bytes)
-        digest.update(new)
-        if digest.hexdigest() != mark.digest or len(known) + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
-            if grows:  # the file is another one since
-                self.mark = None
-                return self.read(mark)
-            raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
-        decoded = self.lines.decoded if grows else {}
-        self.mark, self.hash, self.lines = mark, digest, Lines(path, known + new, self.decoder)
-        self.lines.decoded.update(decoded)
-        return self.lines
-
-    def write(self, chain: Chain[Item], generation: int) -> Mark:
-        """Brings records to the disk; they count once the mark that is given back does. What counts now is not touched.
+    def _write(self, chain: Chain[Item], generation: int) -> tuple[Path, list[bytes]]:
+        """Brings records to the disk; gives their file, and the new lines. What counts now is not touched.
 
         Where records are only added, or the last ones only go, the file stays; else a new one, of this generation, holds all.
         """
-        same = self.mark is not None and chain.stored is self.lines
-        stays = same and (not chain.new or chain.kept == len(self.lines))
-        name = self.mark.file if self.mark is not None and stays else f"{self.kind}-{generation}.jsonl"
-        kept, new = chain.kept_bytes, b"".join(map(self._line, chain.new))
-        if not stays:
-            self._append(self.folder / name, 0, kept + new)
-        elif new:
-            self._append(self.folder / name, len(kept), new)
-        digest = self.hash.copy() if same and chain.kept == len(self.lines) else sha256(kept)
-        digest.update(new)
-        mark = Mark(name, len(kept) + len(new), digest.hexdigest())
-        self.written = mark, Lines(self.folder / name, kept + new, self.decoder), digest
-        return mark
+        stays = chain.stored is self.lines and (not chain.new or chain.kept == len(self.lines))
+        new = [*map(self._line, chain.new)]
+        if self.mark is not None and stays:
+            path = self.folder / self.mark.file
+            if new:
+                self._append(path, chain.end, b"".join(new))
+        else:
+            path = self.folder / f"{self.kind}-{generation}.jsonl"
+            self._append(path, 0, chain.kept_bytes + b"".join(new))
+        return path, new
 
     def _append(self, path: Path, start: int, lines: bytes) -> None:
         try:
@@ -181,10 +194,6 @@ class Journal(Generic[Item]):
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
 
-    def take_up(self) -> None:
-        """Knows that what was written counts now."""
-        self.mark, self.lines, self.hash = self.written
-
     def _line(self, item: Item) -> bytes:
         """A record as it is written, after reading it back."""
         line: bytes = msgspec.json.encode(item) + b"\n"
@@ -197,6 +206,10 @@ class Journal(Generic[Item]):
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
+    def take_up(self) -> None:
+        """Knows that what was written counts now."""
+        self.mark, self.lines = self.written
+
     def settle(self) -> None:
         """Deletes what no longer counts."""
         if self.mark is None:
@@ -207,6 +220,80 @@ class Journal(Generic[Item]):
         for other in self.folder.glob(f"{self.kind}-*"):
             if other.name != self.mark.file:
                 other.unlink()
+
+
+class Journal(_Growing[Item]):
+    """A small one: reading it again reads what is new."""
+
+    def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
+        super().__init__(folder, kind, item)
+        self.hashed: tuple[Lines[Item], HASH] = self.lines, sha256()  # some lines, and the checksum of all of them
+
+    def read(self, mark: Mark) -> Lines[Item]:
+        """The records up to a mark."""
+        if mark == self.mark:
+            return self.lines
+        grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
+        known, digest = (self.lines.data, self._hash(Chain(self.lines, len(self.lines)))) if grows else (b"", sha256())
+        path = self.folder / mark.file
+        new = _read(path, len(known), mark.bytes)
+        digest.update(new)
+        if digest.hexdigest() != mark.digest or len(known) + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
+            if grows:  # the file is another one since
+                self.mark = None
+                return self.read(mark)
+            raise _altered(path)
+        self.mark, self.lines = mark, Lines(path, self.decoder, known + new)
+        self.hashed = self.lines, digest
+        return self.lines
+
+    def write(self, chain: Chain[Item], generation: int) -> Mark:
+        """Brings records to the disk; they count once the mark that is given back does."""
+        path, new = self._write(chain, generation)
+        digest = self._hash(chain)
+        digest.update(b"".join(new))
+        lines = Lines(path, self.decoder, chain.kept_bytes + b"".join(new))
+        self.written, self.hashed = (Mark(path.name, len(lines.data), digest.hexdigest()), lines), (lines, digest)
+        return self.written[0]
+
+    def _hash(self, chain: Chain[Item]) -> "HASH":
+        """The checksum of the lines that are kept, to go on with."""
+        lines, digest = self.hashed
+        return digest.copy() if chain.stored is lines and chain.kept == len(lines) else sha256(chain.kept_bytes)
+
+
+class Body(_Growing[Item]):
+    """A large one, whose lines have checksums of their own: none is read to add some, or to let the last ones go."""
+
+    def read(self, mark: Mark, marks: Sequence[Line]) -> Lines[Item]:
+        """The records up to a mark."""
+        lines = Lines(self.folder / mark.file, self.decoder, None, marks)
+        if lines.end(len(lines)) != mark.bytes:
+            raise _altered(lines.path)
+        known = self.lines
+        if known.marks is not None:
+            same = (
+                place for place in known.decoded if [*known.marks[place : place + 1]] == [*marks[place : place + 1]]
+            )
+            lines.decoded.update({place: known.decoded[place] for place in same})
+        self.mark, self.lines = mark, lines
+        return lines
+
+    def write(self, chain: Chain[Item], generation: int) -> tuple[Mark, list[Line]]:
+        """Brings records to the disk; they count once the mark that is given back does, with those of the new lines."""
+        path, new = self._write(chain, generation)
+        stored, added = chain.stored, [*map(Line.of, new)]
+        data = None
+        if stored is None or "data" in vars(stored):
+            data = chain.kept_bytes + b"".join(new) if new or stored is None else stored.data
+        kept = [] if stored is None else [*(stored.marks or ())][: chain.kept]
+        lines = Lines(path, self.decoder, data, [*kept, *added])
+        self.written = Mark(path.name, lines.end(len(lines))), lines
+        return self.written[0], added
+
+
+def _altered(path: Path) -> StoreError:
+    return StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
 
 
 def _read(path: Path, start: int, end: int) -> bytes:

@@ -58,18 +58,20 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     return net.freeze()
 
 
-def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[str, Tensor]:
-    """What a member said of rows that were there in its own episode.
+def member_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
+    """What a member said of rows that were there in its own episode, of one task or of all.
 
     `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
     """
     wanted: dict[str, tuple[Shape, torch.dtype]] = {}
     for place, name in enumerate(member.heads):
+        if task not in (None, name):
+            continue
         entry = index.tasks[name].as_of(member.episode)
         wanted[f"test.{place}"] = ((entry.rows_held_out, len(entry.classes)), torch.float32)
         if has_train_votes(index, member, name):
             wanted[f"train.{place}"] = ((entry.rows_kept,), torch.float32)
-    return folder.tensors("votes", member.votes, wanted)
+    return folder.tensors("votes", member.votes, wanted, whole=task is None)
 
 
 def votes_beside(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
@@ -87,16 +89,16 @@ def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
 
 
 class StoredVotes:
-    """What the members of a zoo said about its stored rows; no file is read twice."""
+    """What the members of a zoo said about its stored rows; nothing is read twice."""
 
     def __init__(self, folder: ZooFolder, index: Index) -> None:
         self.folder, self.index = folder, index
-        self.files: dict[int, dict[str, Tensor]] = {}
+        self.files: dict[tuple[int, str], dict[str, Tensor]] = {}
         self.beside: dict[int, Tensor] = {}  # by episode
 
     def said(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
         """What a member said about the held-out rows of a task that it speaks for, of the classes that it knows."""
-        said = self._of(member)[f"test.{member.heads.index(task)}"]
+        said = self._of(member, task)[f"test.{member.heads.index(task)}"]
         for arrival in self.index.tasks[task].since(member.episode):
             if at is not None and arrival.episode > at:
                 break
@@ -123,13 +125,13 @@ class StoredVotes:
         entry = self.index.task(task, at)
         for member in self.index.speakers(task, at):
             if member.episode >= entry.latest and has_train_votes(self.index, member, task):
-                votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
+                votes = votes.add(self._of(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
-    def _of(self, member: MemberEntry) -> dict[str, Tensor]:
-        if member.number not in self.files:
-            self.files[member.number] = member_votes(self.folder, self.index, member)
-        return self.files[member.number]
+    def _of(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
+        if (member.number, task) not in self.files:
+            self.files[member.number, task] = member_votes(self.folder, self.index, member, task)
+        return self.files[member.number, task]
 
     def _beside(self, arrival: Arrival) -> Tensor:
         if arrival.episode not in self.beside:

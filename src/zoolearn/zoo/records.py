@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from zoolearn.zoo.arrivals import Name, Number
 from zoolearn.zoo.entries import Record
-from zoolearn.zoo.journal import Chain, Lines
+from zoolearn.zoo.journal import Chain, Line, Lines
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
@@ -36,6 +36,14 @@ class About(Struct, frozen=True, array_like=True, gc=False):
             {name: measure.loss for name, measure in measures.items()},
             tuple(name for name in names if name not in measures),
         )
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """A line of the table of contents: the lines of an episode in the other files, and what it is about."""
+
+    record: Line
+    rows: Line
+    about: About
 
 
 class Contents:
@@ -108,6 +116,11 @@ class Records(Chain[Record]):
         """The places of those that changed the answers for a task."""
         return [*self._places(self.contents.answers.get(task, ()), self.fresh.answers.get(task, ()))]
 
+    def first(self, task: str) -> int:
+        """The place of the one in which a task was first met; behind all, if it never was."""
+        place = self.contents.arrivals.get(task, (self.kept,))[0]
+        return place if place < self.kept else self.kept + self.fresh.arrivals.get(task, (len(self.new),))[0]
+
     def _places(self, stored: Sequence[int], fresh: Sequence[int]) -> Iterator[int]:
         return chain((place for place in stored if place < self.kept), (self.kept + place for place in fresh))
 
@@ -142,11 +155,9 @@ class Records(Chain[Record]):
     def names_file(self, name: str) -> bool:
         """Whether a file, by its name relative to the folder, belongs to one of them."""
         digest = name.partition("/")[2].partition(".")[0]
-        return name in self._new_files or self._kept_bytes.find(digest.encode()) >= 0
-
-    @cached_property
-    def _kept_bytes(self) -> bytes:
-        return self.kept_bytes
+        return name in self._new_files or (
+            self.stored is not None and self.stored.data.find(digest.encode(), 0, self.end) >= 0
+        )
 
     @cached_property
     def _new_files(self) -> set[str]:
