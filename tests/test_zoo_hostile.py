@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import struct
 from contextlib import suppress
 from hashlib import sha256
@@ -53,7 +54,9 @@ def about(record: Any) -> list[Any]:
     others = dict.fromkeys(name for member in members for name in member["share"] if name not in measures)
     losses = {name: measure.get("loss") for name, measure in measures.items()}
     numbers = [member["number"] for member in members]
-    return [arrival and arrival["task"], bool(arrival and arrival["train"]), numbers, losses, [*others]]
+    files = re.findall(r'"([0-9a-f]{64})"', json.dumps(record))
+    beginnings = "".join(sorted(name[:8] for name in {*files}))
+    return [arrival and arrival["task"], bool(arrival and arrival["train"]), numbers, losses, [*others], beginnings]
 
 
 def save_index(folder: Path, index: dict[str, Any]) -> None:
@@ -74,7 +77,8 @@ def save_lines(folder: Path, head: dict[str, Any], lines: dict[str, list[bytes]]
     for place, entry in enumerate(map(json.loads, lines["contents"])):
         with suppress(TypeError, ValueError):
             entry[:2] = (
-                [len(each), sha256(each).hexdigest()[:32]] for each in (lines["episodes"][place], lines["rows"][place])
+                [sum(map(len, lines[kind][: place + 1])), sha256(lines[kind][place]).hexdigest()[:32]]
+                for kind in ("episodes", "rows")
             )
             lines["contents"][place] = json.dumps(entry).encode() + b"\n"
     files = {kind: load_json(folder / "zoo.json")[kind]["file"] for kind in JOURNALS}
@@ -203,7 +207,9 @@ def looked_through(folder: Path) -> None:
         raise StoreError(problem)
 
 
-@pytest.mark.parametrize("line", [[0, 0, ["dots", True, [2], {}, []]], [0, 0, [None, False, [], {}, []]], 7, [[], []]])
+@pytest.mark.parametrize(
+    "line", [[0, 0, ["dots", True, [2], {}, [], ""]], [0, 0, [None, False, [], {}, [], ""]], 7, [[], []]]
+)
 def test_a_table_of_contents_that_lies_is_refused(zoo, line) -> None:
     with pytest.raises(StoreError, match=r"index/(episodes|contents)-1\.jsonl"):
         looked_through(with_line(zoo, "contents", line))

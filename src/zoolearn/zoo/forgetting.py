@@ -22,14 +22,13 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
     retrained on the rest.
     """
-    if not index.tasks:
+    before = index.records.last_arrival
+    if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    abouts = index.records.abouts
-    before = next(place for place in reversed(range(len(abouts))) if abouts[place].task is not None)
     last, gone = index.records[before].arrival, index.episodes[before:]
     assert last is not None
     earlier = index.until(before)
-    if not earlier.tasks:
+    if earlier.records.last_arrival is None:
         earlier = replace(earlier, settings=index.chosen)
     if any(episode.remade for episode in gone):
         touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()

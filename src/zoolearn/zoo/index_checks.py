@@ -21,12 +21,15 @@ def check_index(index: Index, where: str, known: int = 0) -> None:
         check_printable(entry, where)
     for place in range(known, len(index.records)):
         check_record(index.records, index.settings, index.records[place], place, where)
-    abouts = index.records.abouts[known:]
+    abouts = [index.records.about(place) for place in range(known, len(index.records))]
     for name in {name for about in abouts for name in (about.task, *about.losses, *about.others) if name is not None}:
         problem = _wrong_task(index, name)
         if problem is not None:
             raise StoreError(f"{where}: {problem} ({name!r}); the file was altered, restore it from a copy")
-    if sorted({*index.records.members}) != index.records.members:
+    numbers = [number for about in abouts for number in about.members]
+    if sorted({*numbers}) != numbers or (
+        known and numbers and numbers[0] <= max(index.records.members[: -len(numbers)], default=0)
+    ):
         raise StoreError(f"{where}: members are not in order; the file was altered, restore it from a copy")
 
 
@@ -60,7 +63,7 @@ def _wrong_episode(records: Records, record: Record, place: int) -> str | None:
         return "a task is not that of its episode"
     if not all(records.first(name) < len(records) for name in (*episode.tasks, *episode.measures, *episode.since)):
         return "an episode has a task that is not there"
-    if About.of(record) != records.abouts[place]:
+    if About.of(record) != records.about(place):
         return "it is not what the table of contents says"
     return None if episode.when.isprintable() else "a text is not printable"
 

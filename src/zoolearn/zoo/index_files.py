@@ -23,6 +23,7 @@ from zoolearn.zoo.entries import LogEntry, Record
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_checks import check_index, check_printable, check_record
 from zoolearn.zoo.journal import Body, Chain, Journal, Line, Mark
+from zoolearn.zoo.lazy import LazyView
 from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.records import Contents, Entry, Records
 from zoolearn.zoo.settings import ZooSettings
@@ -105,20 +106,17 @@ class IndexFiles:
         )
 
     def _records(self, record: Reader, settings: ZooSettings) -> Records:
-        entries = self.contents.read(_mark(record["contents"])).all()
-        self.rows.read(_mark(record["rows"]), [entry.rows for entry in entries])
-        lines = self.episodes.read(_mark(record["episodes"]), [entry.record for entry in entries])
-        if len(lines.data) < lines.end(len(lines)):  # at once: what is asked for later is of this very state
-            raise StoreError(f"{lines.path} was cut short; restore it from a copy")
-        abouts = [entry.about for entry in entries]
-        if not "".join([about.task or "" for about in abouts]).isprintable():
-            raise StoreError(f"{self.contents.lines.path}: a text is not printable; restore it from a copy")
-        return self._checked(Contents(abouts), settings)
+        self.contents.read(_mark(record["contents"]))
+        return self._bodies(_mark(record["episodes"]), _mark(record["rows"]), settings)
 
-    def _checked(self, contents: Contents, settings: ZooSettings) -> Records:
-        """The episodes that were read, each checked when it is asked for."""
-        lines = self.episodes.lines
-        records = Records(lines, len(lines), contents=contents)
+    def _bodies(self, episodes: Mark, rows: Mark, settings: ZooSettings) -> Records:
+        """The episodes as the table of contents has them, each checked when it is asked for."""
+        entries = self.contents.lines
+        self.rows.read(rows, LazyView(len(entries), lambda place: entries[place].rows))
+        lines = self.episodes.read(episodes, LazyView(len(entries), lambda place: entries[place].record))
+        if len(lines.data) < episodes.bytes:  # read at once: what is asked for later is of this very state
+            raise StoreError(f"{lines.path} was cut short; restore it from a copy")
+        records = Records(lines, len(lines), contents=Contents(entries))
         lines.check = lambda one, place: check_record(records, settings, one, place, str(lines.path))
         return records
 
@@ -173,14 +171,10 @@ class IndexFiles:
             **msgspec.to_builtins(marks),
         }
         save_json(self.head, head)
-        for journal in self.journals:
-            journal.take_up()
-        self.known = self._head(), self._as_stored(index)
-
-    def _as_stored(self, index: Index) -> Index:
-        """An index that was just written, as it would be read."""
-        records = self._checked(Contents(index.records.abouts), index.settings)
-        return replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
+        self.contents.take_up()
+        self.log.take_up()
+        stored = self._bodies(episodes, rows, index.settings)
+        self.known = self._head(), replace(index, records=stored, log=Chain(self.log.lines, len(index.log)))
 
     def _contents(self, records: Records, lines: Sequence[Line], rows: Sequence[Line]) -> Chain[Entry]:
         new = [*map(Entry, lines, rows, records.fresh.abouts)]

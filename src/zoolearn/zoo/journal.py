@@ -8,11 +8,10 @@ checksum that a journal holds: lines are compared, decoded and checked one by on
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -41,15 +40,19 @@ class Mark(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True, array_like=True, gc=False):
-    """The size of a line, with its end, and the first half of its sha256."""
+    """Where a line ends, and the first half of its sha256."""
 
-    size: Annotated[int, Meta(ge=1, le=LONGEST_LINE)]
+    end: Annotated[int, Meta(ge=1)]
     digest: Annotated[str, Meta(min_length=32, max_length=32)]
 
     @classmethod
-    def of(cls, line: bytes) -> "Line":
-        """Those of this line."""
-        return cls(len(line), sha256(line).hexdigest()[:32])
+    def all_of(cls, lines: Iterable[bytes], start: int) -> "list[Line]":
+        """Those of lines that follow each other from there."""
+        found = []
+        for line in lines:
+            start += len(line)
+            found.append(cls(start, _digest(line)))
+        return found
 
 
 class Lines(Generic[Item]):
@@ -70,28 +73,27 @@ class Lines(Generic[Item]):
         return _read(self.path, 0, self.end(len(self)))
 
     @cached_property
-    def ends(self) -> list[int]:
-        """Where each line ends."""
-        if self.marks is not None:
-            return [*accumulate(map(attrgetter("size"), self.marks))]
+    def _ends(self) -> list[int]:
         return [*accumulate(map(len, self.data.splitlines(keepends=True)))]
 
     def end(self, count: int) -> int:
         """Where the first so many lines end."""
-        return self.ends[count - 1] if count else 0
+        if not count:
+            return 0
+        return self._ends[count - 1] if self.marks is None else self.marks[count - 1].end
 
     def __len__(self) -> int:
-        return len(self.ends)
+        return len(self._ends if self.marks is None else self.marks)
 
     def __getitem__(self, place: int) -> Item:
         if place not in self.decoded:
-            item = self._decoded(place, self.data[self.end(place) : self.ends[place]])
+            item = self._decoded(place, self.data[self.end(place) : self.end(place + 1)])
             self.check(item, place)
             self.decoded[place] = item
         return self.decoded[place]
 
     def _decoded(self, place: int, line: bytes) -> Item:
-        if self.marks is not None and Line.of(line) != self.marks[place]:
+        if self.marks is not None and _digest(line) != self.marks[place].digest:
             raise _altered(self.path)
         try:
             return self.decoder.decode(line)
@@ -162,7 +164,6 @@ class _Growing(Generic[Item]):
         self.decoder = msgspec.json.Decoder(item)
         self.mark: Mark | None = None
         self.lines: Lines[Item] = Lines(folder, self.decoder, b"")
-        self.written: tuple[Mark, Lines[Item]]
 
     def _write(self, chain: Chain[Item], generation: int) -> tuple[Path, list[bytes]]:
         """Brings records to the disk; gives their file, and the new lines. What counts now is not touched.
@@ -206,10 +207,6 @@ class _Growing(Generic[Item]):
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
-    def take_up(self) -> None:
-        """Knows that what was written counts now."""
-        self.mark, self.lines = self.written
-
     def settle(self) -> None:
         """Deletes what no longer counts."""
         if self.mark is None:
@@ -228,6 +225,7 @@ class Journal(_Growing[Item]):
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         super().__init__(folder, kind, item)
         self.hashed: tuple[Lines[Item], HASH] = self.lines, sha256()  # some lines, and the checksum of all of them
+        self.written: tuple[Mark, Lines[Item]]
 
     def read(self, mark: Mark) -> Lines[Item]:
         """The records up to a mark."""
@@ -256,6 +254,10 @@ class Journal(_Growing[Item]):
         self.written, self.hashed = (Mark(path.name, len(lines.data), digest.hexdigest()), lines), (lines, digest)
         return self.written[0]
 
+    def take_up(self) -> None:
+        """Knows that what was written counts now."""
+        self.mark, self.lines = self.written
+
     def _hash(self, chain: Chain[Item]) -> "HASH":
         """The checksum of the lines that are kept, to go on with."""
         lines, digest = self.hashed
@@ -265,31 +267,36 @@ class Journal(_Growing[Item]):
 class Body(_Growing[Item]):
     """A large one, whose lines have checksums of their own: none is read to add some, or to let the last ones go."""
 
+    def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
+        super().__init__(folder, kind, item)
+        self.written: tuple[Mark | None, bytes | None] = None, None  # what is at hand of what was last written
+
     def read(self, mark: Mark, marks: Sequence[Line]) -> Lines[Item]:
-        """The records up to a mark."""
-        lines = Lines(self.folder / mark.file, self.decoder, None, marks)
+        """The records up to a mark; those that were decoded before are not decoded again."""
+        lines = Lines(
+            self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
+        )
         if lines.end(len(lines)) != mark.bytes:
             raise _altered(lines.path)
         known = self.lines
-        if known.marks is not None:
-            same = (
-                place for place in known.decoded if [*known.marks[place : place + 1]] == [*marks[place : place + 1]]
-            )
-            lines.decoded.update({place: known.decoded[place] for place in same})
+        for place, item in known.decoded.items():
+            if place < len(marks) and known.marks is not None and known.marks[place] == marks[place]:
+                lines.decoded[place] = item
         self.mark, self.lines = mark, lines
         return lines
 
     def write(self, chain: Chain[Item], generation: int) -> tuple[Mark, list[Line]]:
-        """Brings records to the disk; they count once the mark that is given back does, with those of the new lines."""
+        """Brings records to the disk; they count once the mark that is given back does. Gives the new lines, too."""
         path, new = self._write(chain, generation)
-        stored, added = chain.stored, [*map(Line.of, new)]
-        data = None
-        if stored is None or "data" in vars(stored):
-            data = chain.kept_bytes + b"".join(new) if new or stored is None else stored.data
-        kept = [] if stored is None else [*(stored.marks or ())][: chain.kept]
-        lines = Lines(path, self.decoder, data, [*kept, *added])
-        self.written = Mark(path.name, lines.end(len(lines))), lines
-        return self.written[0], added
+        lines = Line.all_of(new, chain.end)
+        mark = Mark(path.name, lines[-1].end if lines else chain.end)
+        is_read = chain.stored is None or "data" in vars(chain.stored)
+        self.written = mark, chain.kept_bytes + b"".join(new) if is_read else None
+        return mark, lines
+
+
+def _digest(line: bytes) -> str:
+    return sha256(line).hexdigest()[:32]
 
 
 def _altered(path: Path) -> StoreError:

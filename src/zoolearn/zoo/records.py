@@ -6,6 +6,7 @@ from itertools import chain
 
 from msgspec import Struct
 
+from zoolearn.errors import StoreError
 from zoolearn.zoo.arrivals import Name, Number
 from zoolearn.zoo.entries import Record
 from zoolearn.zoo.journal import Chain, Line, Lines
@@ -14,7 +15,8 @@ from zoolearn.zoo.journal import Chain, Line, Lines
 class About(Struct, frozen=True, array_like=True, gc=False):
     """What an episode is about: the task of which something arrived, and whether rows of that to train on are kept.
 
-    `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too.
+    `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too;
+    `files` has the first characters of the names of its files.
     """
 
     task: Name | None
@@ -22,6 +24,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
     members: tuple[Number, ...]
     losses: Mapping[Name, float | None]
     others: tuple[Name, ...]
+    files: str
 
     @classmethod
     def of(cls, record: Record) -> "About":
@@ -35,6 +38,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
             tuple(member.number for member in record.members),
             {name: measure.loss for name, measure in measures.items()},
             tuple(name for name in names if name not in measures),
+            "".join(sorted(_beginning(name) for name in record.files)),
         )
 
 
@@ -49,8 +53,23 @@ class Entry(Struct, frozen=True, array_like=True, gc=False):
 class Contents:
     """What some episodes are about, by task and by member."""
 
-    def __init__(self, abouts: Sequence[About]) -> None:
-        self.abouts = abouts
+    def __init__(self, entries: "Sequence[About] | Lines[Entry]") -> None:
+        self.entries = entries
+
+    def __getitem__(self, place: int) -> About:
+        return self.entries[place].about if isinstance(self.entries, Lines) else self.entries[place]
+
+    @cached_property
+    def abouts(self) -> Sequence[About]:
+        """What each is about."""
+        if not isinstance(self.entries, Lines):
+            return self.entries
+        abouts = [entry.about for entry in self.entries.all()]
+        if not "".join([about.task or "" for about in abouts]).isprintable():
+            raise StoreError(
+                f"{self.entries.path}: a text is not printable; the file was altered, restore it from a copy"
+            )
+        return abouts
 
     @cached_property
     def arrivals(self) -> dict[str, list[int]]:
@@ -108,6 +127,15 @@ class Records(Chain[Record]):
         """What each is about."""
         return [*self.contents.abouts[: self.kept], *self.fresh.abouts]
 
+    def about(self, place: int) -> About:
+        """What one of them is about."""
+        return self.contents[place] if place < self.kept else self.fresh[place - self.kept]
+
+    @property
+    def last_arrival(self) -> int | None:
+        """The place of the last one in which something arrived that is still there."""
+        return next((place for place in reversed(range(len(self))) if self.about(place).task is not None), None)
+
     def arrivals(self, task: str) -> list[int]:
         """The places of those in which something arrived of a task."""
         return [*self._places(self.contents.arrivals.get(task, ()), self.fresh.arrivals.get(task, ()))]
@@ -154,11 +182,17 @@ class Records(Chain[Record]):
 
     def names_file(self, name: str) -> bool:
         """Whether a file, by its name relative to the folder, belongs to one of them."""
-        digest = name.partition("/")[2].partition(".")[0]
-        return name in self._new_files or (
-            self.stored is not None and self.stored.data.find(digest.encode(), 0, self.end) >= 0
-        )
+        if name in self._new_files or self.stored is None or not isinstance(self.contents.entries, Lines):
+            return name in self._new_files
+        entries = self.contents.entries
+        if entries.data.find(_beginning(name).encode(), 0, entries.end(self.kept)) < 0:
+            return False
+        return self.stored.data.find(name.partition("/")[2].partition(".")[0].encode(), 0, self.end) >= 0
 
     @cached_property
     def _new_files(self) -> set[str]:
         return set().union(*(record.files for record in self.new))
+
+
+def _beginning(name: str) -> str:
+    return name.partition("/")[2][:8]
