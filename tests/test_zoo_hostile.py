@@ -56,7 +56,15 @@ def about(record: Any) -> list[Any]:
     numbers = [member["number"] for member in members]
     files = re.findall(r'"([0-9a-f]{64})"', json.dumps(record))
     beginnings = "".join(sorted(name[:8] for name in {*files}))
-    return [arrival and arrival["task"], bool(arrival and arrival["train"]), numbers, losses, [*others], beginnings]
+    return [
+        arrival and arrival["task"],
+        bool(arrival and arrival["train"]),
+        numbers,
+        losses,
+        [*others],
+        beginnings,
+        episode["remade"],
+    ]
 
 
 def save_index(folder: Path, index: dict[str, Any]) -> None:
@@ -208,7 +216,7 @@ def looked_through(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [[0, 0, ["dots", True, [2], {}, [], ""]], [0, 0, [None, False, [], {}, [], ""]], 7, [[], []]]
+    "line", [[0, 0, ["dots", True, [2], {}, [], "", False]], [0, 0, [None, False, [], {}, [], "", False]], 7, [[], []]]
 )
 def test_a_table_of_contents_that_lies_is_refused(zoo, line) -> None:
     with pytest.raises(StoreError, match=r"index/(episodes|contents)-1\.jsonl"):

@@ -25,15 +25,14 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
     before = index.records.last_arrival
     if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    last, gone = index.records[before].arrival, index.episodes[before:]
-    assert last is not None
-    earlier = index.until(before)
+    gone = [index.records.about(place) for place in range(before, len(index.records))]
+    name, earlier = str(gone[0].task), index.until(before)
     if earlier.records.last_arrival is None:
         earlier = replace(earlier, settings=index.chosen)
     if any(episode.remade for episode in gone):
-        touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
-        earlier = _measured_now(folder, earlier.remade(), sorted(touched), last.task)
-    return last.task, earlier.after("undone", now(), last.task, f"episode {last.episode}")
+        touched = {task for episode in gone for task in episode.losses} & earlier.tasks.keys()
+        earlier = _measured_now(folder, earlier.remade(), sorted(touched), name)
+    return name, earlier.after("undone", now(), name, f"episode {before + 1}")
 
 
 def _measured_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:

@@ -146,7 +146,7 @@ class IndexFiles:
         """The names of files that may no longer belong to the zoo once it is this one."""
         old, new = self.episodes.lines, index.records
         kept = new.kept if new.stored is old else 0
-        pairs = zip_longest((old[place] for place in range(kept, len(old))), new[kept:])
+        pairs = zip_longest(map(old.unchecked, range(kept, len(old))), new[kept:])
         return set().union(*(was.files for was, now in pairs if was is not None and was != now))
 
     def write(self, index: Index) -> None:

@@ -87,12 +87,14 @@ class Lines(Generic[Item]):
 
     def __getitem__(self, place: int) -> Item:
         if place not in self.decoded:
-            item = self._decoded(place, self.data[self.end(place) : self.end(place + 1)])
+            item = self.unchecked(place)
             self.check(item, place)
             self.decoded[place] = item
         return self.decoded[place]
 
-    def _decoded(self, place: int, line: bytes) -> Item:
+    def unchecked(self, place: int) -> Item:
+        """One of which nothing is asked but that it is what was written."""
+        line = self.data[self.end(place) : self.end(place + 1)]
         if self.marks is not None and _digest(line) != self.marks[place].digest:
             raise _altered(self.path)
         try:
@@ -290,8 +292,8 @@ class Body(_Growing[Item]):
         path, new = self._write(chain, generation)
         lines = Line.all_of(new, chain.end)
         mark = Mark(path.name, lines[-1].end if lines else chain.end)
-        is_read = chain.stored is None or "data" in vars(chain.stored)
-        self.written = mark, chain.kept_bytes + b"".join(new) if is_read else None
+        data = None if chain.stored is None else vars(chain.stored).get("data")  # if it was read
+        self.written = mark, data if not new or data is None else chain.kept_bytes + b"".join(new)
         return mark, lines
 
 

@@ -16,7 +16,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
     """What an episode is about: the task of which something arrived, and whether rows of that to train on are kept.
 
     `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too;
-    `files` has the first characters of the names of its files.
+    `files` has the first characters of the names of its files, `remade` is what the episode says.
     """
 
     task: Name | None
@@ -25,6 +25,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
     losses: Mapping[Name, float | None]
     others: tuple[Name, ...]
     files: str
+    remade: bool
 
     @classmethod
     def of(cls, record: Record) -> "About":
@@ -39,6 +40,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
             {name: measure.loss for name, measure in measures.items()},
             tuple(name for name in names if name not in measures),
             "".join(sorted(_beginning(name) for name in record.files)),
+            episode is not None and episode.remade,
         )
 
 
