@@ -17,11 +17,15 @@ class KeepsRows(Ensemble):
     """Members, and a share of the training data of every task met."""
 
     replay: float = field(default=1.0, metadata={"help": "share of each past task's training data that is kept"})
+    balance: float = field(
+        default=0.0, metadata={"help": "how far to answer as if all classes were equally frequent", "later": True}
+    )
 
     kept: MutableMapping[str, Task] = derived(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_share("replay", self.replay)
+        check_share("balance", self.balance)
 
     def whole(self, task: Task) -> Task:
         """A new task itself; of one that grows, what is kept and what has come now."""
@@ -36,8 +40,8 @@ class KeepsRows(Ensemble):
 
     def even_out(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
-        if self.replay < self.share(task) < 1.0:
-            count_as_arrived(net, seen or task, self.arrived[task.name].rows)
+        if self.balance or self.replay < self.share(task) < 1.0:
+            count_as_arrived(net, seen or task, self.arrived[task.name].rows, self.balance)
 
     def keep(self, task: Task) -> None:
         """Keeps a share of a task, or of a part of one."""
