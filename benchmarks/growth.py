@@ -13,7 +13,7 @@ from benchmarks.streams import stream
 from benchmarks.tables import Table
 from zoolearn import files
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
 from zoolearn.training.recipe import Recipe

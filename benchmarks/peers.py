@@ -19,7 +19,8 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.parts.pergrad import batched
 from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.training.recipe import Recipe
 
 TASKS, BATCH, MEMORY = 3, 16, 64

@@ -14,7 +14,7 @@ import torch
 import zoolearn
 from benchmarks.tables import Table
 from zoolearn.data.task import Task
-from zoolearn.methods.parts.growth import count_as_arrived
+from zoolearn.methods.parts.growth import correct_class_priors
 from zoolearn.seeds import generator
 from zoolearn.zoo.scores import Scores
 
@@ -58,7 +58,7 @@ def _balanced(zoo: zoolearn.ModelZoo, tasks: Sequence[Task], strength: float) ->
     for member in made.members:
         for task in tasks:
             if task.name in member.votes:
-                count_as_arrived(member.net, task, made.arrived[task.name].rows, strength)
+                correct_class_priors(member.net, task, made.arrived[task.name].rows, strength)
     return made
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
 
@@ -25,7 +25,7 @@ def finished_run(
         method=method,
         benchmark=benchmark,
         tasks=TASKS,
-        settings={**learner.settings(), "benchmark": {}},
+        settings={**settings_of(learner), "benchmark": {}},
         environment={"commit": "0123456789abcdef"},
         stored_samples=400,
         num_parameters=1000 * (seed + 1),

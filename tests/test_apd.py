@@ -13,7 +13,8 @@ from zoolearn.methods.apd import Apd
 from zoolearn.methods.parts import additive
 from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
 from zoolearn.methods.parts.taskweight import TaskNorm, parts
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import lenet_apd, resnet18_s
 from zoolearn.seeds import global_seed
 from zoolearn.training.batches import Batch

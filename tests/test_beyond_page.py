@@ -6,6 +6,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.lab.paper.beyond import beyond
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.registry import settings_of
 from zoolearn.runs.results import Results
 from zoolearn.training.recipe import Recipe
 
@@ -19,7 +20,7 @@ def run(accuracy: float, seed: int = 0, tasks: int = 3, **settings: object) -> R
         method="model-zoo",
         benchmark="split-cifar100",
         tasks=names,
-        settings={"benchmark": {}, **learner.settings(), **settings},
+        settings={"benchmark": {}, **settings_of(learner), **settings},
         accuracy=[[accuracy] * (number + 1) for number in range(tasks)],
         episodes=[
             Episode((names[number], *names[:number])[:b], None, 1.0, {"train": 60.0, "evaluate": 0.0})
@@ -49,7 +50,7 @@ def test_settings_that_were_deleted_are_shown_as_recorded_without_a_price():
 
 
 def test_the_preset_is_called_by_its_name():
-    recipe = {**ModelZoo(recipe=Recipe(epochs=1)).settings()["recipe"], "flip_tta": True}
+    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
     ideas = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
     for name, own in (("warm-start", {}), ("beyond", ideas)):
         best = run(0.8, grow={"name": "warm-start", **asdict(WarmStart(**own))}, recipe=recipe)

@@ -9,7 +9,7 @@ from processes import PATIENCE, started
 from zoolearn.cli import main
 from zoolearn.cli.commands import COMMANDS
 from zoolearn.data.benchmarks import BENCHMARKS
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.runs.results import Results
 
@@ -94,7 +94,7 @@ def test_every_setting_of_a_method_and_of_the_recipe_is_a_flag(method, capsys):
         main(["run", method, "--help"])
     out = capsys.readouterr().out
     assert stop.value.code == 0
-    settings = METHODS[method]().settings()
+    settings = settings_of(METHODS[method]())
     for name in (settings.keys() | settings["recipe"].keys()) - {"recipe"}:
         assert f"--{name.replace('_', '-')}" in out
 
@@ -196,7 +196,9 @@ def waiting(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text(WAITING, encoding="utf-8")
     monkeypatch.chdir(tmp_path)  # a comma in a path would part two methods
     command = ["-m", "zoolearn", "run", "own.py:Waiting", "split-digits", "--backbone", "mlp-100"]
-    return [*command, "--epochs", "1", "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield [*command, "--epochs", "1", "--out", str(tmp_path / "run")]
+    sys.modules.pop("own", None)
 
 
 def stopped(command: list[str], name: str) -> None:
@@ -209,15 +211,9 @@ def stopped(command: list[str], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_command_that_was_started_with_ctrl_c_ignored_is_stopped_in_good_order_all_the_same(waiting, name):
-    stopped(["-c", IGNORING, sys.executable, *waiting], name)
-
-
-def test_ctrl_c_says_how_to_continue_and_the_same_command_does(waiting, tmp_path):
-    stopped(waiting, "SIGINT")
+def test_a_run_that_is_stopped_says_how_to_continue_and_the_same_command_does(waiting, tmp_path, capsys, name):
+    stopped(["-c", IGNORING, sys.executable, *waiting], name)  # even where Ctrl-C was ignored at the start
     assert len(list(Path(tmp_path / "run" / "episodes").iterdir())) == 1
     (tmp_path / "go").touch()
-    with started(waiting) as process:
-        again, _ = process.communicate(timeout=PATIENCE)
-    assert "after episode 1 of 5" in again
+    assert "after episode 1 of 5" in zoo(*waiting[2:], capsys=capsys)
     assert Results.load(tmp_path / "run").finished

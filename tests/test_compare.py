@@ -10,6 +10,7 @@ from msgspec.structs import replace as changed
 import zoolearn
 from test_zoo_cli import said
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.registry import settings_of
 from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, ONCE, iter_compare, mean_interval, rival_specs
@@ -38,7 +39,7 @@ def test_rivals_are_shown_as_many_rows_as_the_zoo_with_its_net_its_recipe_and_it
     for spec in specs.values():
         learner = spec.learner()
         assert abs(learner.recipe.epochs * at_hand - shown) <= at_hand / 2
-        assert learner.settings()["backbone"] == zoo.settings.backbone
+        assert settings_of(learner)["backbone"] == zoo.settings.backbone
         assert replace(learner.recipe, epochs=1) == zoolearn.Recipe(**{**zoo.settings.recipe, "epochs": 1})
         assert (spec.seed, [task.name for task in spec.whole()]) == (zoo.settings.seed, list(zoo.tasks))
 

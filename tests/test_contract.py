@@ -10,7 +10,7 @@ from toys import SUBJECTS, contents, learner_of
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.methods.registry import METHODS, learner_from, settings_of
 from zoolearn.runs.run import run
 from zoolearn.testing import CHECKS, TOYS, Subject, check_refusals, check_test_data
 from zoolearn.training.recipe import Recipe
@@ -64,13 +64,13 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(method):
     assert "backbone" in choices
     for setting, words in choices.items():
         with pytest.raises(SettingsError, match=f"unknown {setting} 'Nonesuch'") as refusal:
-            learner_from(kind, {**kind().settings(), setting: "Nonesuch"})
+            learner_from(kind, {**settings_of(kind()), setting: "Nonesuch"})
         assert all(word in str(refusal.value) for word in words)
 
 
 def test_a_setting_that_is_none_is_refused_and_not_dropped():
     kind = METHODS["er"]
-    settings = kind().settings()
+    settings = settings_of(kind())
     learner_from(kind, {**settings, "benchmark": {}})  # as a run records it
     with pytest.raises(SettingsError, match=r"'sed'; did you mean 'seed'\?"):
         learner_from(kind, {**settings, "sed": 1})

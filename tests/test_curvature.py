@@ -8,7 +8,8 @@ from toys import net_for, pictures, state
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import exact
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 
 
 def by_hand(net, task, flat, x):

@@ -540,6 +540,15 @@ def test_missing_mini_imagenet_says_that_there_is_no_download(tmp_path):
 # Digits
 
 
+def test_digits_are_those_that_scikit_learn_loads():
+    from sklearn.datasets import load_digits
+
+    digits, content = datasets.digits(), load_digits()
+    for label in range(10):
+        x = torch.cat([part.x[part.y == label] for part in (digits.train, digits.test)])
+        assert (x[:, 0] == torch.from_numpy(content.images[content.target == label] * 255 / 16).round()).all()
+
+
 def test_digits_use_the_whole_range_and_share_no_image():
     digits = datasets.digits()
     assert digits.train.x.max() == 255

@@ -7,8 +7,7 @@ import pytest
 
 from zoolearn.cli import main
 from zoolearn.cli.form import RunOptions, read_form, specs_of
-from zoolearn.methods.learner import default_recipe
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, default_recipe
 from zoolearn.methods.tag import Tag
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run

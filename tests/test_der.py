@@ -11,8 +11,8 @@ from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state,
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.der import DerPlusPlus
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.batches import Batch
 
 

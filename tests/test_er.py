@@ -13,10 +13,10 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
 from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.batches import Batch
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 
 
 def er(**settings: Any) -> Er:
@@ -141,12 +141,12 @@ def test_heads_may_be_fitted_to_stored_rows_after_each_task_and_training_stays_a
     stored = refitted.stored(refitted.net)[tasks[0].name]
     assert len(stored) == 12
     rows = stored if shared else tasks[0].train
-    fitted = fit_head(feature_rows(refitted.net, rows.x, refitted.recipe), rows.y, 2)
+    fitted = fit_head(compute_features(refitted.net, rows.x, refitted.recipe), rows.y, 2)
     assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)
     refitted.learn(tasks[1])
     by_task = refitted.stored(refitted.net)
     assert sum(map(len, by_task.values())) == 12
     assert not shared or [*by_task] == [tasks[0].name]
     past = next(iter(by_task.values()))
-    fitted = fit_head(feature_rows(refitted.net, past.x, refitted.recipe), past.y, 2)
+    fitted = fit_head(compute_features(refitted.net, past.x, refitted.recipe), past.y, 2)
     assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)

@@ -22,7 +22,7 @@ from zoolearn.features.resize import resized
 from zoolearn.lab.report import report
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import identity
+from zoolearn.nets.perceptrons import identity
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec

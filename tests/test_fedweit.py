@@ -12,7 +12,8 @@ from zoolearn.methods.apd import Apd
 from zoolearn.methods.fedweit import FedWeit, KnowingLayer
 from zoolearn.methods.parts.additive import AdditiveLayer, objective
 from zoolearn.methods.parts.taskweight import parts
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import global_seed
 from zoolearn.training.batches import Batch
 

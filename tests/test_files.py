@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from zoolearn.files import load_tensors, save_tensors
-from zoolearn.nets.backbones import mlp
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.nets.perceptrons import mlp
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 
 
@@ -52,4 +52,4 @@ def test_equal_rows_get_equal_answers_wherever_they_lie(count):
         room[:] = rows.flatten().numpy()
         elsewhere = torch.from_numpy(room).view(count, 37)
         assert torch.equal(probabilities(net, elsewhere, "task", recipe), probabilities(net, rows, "task", recipe))
-        assert torch.equal(feature_rows(net, elsewhere, recipe), feature_rows(net, rows, recipe))
+        assert torch.equal(compute_features(net, elsewhere, recipe), compute_features(net, rows, recipe))

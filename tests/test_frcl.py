@@ -19,7 +19,7 @@ from zoolearn.methods.frcl import (
     with_one,
 )
 from zoolearn.methods.parts import gp
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
 from zoolearn.training.batches import Batch
 

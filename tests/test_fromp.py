@@ -16,7 +16,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, highest, uncertain
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.batches import Batch
 
 

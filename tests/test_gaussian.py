@@ -16,7 +16,8 @@ from zoolearn.methods.parts.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
 
 

@@ -14,7 +14,7 @@ from zoolearn.methods.mega_ii import MegaII
 from zoolearn.methods.tag import Tag
 from zoolearn.runs.state import Changes, restore, save
 from zoolearn.training import batches
-from zoolearn.training.fit import Checkpoints
+from zoolearn.training.checkpoints import Checkpoints
 
 TASKS = benchmark(3).tasks
 RECIPE = replace(TINY, epochs=2)

@@ -11,7 +11,7 @@ import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
-from zoolearn.beyond.voting import alone, by_rule, hear
+from zoolearn.beyond.voting import accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
 from zoolearn.data.benchmarks import benchmark as by_name
@@ -27,10 +27,10 @@ from zoolearn.methods.er import Er
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.growth import Statistics, count_as_arrived
+from zoolearn.methods.parts.growth import Statistics, correct_class_priors
 from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec
@@ -38,7 +38,7 @@ from zoolearn.runs.store import RunFolder
 from zoolearn.testing import Subject, check_growth
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy
-from zoolearn.training.predict import average, combine, complete, feature_rows, probabilities
+from zoolearn.training.predict import average, combine, complete, compute_features, probabilities
 
 OLD, ALL = ("cat", "dog"), ("cat", "dog", "fox")
 
@@ -142,7 +142,7 @@ def recalls(learner, task):
 def test_a_task_and_its_parts_are_joined_by_the_names_of_classes():
     later = Task("stripes", THEN.train, THEN.test, ("stripes 2",), part=True)
     more = replace(part_by_class(STRIPES, [[1, 0], [2]])[0], part=True)
-    joined = FIRST.joined(later).joined(more)
+    joined = FIRST.join_part(later).join_part(more)
     assert joined.classes == ("stripes 0", "stripes 1", "stripes 2")
     names = [joined.classes[label] for label in joined.train.y]
     parts = [part.classes[label] for part in (FIRST, later, more) for label in part.train.y]
@@ -229,7 +229,7 @@ def test_a_head_that_saw_uneven_rows_counts_classes_as_they_arrived():
     net.add_head("stripes", 3)
     at_hand = replace(STRIPES, train=STRIPES.train.select(torch.tensor([0, 1, 3, 2, 5, 8])))  # 2, 1 and 3 rows
     before = probabilities(net, STRIPES.test.x, "stripes", TINY).double()
-    count_as_arrived(net, at_hand, (20, 20, 3))
+    correct_class_priors(net, at_hand, (20, 20, 3))
     by_hand = before * torch.tensor([20 / 2, 20 / 1, 3 / 3])
     after = probabilities(net, STRIPES.test.x, "stripes", TINY).double()
     assert torch.allclose(after, by_hand / by_hand.sum(dim=1, keepdim=True), atol=1e-6)
@@ -239,7 +239,7 @@ def test_a_head_that_saw_uneven_rows_counts_classes_as_they_arrived():
 def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_episode(monkeypatch, grow):
     corrected = []
     monkeypatch.setattr(
-        "zoolearn.methods.bases.keeps_rows.count_as_arrived",
+        "zoolearn.methods.bases.keeps_rows.correct_class_priors",
         lambda net, task, arrived, _: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
     )
     zoo = zoo_of(FIRST, DOTS, replay=0.25, **{"grow": grow} if grow else {})
@@ -249,7 +249,7 @@ def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_epi
     corrected.clear()
     zoo.learn(WAVES)
     assert corrected == []
-    assert zoo.share(zoo.kept["stripes"]) == 0.25
+    assert zoo.share_at_hand(zoo.kept["stripes"]) == 0.25
 
 
 @pytest.mark.parametrize("grow", [None, WarmStart(held_out=0.0, vote_sharpness=0.0)])
@@ -276,7 +276,7 @@ def test_statistics_of_parts_add_up_to_those_of_all_rows():
     x, y = torch.randn(40, 5, generator=rng), torch.arange(40) % 4
     is_first = (y < 3) & (torch.arange(40) < 28)  # later a new class, and more rows of older ones
     first, later = Statistics.of(x[is_first], y[is_first], 3), Statistics.of(x[~is_first], y[~is_first], 4)
-    whole, joined = Statistics.of(x, y, 4), first.joined(later)
+    whole, joined = Statistics.of(x, y, 4), first.merge(later)
     for name in ("counts", "means", "scatter"):
         assert torch.allclose(getattr(joined, name), getattr(whole, name), atol=1e-9), name
 
@@ -296,7 +296,7 @@ def test_the_discriminant_is_bayes_rule_for_bells_of_one_shape():
 def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_of_its_features():
     zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0)
     first, _, grown = zoo.members
-    features = feature_rows(first.net, STRIPES.train.x, zoo.recipe)
+    features = compute_features(first.net, STRIPES.train.x, zoo.recipe)
     weight, _ = Statistics.of(features, STRIPES.train.y, 3).discriminant()
     assert torch.allclose(grown.net.head("stripes").weight.double(), weight, rtol=1e-3, atol=1e-4)
     assert same(state(first.net.backbone), state(grown.net.backbone))
@@ -318,7 +318,7 @@ def test_without_replay_a_warm_start_goes_on_from_the_last_member_that_was_train
 
 def test_features_in_tables_grow_too():
     first, then = part_by_class(blobs("near", 3), [[0, 2], [1]])
-    whole = first.joined(then)
+    whole = first.join_part(then)
     for replay in (1.0, 0.0):
         zoo = zoo_of(first, then, replay=replay)
         assert accuracy(zoo.predict_proba(whole.test.x, "near"), whole.test.y) > 0.8
@@ -339,7 +339,7 @@ def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_a
 def test_one_net_for_all_tasks_widens_the_head_and_begins_with_what_it_knew():
     tuned = zoo_of(FIRST, DOTS, kind=FineTune, recipe=LONGER)
     before = tuned.net
-    grown = tuned.grown(THEN.among(STRIPES.classes))
+    grown = tuned.grown(THEN.relabel(STRIPES.classes))
     assert torch.equal(grown.head("stripes").weight[:2], before.head("stripes").weight)
     assert grown.head("stripes").out_features == 3
     tuned.learn(THEN)
@@ -401,10 +401,10 @@ def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
 
 def test_members_that_know_fewer_classes_are_heard_and_judged_among_all():
     zoo = zoo_of(FIRST, DOTS, THEN, WAVES, tasks_per_episode=3, recipe=TINY)
-    heard = list(hear(zoo, [STRIPES, DOTS]))
+    heard = list(collect_outputs(zoo, [STRIPES, DOTS]))
     together = zoo.evaluate([STRIPES, DOTS])
-    assert by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
-    assert alone(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
+    assert accuracy_by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
+    assert member_stats(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
     assert heard[0].plain.answers.shape == (4, len(STRIPES.test), 3)
 
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_diabetes
 import zoolearn
 from toys import TINY
 from zoolearn.errors import DataError, MissingData
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.zoo.inputs import Columns, pair_of, source_of, streamed
 from zoolearn.zoo.inputs.cells import labels_of
 from zoolearn.zoo.inputs.folders import images_below

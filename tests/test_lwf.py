@@ -11,7 +11,7 @@ from toys import TINY, benchmark, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.lwf import Lwf
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.at_once import fit
 
 

@@ -15,15 +15,16 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
-from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.parts.weighing import Released, boosted, uniform
-from zoolearn.nets.backbones import mlp, mlp_100
+from zoolearn.methods.model_zoo import ModelZoo, boosted
+from zoolearn.methods.parts.weighing import Released, uniform
+from zoolearn.methods.registry import settings_of
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp, mlp_100
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.state import restore
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.predict import feature_rows, probabilities, votes
+from zoolearn.training.predict import compute_features, iter_probabilities, probabilities
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(5)
@@ -407,6 +408,13 @@ def test_a_loaded_zoo_says_that_it_cannot_learn_on_without_its_data(tmp_path):
         load(tmp_path).learn(TOYS[2])
 
 
+@pytest.mark.parametrize("learner", [zoo_of(tasks_per_episode=1), learner_of(Isolated, replay=1.0)])
+def test_a_loaded_learner_says_that_a_task_cannot_grow_without_what_was_kept_of_it(learner, tmp_path):
+    run(learner, TOYS[:1], tmp_path)
+    with pytest.raises(DataError, match="the data of task 'stripes' is not at hand"):
+        load(tmp_path).learn(replace(TOYS[0], part=True))
+
+
 def test_functions_of_ones_own_are_settings_by_their_names(tmp_path):
     def lately(losses):
         return np.arange(1.0, len(losses) + 1)
@@ -416,7 +424,7 @@ def test_functions_of_ones_own_are_settings_by_their_names(tmp_path):
         load(tmp_path)
     again = load(tmp_path, names={"lately": lately, "with_norm": with_norm})
     assert (again.weigh, again.backbone) == (lately, with_norm)
-    assert zoo_of(weigh=uniform, backbone=mlp_100).settings()["weigh"] == "uniform"
+    assert settings_of(zoo_of(weigh=uniform, backbone=mlp_100))["weigh"] == "uniform"
 
 
 def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
@@ -430,7 +438,7 @@ def test_inputs_are_scaled_once_for_all_members_that_scale_alike(monkeypatch):
     scaled = []
     whole = Net.normalize
     monkeypatch.setattr(Net, "normalize", lambda net, x: (scaled.append(x.dtype), whole(net, x))[1])
-    pieces = list(votes(nets, x, "task", Recipe()))
+    pieces = list(iter_probabilities(nets, x, "task", Recipe()))
     together = [torch.cat(said) for said in zip(*pieces, strict=True)]
     assert all(torch.equal(*pair) for pair in zip(together, alone, strict=True))
     assert scaled.count(torch.uint8) == 2 * len(pieces)  # once for the first two, once for the third
@@ -447,4 +455,4 @@ def test_a_net_of_which_a_part_is_still_in_training_answers_as_one_that_is_not()
     assert not net.training
     assert torch.allclose(probabilities(net, task.test.x, task.name, TINY), answers, atol=1e-6)
     net.backbone.train()
-    assert torch.allclose(feature_rows(net, task.test.x, TINY), features, atol=1e-6)
+    assert torch.allclose(compute_features(net, task.test.x, TINY), features, atol=1e-6)

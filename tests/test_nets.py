@@ -10,9 +10,10 @@ from torch import nn
 from toys import net_for, pictures, same, state, with_norm
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.files import load_state
-from zoolearn.nets.backbones import BACKBONES, mlp, mlp_100, mlp_2000, small_conv, wrn_16_4
+from zoolearn.nets.backbones import BACKBONES, small_conv
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import resnet18_s
+from zoolearn.nets.perceptrons import mlp, mlp_100, mlp_2000
+from zoolearn.nets.published import resnet18_s, wrn_16_4
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy
 

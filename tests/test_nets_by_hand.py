@@ -8,18 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from toys import settled
-from zoolearn.nets.backbones import (
-    BACKBONES,
-    identity,
-    mlp,
-    mlp_100,
-    mlp_2000,
-    small_conv,
-    tabular,
-    wrn_16_4,
-)
+from zoolearn.nets.backbones import BACKBONES, small_conv
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import alexnet_hat, lenet_apd, mlp_frcl, resnet18_s, resnet18_s_one_conv
+from zoolearn.nets.perceptrons import identity, mlp, mlp_100, mlp_2000, tabular
+from zoolearn.nets.published import alexnet_hat, lenet_apd, mlp_frcl, resnet18_s, resnet18_s_one_conv, wrn_16_4
 from zoolearn.seeds import generator, global_seed
 
 DROPOUT = 0.3

@@ -12,7 +12,8 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune, SingleNet
 from zoolearn.methods.ogd import DIRECTIONS, Ogd, equal_shares, orthonormal, stripped
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.nets.backbones import Shape, mlp_100
+from zoolearn.nets.backbones import Shape
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
 
 

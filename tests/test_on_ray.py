@@ -21,7 +21,7 @@ from zoolearn.data.fingerprint import fingerprint
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Ray, Report, Shared, map_jobs
 from zoolearn.runs.results import Results
@@ -148,7 +148,7 @@ def stream() -> Benchmark:
 def trained(out: Path, place: Local | Ray, kill: Callable[[int], None]) -> list[Progress]:
     """Carries out a run in a folder; in its eighth epoch, `kill` is told the process that it is in."""
     learner = learner_of(METHODS["model-zoo"], LONG)
-    spec, plan = RunSpec.of_record("model-zoo", "toys", learner.settings()), Plan(out=out, checkpoint_every=1)
+    spec, plan = RunSpec.of_record("model-zoo", "toys", settings_of(learner)), Plan(out=out, checkpoint_every=1)
     killed = out.with_name("killed")
     steps = []
     with closing(map_jobs([Job("run", told_by, (spec, plan, Shared(stream), killed))], place)) as events:

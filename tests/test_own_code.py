@@ -13,7 +13,8 @@ from toys import outcome
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json
-from zoolearn.lab.report import find_runs, grouped
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.report import find_runs
 from zoolearn.runs import own
 from zoolearn.runs.jobs import job
 from zoolearn.runs.own import Own
@@ -35,6 +36,10 @@ class Fragile(FineTune):
         if self.seed == 1 and self.episode:
             raise KeyError(task.name)
         return (yield from super()._train(task))
+
+class Unmade(FineTune):
+    def __init__(self, **settings):
+        1 / 0
 
 class Half(Learner):
     pass
@@ -71,6 +76,16 @@ def nothing():
 
 def wants(folder):
     return stream()
+
+def varied(rows: int = 6, kinds: tuple[str, ...] = ("a",), clean=True, seed: int = 0, part: int | None = 5):
+    assert isinstance(kinds, tuple) and part
+    return zoolearn.Benchmark("varied", zoolearn.benchmark("split-digits").per_class(rows, seed).tasks)
+
+def needs(rows: int):
+    return varied(rows)
+
+def breaks():
+    return {}["key"]
 """
 FILES = {"own_methods.py": METHODS, "own_nets.py": NETS, "own_bench.py": BENCH, "own_package/__init__.py": ""}
 BRIEF = ("--epochs", "1", "--backbone", "own_nets.py:wide", "--first-tasks", "2", "--device", "cpu")
@@ -145,6 +160,51 @@ def test_a_seed_that_fails_stands_in_the_table(capsys: pytest.CaptureFixture[str
     assert re.search(r"Fragile-split-digits-seed1: KeyError: '2-3' \(.*own_methods.py, line \d+\)", said.err)
     zoo("report", "runs")
     assert "seeds 2, 1 of 3 failed" in capsys.readouterr().out, "and later too"
+
+
+def test_parameters_of_a_benchmark_are_flags_and_belong_to_what_a_run_is(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (*BRIEF, "--kinds", "a", "b", "--no-clean", "--on", "here")
+    zoo("sweep", "fine-tune", "own_bench.py:varied", *words, "--vary", "rows=6,7", "--out", "sweep")
+    six, seven = (Results.load(Path("sweep") / f"rows={rows}-seed0") for rows in (6, 7))
+    assert seven.settings["benchmark"] == {"clean": False, "first_tasks": 2, "kinds": ["a", "b"], "rows": 7}
+    assert "rows" not in six.settings["benchmark"], "as usual"
+    assert len(grouped([six, seven])) == 2
+    zoo("run", "fine-tune", "own_bench.py:varied", "--rows", "7", *words, "--out", "run")
+    assert outcome(Path("run")) == outcome(Path("sweep/rows=7-seed0"))
+    zoo("run", "fine-tune", "own_bench.py:needs", "--rows=7", *BRIEF, "--out", "needs")
+    assert Results.load(Path("needs")).accuracy == seven.accuracy
+    said = refused(capsys, "run", "fine-tune", "own_bench.py:varied", *words, "--out", "run")
+    assert "benchmark.rows was 7, now not set" in said
+
+
+def test_a_comma_in_the_path_of_a_file_parts_nothing() -> None:
+    Path("a,b").mkdir()
+    for name in ("own_methods.py", "own_bench.py"):
+        Path(name).rename(f"a,b/own_,{name}")
+    zoo(
+        "run",
+        "a,b/own_,own_methods.py:Mine,er",
+        "a,b/own_,own_bench.py:stream",
+        *BRIEF,
+        "--on",
+        "here",
+        "--out",
+        "runs",
+    )
+    assert {folder.name for folder in Path("runs").iterdir()} == {"Mine-own-seed0", "er-own-seed0"}
+
+
+def test_an_error_in_ones_own_code_is_shown_from_there_on_with_what_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, "run", "own_methods.py:Fragile", "split-digits", *BRIEF, "--seed", "1", "--out", "run")
+    shown, _, line = said.partition("zoo: ")
+    assert re.fullmatch(
+        r'Traceback .* File "\S*own_methods.py", line \d+, in _train raise KeyError\(task.name\) .*', shown
+    )
+    assert "cli" not in shown, "none of our frames"
+    assert line.startswith("Fragile failed in episode 2, 2-3: KeyError: '2-3' (/")
+    assert "1 of 2 episodes are kept in run. The same command continues" in line
+    said = refused(capsys, "run", "own_methods.py:Unmade", "split-digits", *BRIEF, "--out", "none")
+    assert "zoo: code of your own failed: ZeroDivisionError" in said
 
 
 @pytest.mark.slow  # processes are started
@@ -226,7 +286,15 @@ def test_changed_code_never_gives_the_old_number(
         (["math:floor", "split-digits"], "the source of math:floor cannot be read"),
         (["json.py:JSONDecoder", "split-digits"], "a module named 'json' is there already"),
         (["own_methods.py:Mine", "own_bench.py:nothing"], "own_bench.py:nothing gives a int, no Benchmark"),
-        (["own_methods.py:Mine", "own_bench.py:wants"], "own_bench.py:wants needs folder, which no flag gives"),
+        (["own_methods.py:Mine", "own_bench.py:wants"], "own_bench.py:wants needs folder; give --folder, for which"),
+        (["own_methods.py:Mine", "own_bench.py:needs"], "own_bench.py:needs needs rows; give --rows"),
+        (["own_methods.py:Mine", "own_bench.py:breaks"], "own_bench.py:breaks made no benchmark: KeyError: 'key' (/"),
+        (
+            ["er", "own_bench.py:varied", "--seed", "1"],
+            "--seed does not reach own_bench.py:varied, which has a parameter",
+        ),
+        (["er", "own_bench.py:varied", "--rows", "few"], "'few' is not a whole number"),
+        (["er", "own_bench.py:varied", "--part", "None"], "'None' is not a whole number"),
         ([*MINE, "--classes-per-task", "5"], "own_bench.py:stream takes no classes_per_task"),
         ([*MINE, "--backbone", "own_methods.py:number"], "own_methods.py:number has no name of its own"),
         ([*MINE, "--backbone", "own_nets.py:narrow"], "unknown name in own_nets.py 'narrow'"),

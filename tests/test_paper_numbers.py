@@ -10,7 +10,7 @@ from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.tune.space import PAPER, part_of_space
-from zoolearn.methods.registry import METHODS
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.runs.settings import flatten
 from zoolearn.training.recipe import Recipe
 
@@ -311,7 +311,7 @@ def test_the_defaults_are_the_values_that_the_paper_chose():
     assert (recipe.lr, recipe.batch_size, recipe.dropout, recipe.weight_decay) == (0.01, 16, 0.2, 1e-5)
     assert (recipe.momentum, recipe.nesterov, recipe.schedule, recipe.epochs) == (0.9, True, "cosine", 200)
     assert (recipe.pixel_mean, recipe.pixel_std) == (0.5, 0.25)
-    zoo = METHODS["model-zoo"]().settings()
+    zoo = settings_of(METHODS["model-zoo"]())
     assert (zoo["backbone"], zoo["tasks_per_episode"], zoo["replay"], zoo["weigh"]) == ("small-conv", 5, 1.0, "boosted")
 
 
@@ -421,7 +421,7 @@ STATED = """
 def test_a_preset_has_the_settings_that_its_authors_state(line):
     *key, stated = line.replace("GEM", PROTOCOL).split(maxsplit=3)
     preset = find_preset(*key)
-    found = {**flatten(preset.spec.learner().settings()), **preset.spec.options}
+    found = {**flatten(settings_of(preset.spec.learner())), **preset.spec.options}
     for setting in stated.split():
         name, _, value = setting.partition("=")
         if isinstance(found[name], bool | str):

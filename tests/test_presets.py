@@ -8,6 +8,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.published import PRESETS
+from zoolearn.methods.registry import settings_of
 from zoolearn.runs.settings import flatten
 from zoolearn.runs.spec import RunSpec
 
@@ -19,7 +20,7 @@ def test_a_preset_names_things_that_exist_and_makes_a_learner(preset):
     assert preset.spec.benchmark in {*BENCHMARKS, EVERY}
     takes = signature(BENCHMARKS.get(preset.spec.benchmark, benchmark)).parameters
     assert preset.spec.making.keys() <= takes.keys()
-    made = flatten(preset.spec.learner().settings())
+    made = flatten(settings_of(preset.spec.learner()))
     assert {name: made[name] for name in preset.spec.settings} == preset.spec.settings
 
 

@@ -10,9 +10,10 @@ from toys import TINY, benchmark, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.taskweight import Norm
 from zoolearn.methods.progressive import LATERALS, Progressive, Shortcut
-from zoolearn.nets.backbones import mlp, mlp_100, small_conv, wrn_16_4
+from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import lenet_apd, resnet18_s, resnet18_s_one_conv
+from zoolearn.nets.perceptrons import mlp, mlp_100
+from zoolearn.nets.published import lenet_apd, resnet18_s, resnet18_s_one_conv, wrn_16_4
 from zoolearn.runs.state import save
 
 HARSH = replace(TINY, momentum=0.9, weight_decay=0.1, dropout=0.3)

@@ -13,15 +13,15 @@ from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.multi_head import MultiHead
-from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
 from zoolearn.training import batches
 from zoolearn.training.at_once import fit
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 
 TOYS = benchmark(3)
@@ -93,7 +93,7 @@ def test_multi_head_may_fit_its_heads_once_more_to_all_rows():
     plain, refitted = (show(learner_of(MultiHead, **heads), tasks) for heads in ({}, {"heads": refit_heads}))
     assert same(state(plain.net.backbone), state(refitted.net.backbone))
     for task in tasks:
-        features = feature_rows(refitted.net, task.train.x, refitted.recipe)
+        features = compute_features(refitted.net, task.train.x, refitted.recipe)
         fitted = fit_head(features, task.train.y, len(task.classes))
         assert torch.equal(refitted.net.head(task.name).weight, fitted.weight)
 
@@ -141,7 +141,7 @@ def test_all_isolated_nets_of_a_task_are_members_and_are_saved(tmp_path):
 
 
 def test_isolated_has_no_settings_of_the_zoo():
-    assert set(learner_of(Isolated).settings()) == {"backbone", "recipe", "seed"}
+    assert set(settings_of(learner_of(Isolated))) == {"backbone", "recipe", "seed"}
     with pytest.raises(SettingsError, match="unknown setting of Isolated 'tasks_per_episode'"):
         Isolated(tasks_per_episode=2)
 

@@ -6,10 +6,14 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix, per_task, single_run
+from zoolearn.lab.pages import page
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
+from zoolearn.lab.report import LEARNING, find_runs, report
 from zoolearn.lab.run_figures import figures
+from zoolearn.lab.sections import accuracies, sections
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text
 from zoolearn.methods.learner import Episode
 from zoolearn.runs.results import Results
@@ -462,3 +466,17 @@ def test_seeds_that_diverged_stand_in_the_table_and_a_setting_that_always_did_ha
     assert column(table, "seeds") == ["2, 2 of 5 diverged, 1 of 5 failed"]
     assert "model-zoo on split-digits, seed 4, failed: KeyError: 'x'" in " ".join(table.notes)
     assert [len(group.runs) for group in grouped([finished_run(), never])] == [1]
+
+
+def test_a_page_has_the_row_of_a_setting_that_always_diverged_and_says_what_failed():
+    lost = replace(finished_run("isolated", episodes=1), diverged="the loss is nan")
+    failed = replace(finished_run("er", seed=4, episodes=0), failed="KeyError: 'x'")
+    (part,) = sections([finished_run(), lost, failed])
+    table = accuracies(part)
+    assert column(table, "method") == ["model-zoo", "isolated", "er"]
+    assert column(table, "seeds") == ["1", "0, 1 of 1 diverged", "0, 1 of 1 failed"]
+    assert set(table.rows[1][1:-1]) == {"-"}
+    assert "er on split-digits, seed 4, failed: KeyError: 'x'" in table.notes
+    shown = page("Runs", [lost], [])
+    assert "Every run diverged or failed." in shown
+    assert "0, 1 of 1 diverged" in shown

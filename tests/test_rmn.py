@@ -10,7 +10,8 @@ from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, parts
 from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import resnet18_s
 from zoolearn.training.recipe import Recipe
 

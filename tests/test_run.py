@@ -15,7 +15,7 @@ from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.weighing import uniform
-from zoolearn.nets.backbones import mlp
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.training.fit import Progress

@@ -12,7 +12,7 @@ from toys import TINY, benchmark, blobs, show, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.si import Path, Si
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.recipe import Recipe
 
 

@@ -11,7 +11,7 @@ from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.si import Si
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 
 pytestmark = pytest.mark.parametrize("method", [Ewc, Si])
 STRONG = {Ewc: 1e4, Si: 100.0}

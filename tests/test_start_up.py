@@ -55,7 +55,7 @@ def test_a_head_on_features_is_read_without_loading_a_compiler() -> None:
     """It is compared with a net without weights first, and arithmetic on those would cost a second of imports."""
     program = """
 import sys, torch
-from zoolearn.nets.backbones import identity
+from zoolearn.nets.perceptrons import identity
 from zoolearn.nets.net import Net
 with torch.device("meta"):
     Net(identity, (320,)).state_dict()

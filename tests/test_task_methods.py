@@ -19,7 +19,7 @@ from zoolearn.methods.rmn import MappedLayer, Rmn
 from zoolearn.nets.net import Net
 from zoolearn.runs.state import restore, save
 from zoolearn.training import batches
-from zoolearn.training.fit import Checkpoints
+from zoolearn.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.slow  # methods are trained many times
 

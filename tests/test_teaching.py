@@ -113,5 +113,5 @@ def test_the_scale_of_a_tasks_columns_is_saved_with_the_net() -> None:
     again.load_state_dict(net.state_dict())
     said = again.eval()(task.test.x, task.name)
     assert torch.equal(said, net(task.test.x, task.name))
-    deviations = net.standardized(task.train.x, task.name).std(dim=0, correction=0)
+    deviations = net.scale_features(task.train.x, task.name).std(dim=0, correction=0)
     assert torch.allclose(deviations, torch.ones(6), atol=1e-4)

@@ -19,14 +19,15 @@ from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import run
 from zoolearn.training import batches
 from zoolearn.training import recipe as recipes
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch, batch_sizes
-from zoolearn.training.fit import Checkpoints, cross_entropy, iter_fit, run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import cross_entropy, iter_fit, run_to_end
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 
 TASKS = (pictures("stripes", 2, 12), pictures("dots", 3, 7))  # 24 and 21 rows
@@ -50,7 +51,7 @@ def recipe(**changes):
         (lambda: Recipe(batch_size="16"), "batch_size is '16'; it must be a whole number"),
         (lambda: Recipe(nesterov=1), "nesterov is 1; it must be True or False"),
         (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be finite"),
-        (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.backbones.mlp"),
+        (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.perceptrons.mlp"),
         (lambda: ModelZoo(recipe={"epochs": 1}), "recipe is {'epochs': 1}; it must be a Recipe"),
         (lambda: run("model-zoo", benchmark()), "'model-zoo' is no learner"),
         (lambda: run(ModelZoo(), "split-digits"), "'split-digits' is no Benchmark"),
@@ -548,7 +549,7 @@ def test_a_net_is_asked_in_evaluation_mode_also_if_only_a_part_of_it_is_in_train
     fit(net, [task], recipe(epochs=1), seed=0)
     before = state(net)
     ask_probabilities = partial(probabilities, net, task.test.x, task.name, TINY)
-    ask_features = partial(feature_rows, net, task.test.x, TINY)
+    ask_features = partial(compute_features, net, task.test.x, TINY)
     for ask in (ask_probabilities, ask_features):
         net.eval()
         expected = ask()
@@ -563,7 +564,7 @@ def test_a_net_that_moved_to_say_its_features_can_still_be_trained(monkeypatch):
     net = net_for([task])
     net.device = torch.device("meta")  # stands in for a GPU: the net must move to answer
     monkeypatch.setattr(net, "to", lambda device: net._apply(torch.clone))
-    feature_rows(net, task.train.x, TINY)
+    compute_features(net, task.train.x, TINY)
     assert net.device == torch.device("cpu")
     assert not any(tensor.is_inference() for tensor in net.state_dict().values())
     monkeypatch.undo()

@@ -12,7 +12,8 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.gaussian import divergence, gaussian_layers
 from zoolearn.methods.vcl import Vcl, apart, beliefs, centres, random_points
-from zoolearn.nets.backbones import mlp_100, small_conv
+from zoolearn.nets.backbones import small_conv
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch

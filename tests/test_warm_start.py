@@ -22,7 +22,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.methods.registry import learner_from
+from zoolearn.methods.registry import learner_from, settings_of
 from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
@@ -30,7 +30,7 @@ from zoolearn.seeds import derive
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.zoo.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
@@ -105,7 +105,7 @@ def test_a_fitted_head_is_the_closed_form_on_the_members_features():
     newest = zoo.members[-1]
     task = next(task for task in TOYS[:3] if task.name not in trained_on(zoo, newest))
     rows = zoo.kept[task.name].train
-    head = fit_head(feature_rows(newest.net, rows.x, TINY), rows.y, len(task.classes))
+    head = fit_head(compute_features(newest.net, rows.x, TINY), rows.y, len(task.classes))
     assert torch.equal(newest.net.head(task.name).weight, head.weight)
     assert newest.votes[task.name].weight == 0.5
 
@@ -140,7 +140,7 @@ def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on():
     for task in TOYS[:3]:
         held = zoo.grow.held_out_mask(zoo, task)
         if task.name not in trained_on(zoo, newest):
-            features = feature_rows(newest.net, task.train.x, TINY)
+            features = compute_features(newest.net, task.train.x, TINY)
             likelihood = fit_head(features, task.train.y, len(task.classes), held).likelihood
         else:
             rows = task.train.select(held.nonzero()[:, 0])
@@ -195,7 +195,7 @@ def test_heads_of_tasks_that_were_seen_in_full_are_fitted_after_training(replay,
         assert same(state(before.net.backbone), state(after.net.backbone)), "what is trained stays"
         for place, name in enumerate(after.net.tasks):
             rows = zoo.kept[name].train if place else next(task for task in TOYS if task.name == name).train
-            head = fit_head(feature_rows(after.net, rows.x, TINY), rows.y, len(after.net.head(name).bias))
+            head = fit_head(compute_features(after.net, rows.x, TINY), rows.y, len(after.net.head(name).bias))
             expected = head.weight if place < fitted else before.net.head(name).weight
             assert torch.equal(after.net.head(name).weight, expected)
 
@@ -246,7 +246,7 @@ def test_a_class_that_would_be_left_without_rows_gives_none_away():
 
 def test_features_come_from_the_body_in_evaluation_mode():
     net = zoo_of(TOYS[:1], backbone=with_norm).members[0].net
-    assert torch.equal(feature_rows(net, TOYS[0].test.x, TINY), net.embed(TOYS[0].test.x))
+    assert torch.equal(compute_features(net, TOYS[0].test.x, TINY), net.embed(TOYS[0].test.x))
 
 
 @pytest.mark.parametrize(
@@ -283,11 +283,11 @@ def test_the_sharpest_votes_still_let_somebody_answer(refit):
 
 def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
-    settings = zoo_of((), grow=grow).settings()
+    settings = settings_of(zoo_of((), grow=grow))
     assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
     assert learner_from(ModelZoo, settings).grow == grow
     assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
-    assert "grow" not in learner_of(ModelZoo).settings(), "only what differs from the paper is recorded"
+    assert "grow" not in settings_of(learner_of(ModelZoo)), "only what differs from the paper is recorded"
     with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
         learner_from(ModelZoo, {"grow": {"name": "warm-start", "held_ou": 0.2}})
     with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):
@@ -405,7 +405,7 @@ def test_heads_that_read_layers_are_fitted_to_all_of_them_and_trained_on_the_las
     assert fitted.blocks == (24, 32, 32, 8)
     assert same(state(trained.backbone), state(fitted.backbone))
     assert not bool(trained.head("stripes").weight[:, 24:].any())
-    features = feature_rows(fitted, task.train.x, TINY)
+    features = compute_features(fitted, task.train.x, TINY)
     head = fit_head(features, task.train.y, len(task.classes), blocks=fitted.blocks)
     assert torch.equal(fitted.head("stripes").weight, head.weight)
     maps = fitted.backbone[1](fitted.backbone[0](fitted.normalize(task.train.x)))
@@ -460,8 +460,8 @@ def test_grey_pictures_and_features_have_no_mirror_image():
 def test_heads_are_fitted_to_what_they_will_be_asked_about():
     task = pictures("stripes", shape=(3, 8, 8))
     zoo = zoo_of([task], recipe=FLIPS, grow=warm(refit_heads=True))
-    net = zoo.members[0].net.looking(flips=False)
-    looks = [feature_rows(net, x, zoo.recipe) for x in (task.train.x, task.train.x.flip(-1))]
+    net = zoo.members[0].net.with_flips(flips=False)
+    looks = [compute_features(net, x, zoo.recipe) for x in (task.train.x, task.train.x.flip(-1))]
     assert not torch.allclose(*looks)
     wanted = fit_head((looks[0] + looks[1]) / 2, task.train.y, len(task.classes))
     assert torch.allclose(net.head("stripes").weight, wanted.weight, atol=1e-5)
@@ -593,7 +593,7 @@ def test_heads_of_retrained_members_are_fitted_again(tmp_path):
     assert fitted
     for member, name in fitted:
         task, net = zoo.task(name), zoo.net(member.number)
-        head = fit_head(feature_rows(net, task.train.x, TINY), task.train.y, len(task.classes))
+        head = fit_head(compute_features(net, task.train.x, TINY), task.train.y, len(task.classes))
         assert torch.equal(net.head(name).weight, head.weight)
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     zoo.learn(TASKS[0])

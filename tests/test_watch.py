@@ -11,7 +11,7 @@ import toys
 from zoolearn.cli import main
 from zoolearn.cli.watch import view
 from zoolearn.methods.model_zoo import ModelZoo
-from zoolearn.nets.backbones import mlp
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.runs.heartbeat import FILE, Heartbeat, read_heartbeat
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress

@@ -16,7 +16,8 @@ from zoolearn.runs.ahead import train
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Checkpoints, Progress, run_to_end
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow  # processes are started

@@ -21,7 +21,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import DataError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.weighing import uniform
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo

@@ -13,7 +13,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import part_by_class
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.methods.parts.growth import statistics_of
+from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
@@ -153,7 +153,7 @@ def test_without_a_row_kept_a_head_is_made_of_the_statistics_of_all_rows_and_not
     first, last = zoo.index.member(2), zoo.index.members[-1]
     assert (learned.refits, last.rows_trained, learned.trained_on) == (first.number, 0, ("garden",))
     kept = stored_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
-    whole = statistics_of(zoo.net(first.number), FIRST.joined(EGRET), zoolearn.Recipe())
+    whole = feature_statistics(zoo.net(first.number), FIRST.join_part(EGRET), zoolearn.Recipe())
     assert all(torch.allclose(getattr(kept, part), getattr(whole, part), rtol=1e-4, atol=1e-4) for part in vars(kept))
     assert torch.allclose(zoo.net(last.number).head("garden").weight.double(), kept.discriminant()[0], rtol=1e-3)
     zoo.forget("dots")  # which came after the member on whose features that head is

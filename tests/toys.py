@@ -24,13 +24,13 @@ from zoolearn.data.toys import toy_benchmark as benchmark
 from zoolearn.errors import StoreError
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
-from zoolearn.nets.backbones import mlp_100
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import progress, run
 from zoolearn.testing import TINY, show  # noqa: F401 (for tests)
 from zoolearn.training import batches
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import _Training, cross_entropy
+from zoolearn.training.fit import Training, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 SUBJECTS: dict[str, Callable[..., Learner]] = {
@@ -115,7 +115,7 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Net, bool, 
 
     with monkeypatch.context() as patch:
         patch.setattr(Net, "embed", noting)
-        patch.setattr(_Training, "check_answers", lambda *_: None)  # it is no question of the method's
+        patch.setattr(Training, "check_answers", lambda *_: None)  # it is no question of the method's
         yield passes
 
 

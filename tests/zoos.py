@@ -12,7 +12,7 @@ import zoolearn
 from toys import TINY, benchmark, contents
 from zoolearn.data.task import Task
 from zoolearn.files import load_json
-from zoolearn.nets.backbones import mlp_100
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.zoo import Zoo
 
 TASKS = benchmark(4)

@@ -22,15 +22,16 @@ from zoolearn.methods.bases.single_net import FineTune, SingleNet
 from zoolearn.methods.ensemble import Ensemble, Member, Vote
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import Episode, Learner, accuracy
-from zoolearn.methods.model_zoo import ModelZoo, from_scratch
+from zoolearn.methods.model_zoo import ModelZoo, boosted, from_scratch
 from zoolearn.methods.multi_head import MultiHead
 from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.methods.parts.weighing import boosted, released, uniform
+from zoolearn.methods.parts.weighing import released, uniform
 from zoolearn.methods.registry import METHODS
 from zoolearn.methods.state import derived, saved
-from zoolearn.nets.backbones import BACKBONES, mlp, small_conv, wrn_16_4
+from zoolearn.nets.backbones import BACKBONES, small_conv
 from zoolearn.nets.net import Net
-from zoolearn.nets.published import resnet18_s
+from zoolearn.nets.perceptrons import mlp
+from zoolearn.nets.published import resnet18_s, wrn_16_4
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgetting, forward_transfer
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run

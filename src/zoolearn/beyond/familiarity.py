@@ -16,7 +16,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
 SHRINKAGE = 0.3  # of scatter towards a ball
@@ -66,7 +66,7 @@ class Familiarity:
 
 
 def _unit_rows(net: Net, task: str, recipe: Recipe, x: Tensor) -> Tensor:
-    return F.normalize(feature_rows(net, net.standardized(x, task), recipe).double(), dim=1)
+    return F.normalize(compute_features(net, net.scale_features(x, task), recipe).double(), dim=1)
 
 
 def _whitening(deviations: Tensor) -> Tensor:

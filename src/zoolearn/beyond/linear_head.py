@@ -15,7 +15,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the pull towards 0, in units of the features' mean variance
@@ -32,7 +32,6 @@ class FittedHead:
 
     @property
     def likelihood(self) -> float:
-        """The mean log-likelihood of unseen rows."""
         return float(self.unseen.mean())
 
 
@@ -106,17 +105,17 @@ def _unseen_likelihoods(
 ) -> Tensor:
     """The log-likelihood of each row's label, had the row been left out."""
     logits = x @ weight + bias
-    said = torch.softmax(logits, dim=1)
-    curvature = max(float((said * (1 - said)).mean()), 1e-3)
+    answers = torch.softmax(logits, dim=1)
+    curvature = max(float((answers * (1 - answers)).mean()), 1e-3)
     leverage = x.square() @ (1.0 / (curvature * variances + pull)) + 1.0 / (curvature * len(x))
-    unseen = logits + (said - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
+    unseen = logits + (answers - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
     return (torch.log_softmax(unseen, dim=1) * wanted).sum(dim=1)
 
 
 def refit_heads(net: Net, rows: Mapping[str, Examples], recipe: Recipe) -> None:
     """Fits the heads of tasks to the features that a finished net makes of rows of theirs."""
     for task, examples in rows.items():
-        features = feature_rows(net, net.standardized(examples.x, task), recipe)
+        features = compute_features(net, net.scale_features(examples.x, task), recipe)
         labels = examples.y.cpu()
         set_head(net, task, fit_head(features, labels, net.head(task).out_features, blocks=net.blocks))
 

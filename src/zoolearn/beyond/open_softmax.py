@@ -18,6 +18,6 @@ def open_cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor
     sizes = torch.tensor([head.out_features for head in heads])
     first = (sizes.cumsum(0) - sizes)[[net.head_index[task] for task in batch.tasks]]
     labels = batch.y + first.to(batch.y.device)[batch.task_index]
-    features = net.embed(net.standardized_mixed(batch.x, batch.tasks, batch.task_index))
+    features = net.embed(net.scale_features_mixed(batch.x, batch.tasks, batch.task_index))
     logits = F.linear(features, weight[:, : features.shape[1]], bias)
     return F.cross_entropy(logits, labels, label_smoothing=smoothing)

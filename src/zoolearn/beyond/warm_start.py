@@ -24,7 +24,7 @@ from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
-from zoolearn.training.predict import feature_rows, probabilities
+from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -93,7 +93,7 @@ class WarmStart:
             net.read_layers()
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
-        balanced = zoo.share(tasks[0]) > zoo.replay
+        balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
         loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         for task, part in zip(tasks, seen, strict=True):
             zoo.even_out(net, task, part)
@@ -125,7 +125,7 @@ class WarmStart:
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task that the net was trained on; a head of one that it saw in full is refitted, or of one that grew."""
-        share = zoo.share(task)
+        share = zoo.share_at_hand(task)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self.fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
@@ -145,12 +145,12 @@ class WarmStart:
         return self._vote(zoo, task, head.unseen)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
-        features = feature_rows(net, net.standardized(task.train.x, task.name), zoo.recipe)
+        features = compute_features(net, net.scale_features(task.train.x, task.name), zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
 
     def _vote(self, zoo: ModelZoo, task: Task, logs: Tensor) -> Vote:
         """A vote by the log-likelihoods of rows that were not trained on."""
-        share = zoo.share(task)
+        share = zoo.share_at_hand(task)
         likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
         likelihood *= _per_guess(zoo, task)
         weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share

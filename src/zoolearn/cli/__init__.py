@@ -62,6 +62,13 @@ def _run(words: list[str]) -> None:
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("stopped", 130)
+    except Exception as error:
+        from zoolearn.cli.failures import in_words, own_trace
+
+        if (trace := own_trace(error)) is None:
+            raise
+        print(trace, file=sys.stderr, end="")
+        _fail(f"code of your own failed: {in_words(error)}", 1)
 
 
 def _fail(message: str, code: int) -> None:

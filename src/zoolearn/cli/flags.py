@@ -109,7 +109,10 @@ def settings_form(settings: type, only: Collection[str] | None = None, own: Coll
         for name, choice in _choices(setting).items():
             for each in fields(choice) if is_dataclass(choice) else ():
                 shown.append(
-                    (each, _annotated(each, get_type_hints(choice)[each.name], f"with {_flag(setting, name)}: "))
+                    (
+                        each,
+                        _annotated(each, get_type_hints(choice)[each.name], f"with {flag_of(setting.name)} {name}: "),
+                    )
                 )
     return make_dataclass(settings.__name__, [(each.name, hint, _default(each)) for each, hint in shown])
 
@@ -146,8 +149,13 @@ def given_in(form: Any) -> dict[str, Any]:
     return values
 
 
-def _flag(setting: "Field[Any]", value: str) -> str:
-    return f"--{setting.name.replace('_', '-')} {value}"
+def flag_of(setting: str) -> str:
+    """The flag of a setting.
+
+    >>> flag_of("batch_size")
+    '--batch-size'
+    """
+    return f"--{setting.replace('_', '-')}"
 
 
 def _choices(setting: "Field[Any]") -> Mapping[str, Any]:

@@ -1,6 +1,5 @@
 """What `zoo run`, `zoo sweep` and `zoo tune` are told: a method's settings, its recipe's, a benchmark's, and where to work."""
 
-import re
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -11,9 +10,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import tyro
 
 from zoolearn.cli.flags import command_line, optional, parse, settings_form
-from zoolearn.cli.folders import is_zoo
 from zoolearn.cli.place import PlaceOptions
-from zoolearn.data.benchmarks import BENCHMARKS, CUTS
+from zoolearn.cli.streams import benchmark_at, benchmark_options, options_given, own_benchmark_in, places_in, read_order
+from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
 from zoolearn.lab.preset import EVERY, Preset
@@ -65,53 +64,6 @@ class RunOptions:
     ] = False
 
 
-@dataclass
-class BenchmarkOptions:
-    """The benchmark."""
-
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
-    features: Annotated[
-        Path | None,
-        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
-    ] = None
-    samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
-    samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
-    task_order: Annotated[
-        str | None,
-        optional("SEED|FILE", "shuffle the tasks, or take them as a file names them, one a line", "as listed"),
-    ] = None
-    class_order: Annotated[
-        str | None, optional("SEED|FILE", "the same for the classes that tasks are made of, in splits", "as listed")
-    ] = None
-    classes_per_task: Annotated[int | None, optional("N", "how many classes a task of a split has", "2 or 5")] = None
-    permutation_seed: Annotated[int | None, optional("SEED", "seed of the orders of pixels: permuted-mnist", "0")] = (
-        None
-    )
-    tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
-    angles: Annotated[
-        tuple[float, ...], optional("DEGREES...", "of the tasks of rotated streams, one each", "0 10 20 30 40")
-    ] = ()
-    digits_per_class: Annotated[
-        int | None, optional("N", "training images of each class in a task of rotated-digits", "10")
-    ] = None
-    first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
-    after_tasks: Annotated[
-        int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
-    ] = None
-
-    only: Annotated[
-        tuple[int, ...], optional("PLACE...", "only the tasks at these places, from 0, in this order", "all")
-    ] = ()
-    arrivals: Annotated[
-        tuple[int, ...],
-        optional("CLASSES...", "let tasks come in parts of so many classes each, as 3 1 1 (docs/growing.md)", "whole"),
-    ] = ()
-    arrivals_seed: Annotated[int, tyro.conf.arg(help="seed that deals classes and parts out")] = 0
-
-
-OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
-
-
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
     """The filled-in form: of one method with its own settings, of several with those that all learners have.
 
@@ -125,7 +77,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
         if len(names) == 1
         else "Several methods, with settings that all have."
     )
-    kind = _form(method, options, own)
+    kind = _form(method, options, own, arguments)
     preset = _preset_in(arguments, [name_of(name) for name in names])
     on_features = any(word.partition("=")[0] == "--features" for word in arguments)
     form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
@@ -165,12 +117,6 @@ def name_of(method: str) -> str:
     return Own.at(method).name if is_place(method) else method
 
 
-def places_in(arguments: Sequence[str]) -> list[str]:
-    """The words and parts of words that are places of code."""
-    parts = [part.strip() for word in arguments for part in re.split("[=,]", word)]
-    return list(dict.fromkeys(part for part in parts if re.search(r"\w:[A-Za-z_]\w*$", part)))
-
-
 def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | None:
     """The preset that is named among the arguments, whose settings are the defaults of the others."""
     words = [part for word in arguments for part in word.split("=", 1)]
@@ -182,16 +128,19 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
     return find_preset(name, methods[0], next((word for word in words if word in BENCHMARKS), EVERY))
 
 
-def _form(method: type, options: type[RunOptions], own: Sequence[str]) -> type:
+def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments: Sequence[str]) -> type:
     names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME, the folder of a zoo"
     learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
+    taken = {each.name for kind in (options, PlaceOptions, learner, recipe) for each in fields(kind)}
+    functions = [each.name for kind in (method, Recipe) for each in fields(kind) if "choices" in each.metadata]
+    tasks = benchmark_options(own_benchmark_in(arguments, functions), taken, arguments)
     return make_dataclass(
         "Run",
         [
             ("benchmark", Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help=names)]),
             ("run", options, field(default_factory=options)),
             ("place", PlaceOptions, field(default_factory=PlaceOptions)),
-            ("tasks", BenchmarkOptions, field(default_factory=BenchmarkOptions)),
+            ("tasks", tasks, field(default_factory=tasks)),
             ("learner", learner, field(default_factory=learner)),
             ("recipe", recipe, field(default_factory=partial(recipe, **recipe_defaults(method)))),
         ],
@@ -224,39 +173,26 @@ def _written(name: str, value: Any) -> list[str]:
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    told = {**vars(form.learner), **vars(form.recipe)}
+    settings = {**vars(form.learner), **vars(form.recipe)}
     if form.given is not None:
-        told = {setting: value for setting, value in told.items() if setting in (*form.given, "seed")}
-    settings, own = named_settings(_kind(name), told)
+        settings = {setting: value for setting, value in settings.items() if setting in (*form.given, "seed")}
+    settings, own = named_settings(_kind(name), settings)
     first = settings.pop("seed")
-    options = {option: read_order(option, getattr(form.tasks, option)) for option in OPTIONS}
-    benchmark = form.benchmark
     if is_place(name):
         own["method"] = Own.at(name)
-    if (made_by := benchmark_at(benchmark)) is not None:
+    if (made_by := benchmark_at(form.benchmark)) is not None:
         own["benchmark"] = made_by
-        making = {option: value for option, value in options.items() if option not in CUTS and value not in (None, ())}
-        benchmark = made_by.benchmark(form.tasks.data, making).name
+    options = options_given(form.tasks, made_by)
     extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
     if extractor:
         options[FEATURES] = extractor_id(open_extractor(extractor))
-    spec = RunSpec(name_of(name), benchmark, settings, options, first, own, extractor).check()
+    spec = RunSpec(name_of(name), form.benchmark, settings, options, first, own, extractor)
+    if made_by is not None:
+        spec = replace(spec, benchmark=spec.whole(form.tasks.data).name)
+    spec = spec.check()
     if any(option in spec.options for option in ORDERS) or spec.making:
         spec.tasks(form.tasks.data)  # an order or an option that cannot be is refused now, not by every run
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
-
-
-def benchmark_at(word: str) -> Own | None:
-    """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
-    if word in BENCHMARKS:
-        return None
-    if is_place(word):
-        return Own.at(word)
-    if not is_zoo(Path(word)):
-        return None
-    from zoolearn.zoo.as_benchmark import StoredTasks
-
-    return StoredTasks.at(word)
 
 
 def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
@@ -271,24 +207,6 @@ def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str,
             )
         each.function()
     return {**settings, **{name: each.name for name, each in own.items()}}, own
-
-
-def read_order(option: str, value: Any) -> Any:
-    """An order as a flag gives it: a seed, names with commas between them, or a file with a name a line."""
-    if option not in ("task_order", "class_order") or not isinstance(value, str):
-        return value
-    if value.isdecimal():
-        return int(value)
-    if "," in value and not Path(value).exists():
-        return [name.strip() for name in value.split(",")]
-    try:
-        lines = Path(value).read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        flag = f"--{option.replace('_', '-')} {value}"
-        raise SettingsError(
-            f"{flag} is neither a seed nor a file that can be read ({error}); give a whole number, or a file with a name a line"
-        ) from error
-    return [line.strip() for line in lines if line.strip()]
 
 
 def plan_of(form: Any, *words: str) -> Plan:
@@ -320,9 +238,9 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
 
 def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
     """The run with some settings and options changed; what cannot be run is refused."""
-    options = {name: read_order(name, value) for name, value in chosen.items() if name in OPTIONS}
-    others = {name: value for name, value in chosen.items() if name not in OPTIONS}
-    settings, own = named_settings(spec.kind, others)
+    known = {each.name for kind in (spec.kind, Recipe) for each in fields(settings_form(kind))}
+    options = {name: read_order(name, value) for name, value in chosen.items() if name not in known}
+    settings, own = named_settings(spec.kind, {name: value for name, value in chosen.items() if name in known})
     kept = {name: each for name, each in spec.own.items() if name not in settings}
     return replace(
         spec, settings={**spec.settings, **settings}, options={**spec.options, **options}, own={**kept, **own}
@@ -341,7 +259,6 @@ def typed(name: str, hint: Any, *words: str) -> Any:
 
 
 def _words(hint: Any) -> str:
-    """A type in words."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):

@@ -11,7 +11,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import optional, parse
-from zoolearn.cli.form import benchmark_at
+from zoolearn.cli.streams import benchmark_at
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
 from zoolearn.runs.own import Own

@@ -13,7 +13,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import given_in, open_form, optional, parse, settings_form
 from zoolearn.errors import SettingsError
-from zoolearn.lab.presets import settings_of
+from zoolearn.lab.presets import preset_settings
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from
 from zoolearn.runs.settings import nest
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     kind = make_dataclass("New", shown, bases=(NewOptions,))
     options = parse(kind, arguments, "zoo new", IDEA)
     if options.preset is not None:
-        preset = settings_of(options.preset, "model-zoo")
+        preset = preset_settings(options.preset, "model-zoo")
         given = {
             name: form(**{own.name: preset[own.name] for own in fields(form) if own.name in preset})
             for name, form in forms.items()

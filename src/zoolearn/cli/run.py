@@ -4,20 +4,24 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from traceback import format_exception
 
 import torch
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrapped
+from zoolearn.cli.failures import in_words, own_trace
 from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.data.stream import Benchmark
+from zoolearn.errors import ZooError
 from zoolearn.lab.one_run import single_run
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Local
+from zoolearn.runs.own import parted
 from zoolearn.runs.run import describe
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
@@ -44,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(wrapped(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS))))
         return
-    names = list(dict.fromkeys(arguments[0].split(",")))
+    names = list(dict.fromkeys(parted(arguments[0])))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)
     specs = {
         f"{spec.method}-{spec.benchmark}-seed{spec.seed}": spec
@@ -85,6 +89,17 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
             file=sys.stderr,
         )
         sys.exit(130)
+    except ZooError:
+        raise
+    except Exception as error:
+        kept = _episodes_kept(spec, tasks, plan)
+        print(own_trace(error) or "".join(format_exception(error)), file=sys.stderr, end="")
+        print(
+            f"zoo: {spec.method} failed in episode {kept + 1}, {tasks[kept].name}: {in_words(error)}. {kept} of {len(tasks)} "
+            f"episodes are kept in {out}. The same command continues; after a change of your code, with --continue-anyway",
+            file=sys.stderr,
+        )
+        sys.exit(1)
     print(single_run(results))
     console.print(f"written to {out}; `zoo report {out.parent}` compares runs", soft_wrap=True)
 

@@ -15,13 +15,15 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
 from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, benchmark_at, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.streams import benchmark_at
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.preset import Preset, save_preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
+from zoolearn.methods.registry import settings_of
 from zoolearn.runs.jobs import Failed, Ray
 from zoolearn.runs.spec import RunSpec
 
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     tasks = len(spec.tasks(form.tasks.data))
     setup = {
         "method": spec.method,
-        "settings": spec.learner().settings(),
+        "settings": settings_of(spec.learner()),
         "benchmark": spec.benchmark,
         "options": dict(spec.options),
         "space": described(space),

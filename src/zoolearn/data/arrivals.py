@@ -52,7 +52,7 @@ def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
     """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
     joined: dict[str, Task] = {}
     for task in tasks:
-        joined[task.name] = joined[task.name].joined(task) if task.name in joined else task
+        joined[task.name] = joined[task.name].join_part(task) if task.name in joined else task
     return joined
 
 

@@ -218,7 +218,6 @@ def cut_down(
 
 
 def _places(whole: Benchmark, only: list[int]) -> Benchmark:
-    """The tasks at these places."""
     for place in only:
         if not 0 <= place < len(whole):
             raise SettingsError(
@@ -253,7 +252,9 @@ def options_record(
         others["angles"] = [*map(float, angles)]
     if arrivals:
         others |= {"arrivals": list(arrivals), "arrivals_seed": arrivals_seed}
-    return {name: value for name, value in others.items() if value is not None}
+    return {
+        name: [*value] if isinstance(value, tuple) else value for name, value in others.items() if value is not None
+    }
 
 
 def rotate(examples: Examples, angle: float) -> Examples:

@@ -94,7 +94,6 @@ class Examples:
         return tuple(self.x.shape[1:])
 
     def select(self, rows: Tensor) -> "Examples":
-        """The examples at these positions."""
         return Examples(self.x[rows], self.y[rows])
 
 
@@ -153,7 +152,6 @@ class Task:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one input."""
         return self.train.shape
 
     def subsample(self, fraction: float, seed: int) -> "Task":
@@ -163,7 +161,7 @@ class Task:
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
         return self._sample([max(1, round(fraction * int(count))) if count else 0 for count in counts], seed)
 
-    def among(self, classes: Sequence[str]) -> "Task":
+    def relabel(self, classes: Sequence[str]) -> "Task":
         """This part of a task with its labels counted within all `classes` of the task."""
         if tuple(classes) == self.classes:
             return self
@@ -171,17 +169,17 @@ class Task:
         train, test = (Examples(part.x, places[part.y]) for part in (self.train, self.test))
         return replace(self, train=train, test=test, classes=tuple(classes), part=True)
 
-    def joined(self, part: "Task") -> "Task":
+    def join_part(self, part: "Task") -> "Task":
         """This task and a later part of it: more rows of its classes, and new classes after them, by their names.
 
         >>> rows = Examples(torch.zeros(3, 2), torch.tensor([0, 1, 1]))
         >>> animals = Task("animals", rows, rows, ("cat", "dog"))
-        >>> grown = animals.joined(Task("animals", rows, rows, ("fox", "cat"), part=True))
+        >>> grown = animals.join_part(Task("animals", rows, rows, ("fox", "cat"), part=True))
         >>> grown.classes, grown.train.y.tolist()
         (('cat', 'dog', 'fox'), [0, 1, 1, 2, 0, 0])
         """
-        classes = grown_classes(self.classes, part.classes)
-        new = part.among(classes)
+        classes = merge_classes(self.classes, part.classes)
+        new = part.relabel(classes)
         pairs = ((self.train, new.train), (self.test, new.test))
         train, test = (Examples(torch.cat([a.x, b.x]), torch.cat([a.y, b.y])) for a, b in pairs)
         return replace(self, train=train, test=test, classes=classes)
@@ -210,7 +208,7 @@ class Task:
         return torch.from_numpy(np.sort(np.concatenate(rows)))
 
 
-def grown_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
+def merge_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
     """The classes of a task after a part of it came: in the order of their arrival."""
     return tuple(dict.fromkeys((*known, *part)))
 

@@ -12,7 +12,7 @@ from zoolearn.lab.published import PRESETS
 from zoolearn.runs.spec import DATA_SEEDS, RunSpec
 
 
-def settings_of(name: str, method: str) -> Mapping[str, Json]:
+def preset_settings(name: str, method: str) -> Mapping[str, Json]:
     """The settings of a preset, whatever its benchmark; for zoos of people's own data."""
     known = {preset.name: preset.spec.settings for preset in PRESETS if preset.spec.method == method}
     if name not in known:
@@ -56,5 +56,5 @@ def preset_of(spec: RunSpec) -> str:
 
 
 def _without_seeds(spec: RunSpec) -> dict[str, Json]:
-    said = {**spec.changes, **spec.options}
-    return {name: str(value) for name, value in said.items() if name not in DATA_SEEDS}
+    settings = {**spec.changes, **spec.options}
+    return {name: str(value) for name, value in settings.items() if name not in DATA_SEEDS}

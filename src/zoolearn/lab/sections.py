@@ -4,17 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoolearn.lab.differences import ONE_ORDER, paired
-from zoolearn.lab.report import (
-    NOT_TOLD,
-    UNTOLD,
-    Group,
-    equal_settings,
-    grouped,
-    labels,
-    measures_of,
-    settings_apart,
-    tasks_of,
-)
+from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
+from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, spent
 from zoolearn.runs.results import Results
 
@@ -25,10 +17,19 @@ Named = Sequence[tuple[str, Group]]
 
 @dataclass(frozen=True)
 class Section:
-    """What was measured on the same tasks: finished groups best first, then those under way."""
+    """What was measured on the same tasks: finished groups best first, then those under way.
+
+    The `lost` are groups of which every run diverged or failed: they have a row, and no value.
+    """
 
     title: str
     named: Named
+    lost: Named = ()
+
+    @property
+    def runs(self) -> list[Results]:
+        """All that were begun, also those that are lost."""
+        return [run for _, group in (*self.named, *self.lost) for run in (*group.runs, *group.lost)]
 
     @property
     def finished(self) -> Named:
@@ -50,12 +51,14 @@ class Section:
 def sections(results: Sequence[Results]) -> list[Section]:
     """The runs by benchmark and by how it was cut; each seed counts once."""
     apart: dict[str, list[Group]] = {}
-    for group in grouped(results):
+    for group in grouped(results, lost=True):
         apart.setdefault(tasks_of(group.first), []).append(group)
-    return [
-        Section(title, sorted(zip(labels(groups), groups, strict=True), key=lambda each: _rank(each[1])))
-        for title, groups in apart.items()
-    ]
+    found = []
+    for title, groups in apart.items():
+        every = [*zip(labels(groups), groups, strict=True)]
+        named = sorted((each for each in every if each[1].runs), key=lambda each: _rank(each[1]))
+        found.append(Section(title, named, [each for each in every if not each[1].runs]))
+    return found
 
 
 def _score(group: Group) -> float | None:
@@ -72,6 +75,8 @@ def _rank(group: Group) -> tuple[bool, float]:
 def conclusion(section: Section) -> str:
     """One sentence: what is best, by how much over the next, and whether chance could have done that."""
     finished = section.finished
+    if not section.named:
+        return "Every run diverged or failed."
     if not finished:
         return "No run has met all tasks yet."
     name, group = finished[0]
@@ -127,51 +132,60 @@ def _unlike(group: Group, other: Group) -> str:
 
 def same_in_all(section: Section) -> str:
     """The settings that all groups have, said once."""
-    same = equal_settings([group for _, group in section.named])
+    same = equal_settings([group for _, group in (*section.named, *section.lost)])
     return ", ".join(f"{name} {value}" for name, value in same.items())
 
 
 def accuracies(section: Section) -> Table:
     """Average accuracy with its deviation, best first; then forgetting and what it cost."""
-    untold = _untold(section)
-    header = ("method", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "training", "seeds")
+    extra = _class_incremental(section)
+    header = (
+        "method",
+        "average accuracy",
+        *(CLASS_INCREMENTAL[measure] for measure in extra),
+        "forgetting",
+        "training",
+        "seeds",
+    )
     rows = tuple(
         (
             name,
             *(
                 percent([run.summary()[measure] for run in group.runs])
-                for measure in ("average_accuracy", *untold, "forgetting")
+                for measure in ("average_accuracy", *extra, "forgetting")
             ),
             spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
             group.seeds,
         )
         for name, group in section.named
     )
+    rows += tuple((name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost)
     one_order = len(section.named) > 1 and any(
         (difference := paired(group, section.named[0][1])) and difference.one_order for _, group in section.named[1:]
     )
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
-    notes = [*([ONE_ORDER] if one_order else []), *([NOT_TOLD] if untold else [])]
+    notes = [*([ONE_ORDER] if one_order else []), *([CLASS_INCREMENTAL_NOTE] if extra else [])]
+    notes += failures(group for _, group in (*section.named, *section.lost))
     return Table(header, rows, labels=1, notes=tuple(notes), best=marks)
 
 
-def _untold(section: Section) -> list[str]:
-    return [measure for measure in measures_of(group for _, group in section.named) if measure in UNTOLD]
+def _class_incremental(section: Section) -> list[str]:
+    return [measure for measure in measures_of(group for _, group in section.named) if measure in CLASS_INCREMENTAL]
 
 
 def run_table(section: Section) -> Table:
     """Every run: accuracy, forgetting, cost."""
-    untold = _untold(section)
+    extra = _class_incremental(section)
     header = (
-        "method", "seed", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "learning accuracy",
+        "method", "seed", "average accuracy", *(CLASS_INCREMENTAL[measure] for measure in extra), "forgetting", "learning accuracy",
         "training", "ms per answer", "params", "samples kept",
     )  # fmt: skip
     rows = []
     for name, group in section.named:
         for run in group.runs:
-            told = run.summary()
-            shown = ("average_accuracy", *untold, "forgetting", "forward_transfer")
-            measures = [percent([told[key]]) for key in shown]
+            summary = run.summary()
+            shown = ("average_accuracy", *extra, "forgetting", "forward_transfer")
+            measures = [percent([summary[key]]) for key in shown]
             ms = MISSING if run.ms_per_sample is None else f"{run.ms_per_sample:.2g}"
             costs = [spent(run.seconds["train"]), ms, human(run.num_parameters), f"{run.stored_samples:,}"]
             rows.append((name, str(run.settings.get("seed", "?")), *measures, *costs))

@@ -59,7 +59,6 @@ class Apd(TaskNet):
         return Episode((task.name,), None, loss)
 
     def converted(self, net: Net) -> Net:
-        """The net with additive layers."""
         return additive(net, self.decomposed_layer)
 
     def decomposed_layer(self, layer: Layer) -> AdditiveLayer:

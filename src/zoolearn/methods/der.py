@@ -81,7 +81,6 @@ class DerPlusPlus(SingleNet):
         return value
 
     def drawn(self, count: int) -> dict[str, Tensor]:
-        """A batch of the memory."""
         return self.memory.draw(self.memory_batch or count, self.episode_seed("memory"))
 
     def moved(self, net: Net, tasks: tuple[str, ...], kept: dict[str, Tensor]) -> Tensor:
@@ -95,5 +94,4 @@ class DerPlusPlus(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """The samples in the memory."""
         return self.memory.filled

@@ -22,7 +22,7 @@ from zoolearn.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Vote:
-    """How much a member's answer counts for a task, and the names of the classes that it speaks about.
+    """How much a member's answer counts for a task, and the names of the classes that it knows.
 
     Where it `supersedes`, the votes of earlier members on the task no longer count. A task can grow: `arrived` are the
     rows of it that had come by then, and a vote of the time when there were fewer counts less (`vote_weights`).
@@ -54,7 +54,6 @@ class Arrived:
 
     @property
     def total(self) -> int:
-        """Of all classes."""
         return sum(self.rows)
 
     def after(self, part: Task) -> "Arrived":
@@ -79,7 +78,7 @@ class Ensemble(Learner):
     arrived: dict[str, Arrived] = saved(default_factory=dict)  # of every task met
     test_votes: dict[str, "Tally"] = saved(default_factory=dict)
 
-    def arrive(self, task: Task) -> None:
+    def count_arrival(self, task: Task) -> None:
         """Counts the rows of a task, or of a part of one, that has come."""
         self.arrived[task.name] = self.arrived.get(task.name, Arrived()).after(task)
 
@@ -92,17 +91,16 @@ class Ensemble(Learner):
         return self.fit(net, tasks, seed, **slots)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The members whose votes on a task count."""
-        members = self._speakers(task)
+        members = self._voting_members(task)
         weights = vote_weights([member.votes[task] for member in members])
         return [(member.net, weight) for member, weight in zip(members, weights, strict=True)]
 
-    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
-        """One answer of what the voters say: each is heard on the classes that it knows."""
-        knows = [member.votes[task].classes for member in self._speakers(task)]
-        return combine(said, weights, knows, self.classes[task])
+    def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of the voters' outputs: each counts for the classes that it knows."""
+        known = [member.votes[task].classes for member in self._voting_members(task)]
+        return combine(outputs, weights, known, self.classes[task])
 
-    def _speakers(self, task: str) -> list[Member]:
+    def _voting_members(self, task: str) -> list[Member]:
         return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
 
     def first_voter(self, task: str) -> int:
@@ -111,10 +109,10 @@ class Ensemble(Learner):
         return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
 
     def test_answers(self, task: Task) -> Tensor:
-        """Of all members; a vote that was counted before on these very rows is not asked for again."""
-        return self.counted(task).mean
+        """Of all members; votes that were counted before on these very rows are not computed again."""
+        return self.count_votes(task).mean
 
-    def counted(self, task: Task) -> "Tally":
+    def count_votes(self, task: Task) -> "Tally":
         """All votes on a task's test rows; begun again where the last ones were of other rows or superseded members."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
@@ -124,14 +122,13 @@ class Ensemble(Learner):
             tally = Tally(rows, classes, first)
         for number, member in enumerate(self.members[tally.members :], tally.members + 1):
             if task.name in member.votes:
-                said = probabilities(member.net, task.test.x, task.name, self.recipe)
-                tally = tally.add(said, member.votes[task.name], number)
+                output = probabilities(member.net, task.test.x, task.name, self.recipe)
+                tally = tally.add(output, member.votes[task.name], number)
         self.test_votes[task.name] = tally if tally.classes == classes else replace(tally, classes=classes)
         return self.test_votes[task.name]
 
     @property
     def num_parameters(self) -> int:
-        """Weights of all members."""
         return sum(member.net.num_parameters for member in self.members)
 
 
@@ -156,16 +153,14 @@ class Votes:
     weight: float = 0.0
     classes: tuple[str, ...] = ()  # that they are about, and the rows of the task that had arrived
     arrived: int = 0
-    latest: Tensor | None = derived(default=None, init=True)  # the vote counted last, for who keeps each member's own
+    latest: Tensor | None = derived(default=None, init=True)  # the output added last
 
-    def add(self, said: Tensor, weight: float) -> "Votes":
-        """With one more member's vote."""
-        total = self.total + (said if weight == 1.0 else weight * said)
-        return replace(self, total=total, weight=self.weight + weight, latest=said)
+    def add(self, output: Tensor, weight: float) -> "Votes":
+        total = self.total + (output if weight == 1.0 else weight * output)
+        return replace(self, total=total, weight=self.weight + weight, latest=output)
 
     @property
     def mean(self) -> Tensor:
-        """The ensemble's answer: the weighted average of the votes."""
         return self.total / self.weight
 
     @cached_property
@@ -183,30 +178,28 @@ class Tally:
     members: int = 0
     sums: tuple[Votes, ...] = ()
 
-    def add(self, said: Tensor, vote: Vote, members: int) -> "Tally":
+    def add(self, output: Tensor, vote: Vote, members: int) -> "Tally":
         """With one more member's vote: all up to number `members` are counted now."""
         alike = [votes for votes in self.sums if (votes.classes, votes.arrived) == (vote.classes, vote.arrived)]
         others = [votes for votes in self.sums if votes not in alike]
         votes = alike[0] if alike else Votes(self.rows, classes=vote.classes, arrived=vote.arrived)
-        return replace(self, members=members, sums=(*others, votes.add(said, vote.weight)))
+        return replace(self, members=members, sums=(*others, votes.add(output, vote.weight)))
 
     @property
     def weight(self) -> float:
-        """Of all votes together."""
         return sum(vote_weights(self.sums))
 
     @property
     def mean(self) -> Tensor:
-        """The ensemble's answer."""
         if len(self.sums) == 1 and self.sums[0].classes == self.classes:
             return self.sums[0].mean
-        said = [votes.mean for votes in self.sums]
-        return combine(said, vote_weights(self.sums), [votes.classes for votes in self.sums], self.classes)
+        outputs = [votes.mean for votes in self.sums]
+        return combine(outputs, vote_weights(self.sums), [votes.classes for votes in self.sums], self.classes)
 
 
 def on_labels(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
     """The probability that a net gives to each row's label, by one look at it: mirror images would cost as much again."""
-    return probabilities(net.looking(flips=False), rows.x, task, recipe).gather(1, rows.y[:, None])[:, 0]
+    return probabilities(net.with_flips(flips=False), rows.x, task, recipe).gather(1, rows.y[:, None])[:, 0]
 
 
 def digest(rows: Tensor) -> str:

@@ -17,8 +17,9 @@ from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import shortened
 from zoolearn.methods.parts.pergrad import evaluating
 from zoolearn.methods.state import saved
-from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name, mlp
+from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress
@@ -71,7 +72,6 @@ class Inducing:
     lower: Tensor
 
     def to(self, device: torch.device) -> "Inducing":
-        """The same on a device."""
         return Inducing(self.x.to(device), self.mean.to(device), self.lower.to(device))
 
 
@@ -276,7 +276,6 @@ class Frcl(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """The inputs at which functions are remembered."""
         return sum(len(inducing.x) for inducing in self.inducing.values())
 
     @property

@@ -192,12 +192,10 @@ class Fromp(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """The memorable inputs."""
         return len(self.memory)
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, and F of each."""
         return super().num_parameters + sum(part.numel() for part in self.fisher.values())
 
 

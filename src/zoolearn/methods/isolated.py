@@ -33,11 +33,11 @@ class Isolated(KeepsRows):
         super().__post_init__()
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task alone, or on what there is of one that grows."""
-        self.arrive(task)
+        self.check_kept({task.name} & self.classes.keys())
+        self.count_arrival(task)
         made = []
         for seed in self.independent_trainings(self.episode):
-            made.append((yield from self.train_independently(self.whole(task), seed)))
+            made.append((yield from self.train_independently(self.with_kept(task), seed)))
         for place, member in enumerate(made):
             vote = self.vote(task, 1.0, supersedes=task.name in self.classes and not place)
             self.members.append(replace(member, votes={task.name: vote}))
@@ -45,14 +45,12 @@ class Isolated(KeepsRows):
         return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))
 
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
-        """One net of a task."""
         net = self.new_net([task], seed)
         loss = yield from self.fit_member(net, [task], seed)
         self.even_out(net, task)
         return Member(net.freeze(), {}, loss, self.episode)
 
     def check_growth(self, task: str) -> None:
-        """Refuses a second meeting with a task of which nothing is kept."""
         if not self.replay:
             raise DataError(
                 f"task {task!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be told "
@@ -60,6 +58,5 @@ class Isolated(KeepsRows):
             )
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
-        """A seed for each of a task's nets."""
         places = [("network", number) for number in range(self.networks)] if self.networks > 1 else [()]
         return [derive(self.seed, "episode", episode, *place) for place in places]

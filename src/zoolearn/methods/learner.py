@@ -7,22 +7,20 @@ else is here. One whose answers are not those of nets' heads has an `answer` of 
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Array, Task, grown_classes
+from zoolearn.data.task import Array, Task, merge_classes
 from zoolearn.errors import DataError, SettingsError, UnknownTask, unknown_name
-from zoolearn.files import Json
 from zoolearn.methods.state import Stateful, derived, saved
-from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Adjust, Checkpoints, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
-from zoolearn.training.predict import average, joined, votes
+from zoolearn.training.fit import Adjust, Checkpointing, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.predict import average, iter_probabilities, join
 from zoolearn.training.recipe import Recipe, check_types
 
 
@@ -49,19 +47,6 @@ def recipe_field(**own: Any) -> Any:
     return field(default_factory=lambda: Recipe(**own))
 
 
-def default_recipe(method: "type[Learner]") -> Recipe:
-    """The recipe that a method has unless it is given one; `replace(default_recipe(Tag), epochs=5)` changes a part of it.
-
-    >>> from zoolearn.methods.tag import Tag
-    >>> default_recipe(Learner).lr, default_recipe(Tag).lr
-    (0.01, 0.0005)
-    """
-    (make,) = (setting.default_factory for setting in fields(method) if setting.name == "recipe")
-    assert callable(make)
-    made: Recipe = make()
-    return made
-
-
 @dataclass(kw_only=True, eq=False)
 class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
@@ -81,7 +66,7 @@ class Learner(Stateful, ABC):
     shape: Shape | None = saved(default=None, repr=True)
     dtype: torch.dtype | None = saved(default=None, repr=True)
     latest: Episode | None = derived(default=None)  # what the last episode did
-    checkpoints: Checkpoints | None = derived(default=None)
+    checkpoints: Checkpointing | None = derived(default=None)
     listener: Listener | None = derived(default=None)
 
     def __new__(cls, **settings: Any) -> Self:
@@ -104,10 +89,10 @@ class Learner(Stateful, ABC):
 
     def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
         """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
-        self._refuse(task)
-        classes = grown_classes(self.classes.get(task.name, ()), task.classes)
-        with self.episode_begun():
-            self.latest = yield from self._train(task.among(classes))
+        self._check_task(task)
+        classes = merge_classes(self.classes.get(task.name, ()), task.classes)
+        with self.begin_episode():
+            self.latest = yield from self._train(task.relabel(classes))
         self.classes[task.name] = classes
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
@@ -145,13 +130,15 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return joined([self.together(piece, weights, task) for piece in votes(nets, x, task, self.recipe)])
+        return join(
+            [self.combine_votes(piece, weights, task) for piece in iter_probabilities(nets, x, task, self.recipe)]
+        )
 
-    def together(self, said: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
-        """One answer of what the voters say of a task."""
-        return average(said, weights)
+    def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
+        """One answer of the voters' outputs for a task."""
+        return average(outputs, weights)
 
-    def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
+    def rebuild_net(self, spec: Mapping[str, Any], seed: int) -> Net:
         """An untrained net like one that was saved, with all that this method adds to plain ones."""
         net = Net.from_spec(spec, {backbone_name(self.backbone): self.backbone})
         net.seed = seed
@@ -238,10 +225,6 @@ class Learner(Stateful, ABC):
                 "another name, or use a method whose tasks grow, such as model-zoo"
             )
 
-    def settings(self) -> dict[str, Json]:
-        """The learner's settings as plain data; functions by their names."""
-        return _plain_settings(self)
-
     def _check_pixels(self, task: Task) -> None:
         given, usual = ((recipe.pixel_mean, recipe.pixel_std) for recipe in (self.recipe, Recipe()))
         if task.train.x.is_floating_point() and len(task.shape) == 3 and given not in (usual, (0.0, 1.0)):
@@ -250,7 +233,7 @@ class Learner(Stateful, ABC):
                 "taken as they are; scale them where they are made, and leave these out"
             )
 
-    def _refuse(self, task: Task) -> None:
+    def _check_task(self, task: Task) -> None:
         if task.name in self.classes:
             self.check_growth(task.name)
         elif task.part:
@@ -288,26 +271,3 @@ def check_share(name: str, value: float) -> None:
     """Refuses a share of the data outside 0 to 1."""
     if not 0 <= value <= 1:
         raise SettingsError(f"{name} is {value}; it is a share, from 0 (nothing) to 1 (all)")
-
-
-def _plain_settings(settings: Any) -> dict[str, Json]:
-    """Every setting; of those that came later, only what is not the default, so that older records still compare."""
-    plain = {}
-    for setting in fields(settings):
-        if setting.init:
-            value = getattr(settings, setting.name)
-            if setting.metadata.get("later") and value == setting.default:
-                continue
-            if "choices" in setting.metadata:
-                value = plain_choice(value, setting.metadata["choices"])
-            elif is_dataclass(value):
-                value = _plain_settings(value)
-            plain[setting.name] = value
-    return plain
-
-
-def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
-    """A function by its name; one that has settings of its own, with them."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"name": registered_name(type(value), table), **_plain_settings(value)}
-    return registered_name(value, table)

@@ -132,7 +132,6 @@ class McSgd(SingleNet):
         return self._normed(super().new_net(tasks, seed, backbone))
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
-        """The same of one that was saved."""
         return self._normed(super().rebuild_net(spec, seed))
 
     def _normed(self, net: Net) -> Net:
@@ -203,7 +202,6 @@ class McSgd(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """Examples in the memory."""
         return len(self.memory)
 
     @property

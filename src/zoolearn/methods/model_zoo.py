@@ -5,18 +5,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from zoolearn.data.task import Task
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.keeps_rows import KeepsRows
 from zoolearn.methods.ensemble import Member, Votes, on_labels
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.parts.growth import Statistics, grow_by_statistics, statistics_of
-from zoolearn.methods.parts.weighing import WEIGH, Weigh, boosted
+from zoolearn.methods.parts.growth import Statistics, feature_statistics, grow_by_statistics
 from zoolearn.methods.state import saved
 from zoolearn.names import Named
 from zoolearn.training.fit import Progress
 
+Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # weights of past tasks from their losses
+WEIGH: Named[Any] = Named(
+    {"boosted": "methods.model_zoo.boosted"}
+    | {"released": "methods.parts.weighing.Released", "uniform": "methods.parts.weighing.uniform"}
+)
 Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
 GROW: Named[Any] = Named(
     {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
@@ -24,13 +29,23 @@ GROW: Named[Any] = Named(
 )
 
 
+def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The paper's weights, exp(mean negative log-likelihood): tasks that the zoo finds hard come up more often.
+
+    >>> boosted(np.array([0.0, np.log(3.0)])).tolist()
+    [0.25, 0.75]
+    """
+    weights = np.exp(losses - losses.max())
+    return np.asarray(weights / weights.sum())
+
+
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
-    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share(tasks[0]) > zoo.replay)
+    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
     for task in tasks:
         zoo.even_out(net, task)
-    votes = {task.name: zoo.vote(task, zoo.share(task)) for task in tasks}
+    votes = {task.name: zoo.vote(task, zoo.share_at_hand(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
 
@@ -74,18 +89,19 @@ class ModelZoo(KeepsRows):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
-        self._check_missing_data()
-        self.arrive(task)
+        looks_back = self.tasks_per_episode > 1 or self.grow is not from_scratch
+        self.check_kept(name for name in self.classes if looks_back or name == task.name)
+        self.count_arrival(task)
         if not self.replay and task.name in self.classes:
             return grow_by_statistics(self, self.statistics, task, self.balance)
         weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
-        tasks = [self.whole(task), *(self.kept[name] for name in drawn)]
+        tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]
         member = yield from self.grow(self, tasks, self.episode_seed())
         self.members.append(member)
         self.keep(task)
         if not self.replay:
-            self.statistics[task.name] = statistics_of(member.net, task, self.recipe)
+            self.statistics[task.name] = feature_statistics(member.net, task, self.recipe)
         if task.name in self.train_votes:  # it grew: those are counted who know all of it
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
@@ -109,15 +125,6 @@ class ModelZoo(KeepsRows):
     def _count(self, name: str, member: Member) -> None:
         """Adds a new member's votes on the labels of a task's kept rows: all that the next weights need."""
         if name in self.kept and self.tasks_per_episode > 1:
-            said = on_labels(member.net, self.kept[name].train, name, self.recipe)
+            output = on_labels(member.net, self.kept[name].train, name, self.recipe)
             votes = self.train_votes.get(name, Votes("kept"))
-            self.train_votes[name] = votes.add(said, member.votes[name].weight)
-
-    def _check_missing_data(self) -> None:
-        """What an episode looks back at must be at hand: it is not where a zoo was loaded to answer only."""
-        missing = [name for name in self.classes if name not in self.kept]
-        if missing and self.replay and (self.tasks_per_episode > 1 or self.grow is not from_scratch):
-            raise DataError(
-                f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
-                "continue it with the benchmark it was grown on"
-            )
+            self.train_votes[name] = votes.add(output, member.votes[name].weight)

@@ -42,7 +42,6 @@ class MultiHead(Learner):
 
     @property
     def answers_at_once(self) -> bool:
-        """Only if it trains after every task."""
         return self.every_episode
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
@@ -50,7 +49,7 @@ class MultiHead(Learner):
         missing = [name for name in self.classes if name not in self.kept]
         if missing:
             raise DataError(f"the data of task {missing[0]!r} is not at hand; continue with the benchmark of this run")
-        kept = {**self.kept, task.name: self.kept[task.name].joined(task) if task.name in self.kept else task}
+        kept = {**self.kept, task.name: self.kept[task.name].join_part(task) if task.name in self.kept else task}
         loss = None
         if self.every_episode:
             loss = yield from self._fit(kept)
@@ -77,21 +76,17 @@ class MultiHead(Learner):
         return super().evaluate(tasks) if self.net is not None else {}
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The shared net."""
         if self.net is None:
             raise UnknownTask("multi-head has not trained yet; it does when all tasks are met (`iter_finish`)")
         return [(self.net, 1.0)]
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
-        """Keeps the data of the tasks met."""
         self.kept = join_parts(tasks)
 
     @property
     def stored_samples(self) -> int:
-        """All training examples."""
         return sum(len(task.train) for task in self.kept.values())
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net."""
         return self.net.num_parameters if self.net is not None else 0

@@ -1,4 +1,4 @@
-"""The methods by name, one line each, and learners from settings that were written down."""
+"""The methods by name, one line each, and the settings of learners as plain data: written down, and read again."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.names import Named
+from zoolearn.names import Named, registered_name
 from zoolearn.training.recipe import Recipe
 
 Method = TypeVar("Method", bound=Learner)
@@ -42,10 +42,49 @@ METHODS: Mapping[str, type[Learner]] = Named(
 )
 
 
+def default_recipe(method: type[Learner]) -> Recipe:
+    """The recipe that a method has unless it is given one; `replace(default_recipe(Tag), epochs=5)` changes a part of it.
+
+    >>> from zoolearn.methods.tag import Tag
+    >>> default_recipe(Learner).lr, default_recipe(Tag).lr
+    (0.01, 0.0005)
+    """
+    (make,) = (setting.default_factory for setting in fields(method) if setting.name == "recipe")
+    assert callable(make)
+    made: Recipe = make()
+    return made
+
+
+def settings_of(settings: Any) -> dict[str, Json]:
+    """The settings of a learner, or of a recipe or function within it, as plain data; functions by their names.
+
+    Of settings that came later, only what is not the default, so that older records still compare.
+    """
+    plain = {}
+    for setting in fields(settings):
+        if setting.init:
+            value = getattr(settings, setting.name)
+            if setting.metadata.get("later") and value == setting.default:
+                continue
+            if "choices" in setting.metadata:
+                value = plain_choice(value, setting.metadata["choices"])
+            elif is_dataclass(value):
+                value = settings_of(value)
+            plain[setting.name] = value
+    return plain
+
+
+def plain_choice(value: Any, table: Mapping[str, Any]) -> Json:
+    """A function by its name; one that has settings of its own, with them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"name": registered_name(type(value), table), **settings_of(value)}
+    return registered_name(value, table)
+
+
 def learner_from(
     cls: type[Method], settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None
 ) -> Method:
-    """The learner of a class that `Learner.settings` describes; `names` adds the caller's own functions to our tables."""
+    """The learner of a class that `settings_of` describes; `names` adds the caller's own functions to our tables."""
     return cls(**_read_settings(cls, settings, names or {}))
 
 

@@ -106,7 +106,6 @@ class Rmn(TaskNet):
         return net
 
     def mapped_layer(self, layer: Layer) -> "MappedLayer":
-        """A layer with maps."""
         return MappedLayer(layer, self.steepness, relevance_at(self.least_relevance, self.steepness), self.least_weight)
 
     @property
@@ -141,7 +140,6 @@ class MappedLayer(TaskLayer):
         self.register_parameter("relevance", None)
 
     def begin_task(self) -> None:
-        """Draws a map."""
         self.relevance = nn.Parameter(torch.rand(self.shared.shape).to(self.shared.device))
         self.alive = torch.ones_like(self.shared, dtype=torch.bool)
 
@@ -182,7 +180,6 @@ class MappedLayer(TaskLayer):
         return self.relevance, self.alive
 
     def weight(self) -> Tensor:
-        """The weights that the task's map keeps."""
         if self.task < len(self.kept):
             return self.shared * self.kept[self.task]
         return self.shared * self.mapped()

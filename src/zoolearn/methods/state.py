@@ -44,7 +44,7 @@ class Stateful:
         """Makes derived fields again, once the saved ones are there; without `tasks` nobody will ask to learn on."""
 
     @contextmanager
-    def episode_begun(self) -> Iterator[None]:
+    def begin_episode(self) -> Iterator[None]:
         """An episode inside `with`: if it is abandoned, saved fields are what they were before.
 
         Lists, dicts and what else has a `copy()` may be changed in place; other values are to be replaced.

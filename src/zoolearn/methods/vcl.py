@@ -27,8 +27,9 @@ from zoolearn.methods.parts.gaussian import (
 )
 from zoolearn.methods.parts.memory import Memory, check_sizes
 from zoolearn.methods.state import derived, saved
-from zoolearn.nets.backbones import BACKBONES, Backbone, mlp
+from zoolearn.nets.backbones import BACKBONES, Backbone
 from zoolearn.nets.net import Net
+from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end
@@ -170,7 +171,6 @@ class Vcl(SingleNet):
                     part.data.copy_(drawn)
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
-        """A net of Gaussian layers."""
         return make_gaussian(super().rebuild_net(spec, seed), self.first_log_variance, "vcl")
 
     def prior_of(self, task: Task, net: Net) -> list[Distribution]:
@@ -240,7 +240,6 @@ class Vcl(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """Examples in the coresets."""
         return len(self.coresets)
 
 

@@ -51,7 +51,6 @@ class Columns(nn.Module):
         self.mean, self.deviation = nn.Buffer(mean), nn.Buffer(deviation)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features without their scale."""
         return (x - self.mean) / self.deviation
 
 
@@ -77,7 +76,7 @@ def _by_channel(name: str, value: Pixels, shape: Shape) -> Tensor:
 class Net(nn.Module):
     """`net(x, task) -> logits` for raw inputs: images or float features.
 
-    >>> from zoolearn.nets.backbones import mlp
+    >>> from zoolearn.nets.perceptrons import mlp
     >>> net = Net(mlp, (1, 8, 8))
     >>> net.add_head("digits", 10)
     >>> net(torch.zeros(2, 1, 8, 8, dtype=torch.uint8), "digits").shape
@@ -149,11 +148,11 @@ class Net(nn.Module):
 
     @property
     def flips(self) -> bool:
-        """Whether it looks at mirror images too where it answers: if it was told to, and its inputs have such images."""
+        """Whether it looks at mirror images too where it answers: if `flip_tta`, and its inputs have such images."""
         return self.flip_tta and flip_is_safe(self.shape)
 
-    def looking(self, flips: bool) -> "Net":
-        """This very net, weights and all, looking at mirror images too or at the pictures alone."""
+    def with_flips(self, flips: bool) -> "Net":
+        """This very net, weights and all, that looks at mirror images too or at the pictures alone."""
         if flips == self.flip_tta:
             return self
         other = copy(self)
@@ -206,7 +205,6 @@ class Net(nn.Module):
         self.head_index[task] = self.head_index[owner]
 
     def head(self, task: str) -> nn.Linear:
-        """The head of a task."""
         if task not in self.head_index:
             raise UnknownTask(unknown_name("task", task, self.head_index))
         return cast(nn.Linear, self.heads[self.head_index[task]])
@@ -235,12 +233,12 @@ class Net(nn.Module):
         layout = self._layout if x.ndim == 4 else torch.preserve_format
         return x.to(torch.float32, memory_format=layout).mul_(self.pixel_scale).sub_(self.pixel_shift)
 
-    def standardized(self, x: Tensor, task: str) -> Tensor:
+    def scale_features(self, x: Tensor, task: str) -> Tensor:
         """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""
         return cast(Tensor, self.columns[self.head_index[task]](x.to(self.device))) if self.standardize else x
 
-    def standardized_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
-        """Inputs of several tasks as `standardized` brings them; row i belongs to tasks[rows[i]]."""
+    def scale_features_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
+        """Inputs of several tasks as `scale_features` brings them; row i belongs to tasks[rows[i]]."""
         if not self.standardize:
             return x
         columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
@@ -248,8 +246,7 @@ class Net(nn.Module):
         return (x - mean[rows]) / deviation[rows]
 
     def forward(self, x: Tensor, task: str) -> Tensor:
-        """The logits of one task's classes."""
-        head, features = self.head(task), self.embed(self.standardized(x, task))
+        head, features = self.head(task), self.embed(self.scale_features(x, task))
         if self.training and self.blocks:
             return F.linear(features, head.weight[:, : self.features], head.bias)
         return cast(Tensor, head(features))
@@ -264,7 +261,7 @@ class Net(nn.Module):
         heads = [self.head(task) for task in tasks]
         weight = torch.cat([head.weight for head in heads])
         bias = torch.cat([head.bias for head in heads])
-        features = self.embed(self.standardized_mixed(x, tasks, rows))
+        features = self.embed(self.scale_features_mixed(x, tasks, rows))
         logits = F.linear(features, weight[:, : features.shape[1]], bias)
         return logits + closed[rows], first[rows]
 
@@ -291,7 +288,6 @@ class Net(nn.Module):
         return cast(Self, moved)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, or with False evaluation mode."""
         self.frozen = self.frozen and not mode
         return super().train(mode)
 

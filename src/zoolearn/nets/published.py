@@ -1,4 +1,4 @@
-"""Backbones that single methods were published with; `BACKBONES` in backbones.py names them with all others."""
+"""Larger backbones of other papers; `BACKBONES` in backbones.py names them with all others."""
 
 import math
 from collections.abc import Callable
@@ -10,6 +10,42 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.nets.backbones import Shape, image_size
+
+
+def wrn_16_4(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """Wide residual network of depth 16 and width 4, pre-activation (Zagoruyko and Komodakis, 2016).
+
+    2,747,605 weights with a 5-way head on colour images; a shortcut is convolved only where the width changes.
+    """
+    channels, _, _ = image_size(shape, "wrn-16-4")
+    layers: list[nn.Module] = [nn.Conv2d(channels, 16, 3, padding=1, bias=False)]
+    width = 16
+    for wider, stride in ((64, 1), (128, 2), (256, 2)):
+        layers += [_WideBlock(width, wider, stride, dropout), _WideBlock(wider, wider, 1, dropout)]
+        width = wider
+    layers += [nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+    net = nn.Sequential(*layers)
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    return net
+
+
+class _WideBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
+        super().__init__()
+        self.norm1 = nn.BatchNorm2d(inputs)
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.drop = nn.Dropout(dropout)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = F.relu(self.norm1(x))
+        out = F.relu(self.norm2(self.conv1(active)))
+        out = self.conv2(self.drop(out))
+        return cast(Tensor, out + (x if self.shortcut is None else self.shortcut(active)))
 
 
 def alexnet_hat(shape: Shape, dropout: float = 0.0) -> nn.Module:

@@ -19,7 +19,8 @@ class LayerFeatures(nn.Sequential):
     four quarters of a picture, each one its deviations over the picture. In training mode it is the sequence as it was;
     its weights have the same names.
 
-    >>> from zoolearn.nets.backbones import mlp, small_conv
+    >>> from zoolearn.nets.backbones import small_conv
+    >>> from zoolearn.nets.perceptrons import mlp
     >>> LayerFeatures(small_conv((3, 32, 32)), (3, 32, 32)).blocks
     (320, 320, 320, 160)
     >>> LayerFeatures(mlp((1, 8, 8)), (1, 8, 8)).blocks
@@ -33,7 +34,6 @@ class LayerFeatures(nn.Sequential):
         self.train(backbone.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features, one row an input."""
         return super().forward(x) if self.training else torch.cat(self.read(x), dim=1)  # type: ignore[no-untyped-call]
 
     def read(self, x: Tensor) -> list[Tensor]:

@@ -23,8 +23,8 @@ def whiten(net: Net, x: Tensor, seed: int) -> None:
     >>> from zoolearn.nets.backbones import small_conv
     >>> net, noise = Net(small_conv, (3, 32, 32)), torch.randint(0, 256, (40, 3, 32, 32), dtype=torch.uint8)
     >>> whiten(net, noise, seed=0)
-    >>> said = net.backbone[0](net.normalize(noise)).std(dim=(0, 2, 3))
-    >>> bool((said / GAIN - 1).abs().max() < 0.05)
+    >>> output = net.backbone[0](net.normalize(noise)).std(dim=(0, 2, 3))
+    >>> bool((output / GAIN - 1).abs().max() < 0.05)
     True
     """
     layer = next((module for module in net.backbone.modules() if isinstance(module, nn.Conv2d)), None)

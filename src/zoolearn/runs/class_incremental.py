@@ -15,10 +15,11 @@ from torch import Tensor
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner, accuracy
+from zoolearn.methods.registry import settings_of
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.results import Untold
 from zoolearn.training.batches import to_device
-from zoolearn.training.predict import aligned, make_ready, rows_at_once
+from zoolearn.training.predict import align, make_ready, piece_size
 from zoolearn.training.recipe import Recipe
 
 
@@ -29,7 +30,7 @@ def class_incremental(learner: Learner, benchmark: Benchmark) -> Untold | None:
     without names) have no common set of classes, and one head for all tasks gives them equal logits.
     """
     names = [name for task in benchmark for name in task.classes]
-    if len({*names}) < len(names) or learner.settings().get("shared_head"):
+    if len({*names}) < len(names) or settings_of(learner).get("shared_head"):
         return None
     before = passed.rows["asked"]
     found = {task.name: _accuracy(learner, task, benchmark.tasks) for task in benchmark}
@@ -54,8 +55,8 @@ def task_logits(learner: Learner, x: Tensor, tasks: Sequence[str]) -> list[Tenso
     totals = dict.fromkeys(tasks, torch.zeros(()))
     for net in dict.fromkeys(net for net, _ in chain.from_iterable(voters.values())):
         weights = {task: weight for task in tasks for voter, weight in voters[task] if voter is net}
-        for task, said in zip(weights, _logits(net, x, list(weights), learner.recipe), strict=True):
-            totals[task] = totals[task] + weights[task] * said
+        for task, outputs in zip(weights, _logits(net, x, list(weights), learner.recipe), strict=True):
+            totals[task] = totals[task] + weights[task] * outputs
     return [totals[task] / sum(weight for _, weight in voters[task]) for task in tasks]
 
 
@@ -70,12 +71,12 @@ def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[T
     make_ready(net, device)
     alike = type(net).forward is Net.forward and not net.standardize and not net._forward_pre_hooks
     with torch.inference_mode():
-        for rows in torch.split(x, rows_at_once(net, device)):
-            inputs = to_device(aligned(rows), device)
+        for rows in torch.split(x, piece_size(net, device)):
+            inputs = to_device(align(rows), device)
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 features = net.embed(inputs) if alike else inputs
-                said = [net.head(task)(features) if alike else net(inputs, task) for task in tasks]
-            pieces.append([logits.float().cpu() for logits in said])
+                outputs = [net.head(task)(features) if alike else net(inputs, task) for task in tasks]
+            pieces.append([logits.float().cpu() for logits in outputs])
     return [torch.cat(column) for column in zip(*pieces, strict=True)]
 
 
@@ -88,7 +89,7 @@ def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] |
         return None
     which, found = WhichTask(learner), {}
     for task in tasks:
-        own = which.look(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
-        right = learner.counted(task).mean.argmax(dim=1) == task.test.y
+        own = which.infer(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
+        right = learner.count_votes(task).mean.argmax(dim=1) == task.test.y
         found[task.name] = int((own & right).sum()) / len(right)
     return found

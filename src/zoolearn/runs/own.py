@@ -6,7 +6,10 @@ hold names and digests of the source, no places. A worker process finds the code
 
 import json
 import platform
+import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,10 +18,10 @@ from importlib import import_module
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 from zoolearn.data.stream import Benchmark
-from zoolearn.errors import SettingsError, unknown_name
+from zoolearn.errors import SettingsError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.runs.source import OURS, UNREADABLE, digest
@@ -31,6 +34,42 @@ def is_place(word: str) -> bool:
     (True, True, False)
     """
     return ":" in word or word.endswith(".py")
+
+
+def parted(words: str) -> list[str]:
+    """Names and places with commas between them; a comma in the path of a file that is there parts nothing.
+
+    >>> parted("er, mine.py:Lwf")
+    ['er', 'mine.py:Lwf']
+    """
+    parts, found = words.split(","), []
+    while parts:
+        whole = (count for count in range(len(parts), 1, -1) if _is_file(",".join(parts[:count])))
+        count = next(whole, 1)
+        found.append(",".join(parts[:count]).strip())
+        del parts[:count]
+    return found
+
+
+def _is_file(place: str) -> bool:
+    file, _, name = place.strip().rpartition(":")
+    return file.endswith(".py") and name.isidentifier() and Path(file).expanduser().is_file()
+
+
+def is_library(file: str) -> bool:
+    """Whether a file of a traceback is ours, Python's or an installed library's, or no file at all."""
+    folders = (
+        Path(__file__).parents[1],
+        *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")),
+    )
+    return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def last_own_place(trace: str) -> str:
+    """The last place of a traceback that is in nobody's library, else the last: where its reader will look first."""
+    places: list[tuple[str, str]] = re.findall(r'File "(.+)", (line \d+)', trace)
+    places = [(file, line) for file, line in places if not is_library(file)] or places
+    return " ({}, {})".format(*places[-1]) if places else ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +118,6 @@ class Own:
         return thing
 
     def method(self) -> type[Learner]:
-        """The thing, if it is a class of learners."""
         thing = self.load()
         if not (isinstance(thing, type) and issubclass(thing, Learner)):
             raise SettingsError(
@@ -92,7 +130,6 @@ class Own:
         return thing
 
     def function(self) -> Callable[..., Any]:
-        """The thing, if it can be called."""
         thing: Callable[..., Any] = self.load()
         if not callable(thing):
             raise SettingsError(f"{self.word} is no function; write it with `def {self.name}`")
@@ -101,6 +138,20 @@ class Own:
     def benchmark(self, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
         """The benchmark that the thing makes, a function; the data root and options are given to it if it takes them."""
         return _benchmark(self, data, json.dumps(making or {}, sort_keys=True))
+
+    @property
+    def takes(self) -> dict[str, Parameter]:
+        """What the function takes by name, its annotations read; those for a type checker alone say nothing."""
+        make = self.function()
+        try:
+            hints = get_type_hints(make)
+        except (NameError, AttributeError, TypeError):
+            hints = {}
+        return {
+            name: parameter.replace(annotation=hints.get(name, Parameter.empty))
+            for name, parameter in signature(make).parameters.items()
+            if parameter.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        }
 
     @property
     def benchmark_source(self) -> dict[str, str]:
@@ -137,14 +188,24 @@ class Own:
 @lru_cache(maxsize=2)
 def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
     make, given = own.function(), json.loads(making)
-    takes = signature(make).parameters
+    takes = own.takes
     for option in given:
         if option not in takes:
             raise SettingsError(f"{own.word} takes no {option}; add it to the function, or leave the flag out")
     for name, parameter in takes.items():
-        if parameter.default is Parameter.empty and name not in given and name != "data" and _single(parameter):
-            raise SettingsError(f"{own.word} needs {name}, which no flag gives; write a default for it")
-    made = make(**({"data": data} if "data" in takes else {}), **given)
+        if parameter.default is Parameter.empty and name not in given and name != "data":
+            raise SettingsError(
+                f"{own.word} needs {name}; give --{name.replace('_', '-')}, for which the function must tell its type "
+                f"({name}: int), or write a default"
+            )
+    values = {name: tuple(value) if _is_tuple(takes[name]) else value for name, value in given.items()}
+    try:
+        made = make(**({"data": data} if "data" in takes else {}), **values)
+    except ZooError:
+        raise
+    except Exception as error:
+        place = last_own_place(traceback.format_exc())
+        raise SettingsError(f"{own.word} made no benchmark: {type(error).__name__}: {error}{place}") from error
     if not isinstance(made, Benchmark):
         raise SettingsError(
             f"{own.word} gives a {type(made).__name__}, no Benchmark; return zoolearn.Benchmark(name, tasks)"
@@ -152,8 +213,9 @@ def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
     return replace(made, options={**made.options, **given}, source=own.benchmark_source)
 
 
-def _single(parameter: Parameter) -> bool:
-    return parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+def _is_tuple(parameter: Parameter) -> bool:
+    """Whether a list, which is what a record has, is a tuple to the function."""
+    return isinstance(parameter.default, tuple) or get_origin(parameter.annotation) is tuple
 
 
 @contextmanager

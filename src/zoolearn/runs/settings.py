@@ -11,7 +11,7 @@ from typing import Any
 
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.learner import default_recipe
+from zoolearn.methods.registry import default_recipe
 from zoolearn.names import registered_name
 from zoolearn.training.recipe import Recipe
 

@@ -15,7 +15,7 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, on_features, open_extractor
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.methods.registry import METHODS, learner_from
+from zoolearn.methods.registry import METHODS, learner_from, settings_of
 from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import source_of
@@ -57,9 +57,7 @@ class RunSpec:
     extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        usual = {
-            name: options_record(**{name: usual.default}).get(name) for name, usual in _takes(self.benchmark).items()
-        }
+        usual = {name: options_record(**{name: usual.default}).get(name) for name, usual in self._takes().items()}
         given = options_record(**self.options).items()
         object.__setattr__(self, "options", {n: value for n, value in given if n in CUTS or value != usual.get(n)})
 
@@ -80,7 +78,6 @@ class RunSpec:
 
     @property
     def kind(self) -> type[Learner]:
-        """The class of the learner."""
         if "method" in self.own:
             return self.own["method"].method()
         if self.method not in METHODS:
@@ -88,7 +85,6 @@ class RunSpec:
         return METHODS[self.method]
 
     def learner(self) -> Learner:
-        """A new learner with these settings."""
         names: dict[str, Any] = {}
         for setting, own in self.own.items():
             if setting not in ("method", "benchmark"):
@@ -130,12 +126,10 @@ class RunSpec:
         return {name: value for name, value in self.options.items() if name not in CUTS and name != FEATURES}
 
     def record(self) -> dict[str, Json]:
-        """The settings as a run records them."""
-        return {**self.learner().settings(), "benchmark": self.options}
+        return {**settings_of(self.learner()), "benchmark": self.options}
 
     @property
     def changes(self) -> dict[str, Json]:
-        """The settings that are not the method's defaults."""
         usual = self._defaults()
         return {
             name: value for name, value in self.settings.items() if name in self.own or value != usual.get(name, ...)
@@ -146,7 +140,7 @@ class RunSpec:
         """Equal for descriptions of the same run."""
         whole = {**self._defaults(), **self.settings, "seed": self.seed}
         if "method" in self.own:  # as its record, of which the class is not known, tells it
-            whole = {**defaults(Learner, {}), **flatten(self.learner().settings()), "seed": self.seed}
+            whole = {**defaults(Learner, {}), **flatten(settings_of(self.learner())), "seed": self.seed}
         return json.dumps([self.method, self.benchmark, whole, self.options], sort_keys=True)
 
     @property
@@ -172,6 +166,12 @@ class RunSpec:
         """The benchmark; on pre-trained features it is another one, never compared with learning from pixels alone."""
         return f"{self.benchmark} on pre-trained features" if FEATURES in self.options else self.benchmark
 
+    def _takes(self) -> Mapping[str, Parameter]:
+        """What the benchmark's own function takes."""
+        if "benchmark" in self.own:
+            return self.own["benchmark"].takes
+        return signature(BENCHMARKS[self.benchmark]).parameters if self.benchmark in BENCHMARKS else {}
+
     def _defaults(self) -> dict[str, Json]:
         known = "method" in self.own or self.method in METHODS
         return defaults(self.kind if known else Learner, self.settings)
@@ -179,13 +179,12 @@ class RunSpec:
     @property
     def name(self) -> str:
         """A name for its folder: what is not default, in words."""
-        said = {**self.changes, **self.options}
-        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in said.items()]
+        shown = {**self.changes, **self.options}
+        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in shown.items()]
         return short_name("-".join([self.method, self.benchmark, *words, f"s{self.seed}"]))
 
     @property
     def command(self) -> str:
-        """The command that does it."""
         if "validation" in self.options:
             return shlex.join(["zoo", "tune", *self.subject])
         file = {FEATURES: str(self.extractor)} if self.extractor else {}
@@ -203,11 +202,6 @@ class RunSpec:
     def own_settings(self) -> dict[str, Json]:
         """The settings that are functions of one's own, by the words that name them."""
         return {name: own.word for name, own in self.own.items() if name not in ("method", "benchmark")}
-
-
-def _takes(benchmark: str) -> Mapping[str, Parameter]:
-    """What a benchmark's own function takes."""
-    return signature(BENCHMARKS[benchmark]).parameters if benchmark in BENCHMARKS else {}
 
 
 def short_name(name: str, most: int = LONGEST_NAME) -> str:

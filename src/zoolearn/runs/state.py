@@ -18,7 +18,7 @@ from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import Json, load_state
 from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Carried
+from zoolearn.training.checkpoints import Carried
 
 TENSOR = "tensor"  # what stands in the plain data where a tensor of the same path belongs
 
@@ -78,13 +78,11 @@ class Changes(Carried):
         self.marks = self._fingerprints()
 
     def save(self, tensors: dict[str, Tensor]) -> Json:
-        """The fields that have changed since."""
         now = self._fingerprints()
         changed = [name for name in now if now[name] != self.marks[name]]
         return {name: encode(getattr(self.learner, name), name, tensors) for name in changed}
 
     def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
-        """Takes up what `save` gave."""
         vars(self.learner).update(_iter_fields(self.learner, info, tensors))
 
     def _fingerprints(self) -> dict[str, object]:

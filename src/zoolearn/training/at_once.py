@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from zoolearn.data.task import Task
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import Adjust, Checkpoints, Loss, MakeOptimizer, iter_fit, run_to_end
+from zoolearn.training.fit import Adjust, Checkpointing, Loss, MakeOptimizer, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
 
@@ -19,12 +19,12 @@ def fit(
     optimizer: MakeOptimizer | None = None,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpointing | None = None,
 ) -> float:
     """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch. `iter_fit` explains the rest.
 
     >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.backbones import mlp
+    >>> from zoolearn.nets.perceptrons import mlp
     >>> task = benchmark("split-digits")[0]
     >>> net = Net(mlp, task.shape)
     >>> net.add_head(task.name, len(task.classes))

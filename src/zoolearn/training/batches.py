@@ -67,7 +67,7 @@ def batch_sizes(rows: int, batch_size: int) -> list[int]:
     return sizes
 
 
-def chunks(
+def iter_chunks(
     tasks: Sequence[Task], places: Tensor, sizes: Sequence[int], recipe: Recipe, seed: int, epoch: int = 0
 ) -> Iterator[Iterator[Batch]]:
     """The epoch's batches in groups that are gathered, moved and augmented at once."""
@@ -83,7 +83,7 @@ def chunks(
         done += len(chosen)
         x, y, rows = (to_device(part, recipe.torch_device) for part in _gather(tasks, ends, chosen))
         if recipe.augments:
-            x = _augmented(x, rows, tasks, rng, recipe.augment_by)
+            x = _augment_tasks(x, rows, tasks, rng, recipe.augment_by)
         steps = range(epoch * len(sizes) + first, epoch * len(sizes) + first + len(chunk_sizes))
         parts = zip(*(torch.split(part, chunk_sizes) for part in (x, y, rows, chosen)), steps, strict=True)
         yield (
@@ -91,18 +91,18 @@ def chunks(
         )
 
 
-def _augmented(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator, vary: Augmentation) -> Tensor:
+def _augment_tasks(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator, vary: Augmentation) -> Tensor:
     """Each task's images varied as that task allows; in most mixtures all allow the same. One's own function sees all."""
     for kinds in dict.fromkeys(task.augment for task in tasks if task.augment or vary is not augment):
         numbers = [number for number, task in enumerate(tasks) if task.augment == kinds]
         if len(numbers) == len(tasks):
-            return _varied(x, kinds, rng, vary)
+            return _vary(x, kinds, rng, vary)
         here = torch.isin(rows, torch.tensor(numbers, device=rows.device))
-        x[here] = _varied(x[here], kinds, rng, vary)
+        x[here] = _vary(x[here], kinds, rng, vary)
     return x
 
 
-def _varied(x: Tensor, kinds: tuple[str, ...], rng: torch.Generator, vary: Augmentation) -> Tensor:
+def _vary(x: Tensor, kinds: tuple[str, ...], rng: torch.Generator, vary: Augmentation) -> Tensor:
     made = vary(x, kinds, rng)
     if not isinstance(made, Tensor) or made.shape != x.shape or made.dtype != x.dtype:
         got = f"{tuple(made.shape)} {made.dtype}" if isinstance(made, Tensor) else type(made).__name__

@@ -1,16 +1,16 @@
-"""Training: `fit`, and what it saves on the way.
+"""Training: `iter_fit` is the one loop of the library, a generator that reports as it goes.
 
-`iter_fit` is the one loop of the library, a generator that reports as it goes. Three slots let a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and `optimizer`.
+Three slots let a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and
+`optimizer`.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +19,11 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer
 
 from zoolearn.data.task import Task
-from zoolearn.errors import Diverged, SettingsError, StoreError
-from zoolearn.files import Json, load_state, load_tensors, save_tensors
+from zoolearn.errors import Diverged, SettingsError
 from zoolearn.names import Named
 from zoolearn.nets.net import Net, passed
 from zoolearn.seeds import derive, seed_generators
-from zoolearn.training.batches import Batch, balanced_order, batch_sizes, chunks, shuffled_order
+from zoolearn.training.batches import Batch, balanced_order, batch_sizes, iter_chunks, shuffled_order
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
@@ -69,38 +68,17 @@ def _spread(logits: Tensor) -> Tensor:
     return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
 
 
-class Carried:
-    """What the slots change from step to step beside the net, which checkpoints hold: here nothing."""
-
-    def begin(self) -> None:
-        """A training begins."""
-
-    def save(self, tensors: dict[str, Tensor]) -> Json:
-        """What has changed since, as plain data; its tensors go to `tensors`."""
-
-    def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
-        """Takes up what `save` gave."""
-
-
-@dataclass(frozen=True)
-class Checkpoints:
-    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
-
-    With `final`, a training is also kept when it is done, for someone else to take up.
-    """
-
-    folder: Path
-    every: int
-    final: bool = False
-    carried: Carried = field(default_factory=Carried)
+class Checkpointing(Protocol):
+    """Where unfinished trainings are kept and found again (`training/checkpoints.py`)."""
 
     def due(self, epoch: int, epochs: int) -> bool:
         """Whether a training is saved after this epoch."""
-        return epoch % self.every == 0 or (self.final and epoch == epochs)
 
-    def path(self, seed: int) -> Path:
-        """The file of the training that started from this seed."""
-        return self.folder / f"{seed:016x}.safetensors"
+    def save(self, training: "Training", epochs: int) -> None:
+        """Saves a training of which this many epochs are done."""
+
+    def resume(self, training: "Training") -> int:
+        """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
 
 
 def run_to_end(work: Generator[Progress, None, Any]) -> Any:
@@ -123,7 +101,7 @@ def iter_fit(
     optimizer: MakeOptimizer | None = None,
     balanced: bool = False,
     heads: Sequence[str] | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpointing | None = None,
     listener: Listener | None = None,
 ) -> Generator[Progress, None, float]:
     """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
@@ -139,10 +117,10 @@ def iter_fit(
     check_single_rows(net, "batch_size", recipe.batch_size)
     movable = net.trainable(heads if heads is not None else [task.name for task in tasks])
     loss = loss or partial(cross_entropy, smoothing=recipe.label_smoothing)
-    training = _Training(
+    training = Training(
         net, movable, recipe, seed, loss, adjust, (optimizer or OPTIMIZERS[recipe.optimizer])(movable, recipe)
     )
-    first_epoch = training.resume(checkpoints) if checkpoints else 0
+    first_epoch = checkpoints.resume(training) if checkpoints else 0
     order = balanced_order if balanced and len(tasks) > 1 else shuffled_order
     what = tasks[0].name
     random_state = _RandomState(device)
@@ -153,7 +131,7 @@ def iter_fit(
         sizes = batch_sizes(len(places), recipe.batch_size)
         steps = len(sizes)
         losses = torch.empty(0, device=device)  # of the epoch's steps so far
-        for chunk in chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
+        for chunk in iter_chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
             net.train()  # one that was asked something since the last report is in evaluation mode
             before = passed.rows.copy()
@@ -173,13 +151,13 @@ def iter_fit(
             with random_state.in_force():
                 training.check_answers(batch, what, steps)
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
-            training.save(checkpoints, epoch + 1)
+            checkpoints.save(training, epoch + 1)
     return training.mean_loss
 
 
 @dataclass(eq=False)
-class _Training:
-    """A net with its optimiser: one step, and all of it saved and resumed."""
+class Training:
+    """A net with its optimiser, and how one step is taken."""
 
     net: Net
     parameters: list[nn.Parameter]
@@ -197,6 +175,7 @@ class _Training:
         self.rows = Counter[str]()  # that went through nets so far, in earlier sittings too
 
     def step(self, batch: Batch, lr: float) -> Tensor:
+        """Moves the net against the gradient of the loss on a batch; gives the loss."""
         self.optimizer.lr = lr
         for parameter in self.parameters:
             parameter.grad = None
@@ -231,41 +210,6 @@ class _Training:
                 if not bool(self.net(batch.x[batch.task_index == place], batch.tasks[place]).isfinite().all()):
                     raise _diverged("answers are not finite", what, self.recipe.epochs - 1, steps - 1)
         passed.rows = before  # it is no question of the method's
-
-    def save(self, checkpoints: Checkpoints, epochs: int) -> None:
-        tensors = {f"net.{name}": tensor for name, tensor in self.net.state_dict().items()}
-        tensors |= {f"optimizer.{name}": tensor for name, tensor in self.optimizer.tensors().items()}
-        info = {"seed": self.seed, "epochs": epochs, "loss": self.mean_loss, "scaler": self.scaler.state_dict()}
-        info["rows"] = self.rows
-        carried: dict[str, Tensor] = {}
-        info["carried"] = checkpoints.carried.save(carried)
-        tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
-        save_tensors(checkpoints.path(self.seed), tensors, info)
-
-    def resume(self, checkpoints: Checkpoints) -> int:
-        """Takes up a saved training; returns the epochs that are done (0 if there is none)."""
-        path = checkpoints.path(self.seed)
-        checkpoints.carried.begin()
-        if not path.exists():
-            return 0
-        try:
-            tensors, info = load_tensors(path)
-        except StoreError as error:
-            raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
-        load_state(self.net, _below("net.", tensors), str(path))
-        for name, tensor in self.optimizer.tensors().items():
-            tensor.copy_(tensors[f"optimizer.{name}"])
-        carried = {name: tensor.to(self.device) for name, tensor in _below("carried.", tensors).items()}
-        checkpoints.carried.load(info["carried"], carried)
-        self.scaler.load_state_dict(info["scaler"])
-        self.mean_loss = float(info["loss"])
-        self.rows = Counter(info["rows"])
-        passed.rows += self.rows
-        return int(info["epochs"])
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 class _RandomState:

@@ -1,4 +1,4 @@
-"""What nets say of raw inputs: class probabilities, in pieces that suit the machine."""
+"""Class probabilities that nets give to raw inputs, in pieces that suit the machine."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,10 +16,10 @@ CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a t
 
 def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
     """The class probabilities that a net gives to raw inputs, in evaluation mode, on the CPU."""
-    return joined([said for (said,) in votes([net], x, task, recipe)])
+    return join([output for (output,) in iter_probabilities([net], x, task, recipe)])
 
 
-def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator[list[Tensor]]:
+def iter_probabilities(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator[list[Tensor]]:
     """The class probabilities that each of some nets gives, piece after piece of the inputs.
 
     A piece is moved to the device and scaled once for all nets that scale alike.
@@ -27,45 +27,45 @@ def votes(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     for net in nets:
         make_ready(net, device)
-    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(rows_at_once(net, device) for net in nets)):
+    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(piece_size(net, device) for net in nets)):
         with torch.inference_mode():
-            moved = to_device(aligned(rows), device)
-            scaling, said = None, []
+            moved = to_device(align(rows), device)
+            scaling, outputs = None, []
             for net in nets:
                 if net.scaling != scaling:
                     scaling, inputs = net.scaling, net.normalize(moved)
-                said.append(_answers(net, inputs, task, dtype))
-        yield said
+                outputs.append(_softmax(net, inputs, task, dtype))
+        yield outputs
 
 
-def feature_rows(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
+def compute_features(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
     """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
     with torch.inference_mode():
-        for rows in torch.split(x, rows_at_once(net, device)):
+        for rows in torch.split(x, piece_size(net, device)):
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
-                parts.append(net.embed(to_device(aligned(rows), device)).float().cpu())
+                parts.append(net.embed(to_device(align(rows), device)).float().cpu())
         return torch.cat(parts)
 
 
-def average(said: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
+def average(outputs: Sequence[Tensor], weights: Sequence[float]) -> Tensor:
     """The weighted mean of votes on the same inputs."""
-    counted = (answers if weight == 1.0 else weight * answers for answers, weight in zip(said, weights, strict=True))
-    total = next(counted)
-    for answers in counted:
-        total = total + answers
+    weighted = (output if weight == 1.0 else weight * output for output, weight in zip(outputs, weights, strict=True))
+    total = next(weighted)
+    for output in weighted:
+        total = total + output
     whole = sum(weights)
     return total if whole == 1.0 else total / whole
 
 
 def combine(
-    said: Sequence[Tensor], weights: Sequence[float], knows: Sequence[Sequence[str]], wanted: Sequence[str]
+    outputs: Sequence[Tensor], weights: Sequence[float], known: Sequence[Sequence[str]], wanted: Sequence[str]
 ) -> Tensor:
     """The answer of voters that may know different classes of a task: probabilities of the classes `wanted`, by name.
 
-    `said` holds one tensor (row, class) a voter, its columns named by `knows`. A voter decides among the classes that it
+    `outputs` holds one tensor (row, class) a voter, its columns named by `known`. A voter decides among the classes that it
     knows; how likely any of those is at all is for the voters to say that know every class wanted, of which one must be
     there. Where all know all, in this order, it is the weighted mean, bit for bit.
 
@@ -77,34 +77,32 @@ def combine(
     [[0.3125, 0.1875, 0.5]]
     """
     wanted = tuple(wanted)
-    if all(tuple(names) == wanted for names in knows):
-        return average(said, weights)
-    votes = list(zip(said, weights, knows, strict=True))
-    whole = [(_ordered(vote, names, wanted), weight) for vote, weight, names in votes if {*names} == {*wanted}]
+    if all(tuple(names) == wanted for names in known):
+        return average(outputs, weights)
+    votes = list(zip(outputs, weights, known, strict=True))
+    whole = [(_order(vote, names, wanted), weight) for vote, weight, names in votes if {*names} == {*wanted}]
     if not whole:
-        raise DataError(
-            f"no voter knows all of the classes {', '.join(wanted)}; what they say cannot be set side by side"
-        )
+        raise DataError(f"no voter knows all of the classes {', '.join(wanted)}; their outputs cannot be compared")
     mass = average(*zip(*whole, strict=True))
     return average([complete(vote, names, wanted, mass) for vote, _, names in votes], weights)
 
 
-def complete(said: Tensor, knows: Sequence[str], wanted: Sequence[str], whole: Tensor) -> Tensor:
+def complete(output: Tensor, known: Sequence[str], wanted: Sequence[str], whole: Tensor) -> Tensor:
     """A vote among the classes that a voter knows as one among all `wanted`, which `whole` gives probabilities to.
 
     What `whole` gives to the classes known is divided as the voter says; what it gives to others stays. A voter that knows
     all is left as it is.
     """
-    if {*knows} == {*wanted}:
-        return _ordered(said, knows, wanted)
-    places = _places(knows, wanted)
+    if {*known} == {*wanted}:
+        return _order(output, known, wanted)
+    places = _places(known, wanted)
     completed = whole.clone()
-    completed[:, places] = said * whole[:, places].sum(dim=1, keepdim=True)
+    completed[:, places] = output * whole[:, places].sum(dim=1, keepdim=True)
     return completed
 
 
-def _ordered(said: Tensor, knows: Sequence[str], wanted: Sequence[str]) -> Tensor:
-    return said if tuple(knows) == tuple(wanted) else said[:, _places(wanted, knows)]
+def _order(output: Tensor, known: Sequence[str], wanted: Sequence[str]) -> Tensor:
+    return output if tuple(known) == tuple(wanted) else output[:, _places(wanted, known)]
 
 
 def _places(names: Sequence[str], among: Sequence[str]) -> list[int]:
@@ -115,31 +113,31 @@ def _places(names: Sequence[str], among: Sequence[str]) -> list[int]:
     return [found[name] for name in names]
 
 
-def joined(pieces: Sequence[Tensor]) -> Tensor:
-    """The pieces of an answer as one."""
+def join(pieces: Sequence[Tensor]) -> Tensor:
+    """All pieces as one tensor."""
     return pieces[0] if len(pieces) == 1 else torch.cat(list(pieces))
 
 
-def aligned(rows: Tensor) -> Tensor:
+def align(rows: Tensor) -> Tensor:
     """Rows where the allocator would put them: products round differently by address, and equal rows get equal answers."""
     is_raw = rows.is_floating_point() and rows.device.type == "cpu"  # pixels are scaled into memory of their own
     return rows.clone() if is_raw and rows.data_ptr() % ALIGNMENT else rows
 
 
 def make_ready(net: Net, device: torch.device) -> None:
-    """Brings a net to where it is asked, in evaluation mode."""
+    """Brings a net to the device, in evaluation mode."""
     if net.device != device:
         net.to(device)
     if not net.frozen:  # a part of the net may still be in training mode
         net.eval()
 
 
-def rows_at_once(net: Net, device: torch.device) -> int:
-    """Rows of a piece."""
+def piece_size(net: Net, device: torch.device) -> int:
+    """Rows that a net takes at once."""
     return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
 
 
-def _answers(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:
+def _softmax(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:
     if dtype is None:
         return torch.softmax(net(inputs, task), dim=1).cpu()
     with torch.autocast(inputs.device.type, dtype):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import Parameter
 from pathlib import Path
 
 from zoolearn.data.stream import Benchmark
@@ -38,6 +39,11 @@ class StoredTasks(Own):
             raise DataError(f"{self.word} has learned nothing yet; there are no tasks to show to a method")
         parts = [part for entry in index.tasks.values() for part in stored_parts(folder, entry)]
         return Benchmark(self.name, tuple(task for _, task in sorted(parts, key=lambda part: part[0])))
+
+    @property
+    def takes(self) -> dict[str, Parameter]:
+        """Nothing."""
+        return {}
 
     @property
     def benchmark_source(self) -> dict[str, str]:

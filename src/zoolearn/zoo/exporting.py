@@ -22,7 +22,7 @@ from zoolearn.beyond.temperature import calibrated
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import combine, joined, votes
+from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import TaskEntry
 
@@ -148,8 +148,8 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, recipe: Recipe) -> Tensor:
     """What members say together in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
     plain = replace(recipe, device="cpu", precision="float32")
-    pieces = votes([net for net, _ in nets], rows, task.name, plain)
-    said = [joined(piece) for piece in zip(*pieces, strict=True)]
+    pieces = iter_probabilities([net for net, _ in nets], rows, task.name, plain)
+    said = [join(piece) for piece in zip(*pieces, strict=True)]
     knows = [task.classes[: vote.shape[1]] for vote in said]
     return combine(said, [share for _, share in nets], knows, task.classes)
 

@@ -18,7 +18,8 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Checkpoints, Progress
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows

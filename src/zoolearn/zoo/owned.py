@@ -16,6 +16,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import steps_per_epoch
+from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
@@ -79,7 +80,8 @@ class OwnedZoo(ModelZoo):
     def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
         """Trains the net of a member; gives its final loss."""
         recipe = self.recipe_for(tasks, balanced=slots.get("balanced", False))
-        checkpoints = self.checkpoints and replace(self.checkpoints, every=max(1, recipe.epochs // CHECKPOINTS))
+        every = max(1, recipe.epochs // CHECKPOINTS)
+        checkpoints = replace(self.checkpoints, every=every) if isinstance(self.checkpoints, Checkpoints) else None
         return iter_fit(net, tasks, recipe, seed=seed, checkpoints=checkpoints, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
@@ -89,7 +91,7 @@ class OwnedZoo(ModelZoo):
 
     def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
         """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
-        with self.episode_begun():
+        with self.begin_episode():
             weights = self.past_weights(but=task)
             names = [task, *self.draw(weights)]
             member = yield from self.grow(self, [self.kept[name] for name in names], self.episode_seed())
@@ -97,9 +99,9 @@ class OwnedZoo(ModelZoo):
 
     def refit(self, part: Task, source: Member) -> None:
         """An episode without training: a head for what is kept of a task and has come now, on the features of a member."""
-        with self.episode_begun():
-            self.arrive(part)
-            member = refit_head(self, source, self.whole(part))
+        with self.begin_episode():
+            self.count_arrival(part)
+            member = refit_head(self, source, self.with_kept(part))
             self.keep(part)
             self._end([part.name], {}, member)
         self.classes[part.name] = part.classes
@@ -117,7 +119,7 @@ class OwnedZoo(ModelZoo):
         drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
         if task.train.x.dtype == torch.int16 or (task.part and not self.replay):
             return Plan((task.name,), len(task.train), 0, 0.0)
-        tasks = [self.whole(task) if task.part else task, *drawn]
+        tasks = [self.with_kept(task) if task.part else task, *drawn]
         balanced = self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)

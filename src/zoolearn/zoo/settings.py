@@ -13,10 +13,8 @@ import torch
 from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
-from zoolearn.methods.learner import plain_choice
-from zoolearn.methods.model_zoo import GROW, ModelZoo, from_scratch
-from zoolearn.methods.parts.weighing import WEIGH
-from zoolearn.methods.registry import learner_from
+from zoolearn.methods.model_zoo import GROW, WEIGH, ModelZoo, from_scratch
+from zoolearn.methods.registry import learner_from, plain_choice
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
 from zoolearn.training.recipe import Pixels, Recipe
@@ -148,7 +146,7 @@ class ZooSettings:
         default=0.5,
         metadata={
             "read": lambda record: record.number(0, 1),
-            "help": "0 to 1: how far to answer as if all classes were equally frequent",
+            "help": "0 to 1: how far classes count as equally frequent",
         },
     )
     weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, StoreError
-from zoolearn.training.predict import joined
+from zoolearn.training.predict import join
 from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, Stored, TaskEntry
 from zoolearn.zoo.folder import WRITE_AT_ONCE, ZooFolder
 from zoolearn.zoo.index import Index
@@ -105,10 +105,10 @@ def together(
     for arrival in entry.arrivals:
         fixes, rows = arrival.fixes(side), arrival.rows(side)
         if fixes is not None:
-            found = [correct(folder, fixes, joined(found))]
+            found = [correct(folder, fixes, join(found))]
         if rows is not None:
             found.append(read(rows))
-    return joined(found)
+    return join(found)
 
 
 def without_deleted(folder: ZooFolder, fixes: Fixes, rows: Tensor) -> Tensor:

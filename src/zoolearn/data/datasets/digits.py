@@ -1,10 +1,22 @@
 """The handwritten digits that scikit-learn carries inside: 1,797 of 8x8 grey pixels (Alpaydin and Kaynak, 1998)."""
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import torch
 
 from zoolearn.data.datasets.dataset import DataSet
 from zoolearn.data.task import Examples
+from zoolearn.errors import MissingData
+
+
+def digits_file() -> Path:
+    """The table within scikit-learn: 64 pixels and the label in each line."""
+    found = importlib.util.find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise MissingData("scikit-learn, which carries the digits, is missing")
+    return Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
 
 
 def digits() -> DataSet:
@@ -15,11 +27,11 @@ def digits() -> DataSet:
     >>> digits().train
     Examples(1253 of 1x8x8 uint8)
     """
-    from sklearn.datasets import load_digits
-
-    content = load_digits()
-    x = torch.from_numpy(np.rint(content.images * (255 / 16)).astype(np.uint8))[:, None]
-    y = torch.from_numpy(content.target.astype(np.int64))
+    content = np.loadtxt(
+        digits_file(), delimiter=","
+    )  # load_digits() imports pandas and scipy.stats first: over a second
+    x = torch.from_numpy(np.rint(content[:, :-1] * (255 / 16)).astype(np.uint8)).reshape(-1, 1, 8, 8)
+    y = torch.from_numpy(content[:, -1].astype(np.int64))
     rows = [(y == label).nonzero()[:, 0] for label in range(10)]
     train = torch.cat([of_class[: len(of_class) * 7 // 10] for of_class in rows]).sort().values
     test = torch.cat([of_class[len(of_class) * 7 // 10 :] for of_class in rows]).sort().values

@@ -1,14 +1,15 @@
 """What is there of each data set, whether it is the publisher's, and how to get what is not."""
 
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from zoolearn.data.datasets.catalog import MINI_IMAGENET, SOURCES, Layout, Source
+from zoolearn.data.datasets.digits import digits_file
 from zoolearn.data.datasets.mini_imagenet import problems
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.datasets.verification import altered
+from zoolearn.errors import MissingData
 
 State = Literal["present", "verified", "missing", "damaged"]
 
@@ -55,9 +56,7 @@ def _has_checksums(layout: Layout) -> bool:
 
 
 def _digits() -> Status:
-    found = importlib.util.find_spec("sklearn")
-    if found is None or found.origin is None:
-        return Status(
-            "digits", "missing", Path("sklearn"), ("scikit-learn is missing",), "run `pip install scikit-learn`"
-        )
-    return Status("digits", "present", Path(found.origin).parent / "datasets" / "data")
+    try:
+        return Status("digits", "present", digits_file().parent)
+    except MissingData as error:
+        return Status("digits", "missing", Path("sklearn"), (str(error),), "run `pip install scikit-learn`")

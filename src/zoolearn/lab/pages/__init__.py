@@ -58,15 +58,15 @@ def page(title: str, results: Sequence[Results], studies: Sequence[Figure], comm
 
 def _overview(parts: Sequence[Section], studies: Sequence[str], keys: Sequence[str]) -> str:
     """How much there is, what is highest on each benchmark, and where the studies are."""
-    runs = [run for part in parts for _, group in part.named for run in group.runs]
+    runs = [run for part in parts for run in part.runs]
     methods, benchmarks = ({getattr(run, name) for run in runs} for name in ("method", "benchmark"))
-    said = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
+    summary = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
     table = _table(overview(parts), links=keys[: len(parts)]) if parts else ""
     links = [
         f'<a href="#{key}">{html.escape(name or "Studies")}</a>'
         for name, key in zip(studies, keys[len(parts) :], strict=True)
     ]
-    return f'<p class="conclusion">{said if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
+    return f'<p class="conclusion">{summary if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
 
 
 def _count(things: Collection[object], name: str) -> str:
@@ -79,7 +79,7 @@ def _section(part: Section, key: str, alone: bool) -> str:
     table = accuracies(part)
     same = same_in_all(part)
     runs = [run for _, group in part.named for run in group.runs]
-    commands = "\n".join(dict.fromkeys(run.made_by for _, group in part.named for run in group.runs))
+    commands = "\n".join(dict.fromkeys(run.made_by for run in part.runs))
     return "".join(
         [
             f'<section id="{key}"><h2>{html.escape(part.title)}</h2>',
@@ -93,7 +93,9 @@ def _section(part: Section, key: str, alone: bool) -> str:
             _fold(
                 f"All {len(runs)} runs: accuracy, forgetting, cost",
                 f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>",
-            ),
+            )
+            if runs
+            else "",
             _fold("How it was made", f"<pre>{html.escape(commands)}</pre>"),
             "</section>",
         ]
@@ -111,8 +113,8 @@ def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
         _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
     )
     found = " ".join(filter(None, (figure.headline() for figure in figures)))
-    said = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
-    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{said}{drawn}</section>'
+    summary = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
+    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{summary}{drawn}</section>'
 
 
 def _fold(summary: str, content: str, is_open: bool = False) -> str:

@@ -12,7 +12,7 @@ from statistics import fmean
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Number, Panel, Plot, Series
-from zoolearn.lab.presets import settings_of
+from zoolearn.lab.presets import preset_settings
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.runs.results import Results
@@ -42,7 +42,7 @@ class Variant:
 
 def variants() -> dict[str, Variant]:
     """All that is compared, by what it is called."""
-    beyond = settings_of("beyond", "model-zoo")
+    beyond = preset_settings("beyond", "model-zoo")
     zoos = {"zoo": {}, "warm zoo": WARM, "zoo, preset beyond": beyond}
     found: dict[str, Variant] = {}
     for name, settings in zoos.items():

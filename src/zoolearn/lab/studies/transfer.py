@@ -27,7 +27,8 @@ from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.runs.store import check_unseen
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Checkpoints, Progress, iter_fit
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
@@ -91,7 +92,7 @@ def risk(net: Net, task: Task, penalty: float = 1e-2) -> float:
     """Test error of the best linear head that ridge regression finds on the features of a task's training data.
 
     >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.backbones import mlp
+    >>> from zoolearn.nets.perceptrons import mlp
     >>> 0 <= risk(Net(mlp, (1, 8, 8)), benchmark("split-digits")[0]) < 0.2
     True
     """

@@ -6,6 +6,7 @@ from typing import Any
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
+from zoolearn.runs.own import parted
 
 PAPER = ("batch_size=8..64", "lr=0.0001..0.01", "dropout=0.1..0.5", "weight_decay=0.000001..0.01")
 
@@ -28,7 +29,6 @@ class Range:
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers count."""
         return isinstance(self.low, int)
 
     @property
@@ -64,7 +64,7 @@ def part_of_space(text: str, read: Callable[[str, str], Any]) -> tuple[str, Rang
         raise SettingsError(f"{text!r} says not what {name} may be; write {name}=LOW..HIGH or {name}=VALUE,VALUE")
     low, dots, high = values.partition("..")
     if not dots:
-        return name, Choice(tuple(dict.fromkeys(read(name, value.strip()) for value in values.split(","))))
+        return name, Choice(tuple(dict.fromkeys(read(name, value) for value in parted(values))))
     ends = [read(name, end.strip()) for end in (low, high)]
     if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends) or not ends[0] < ends[1]:
         raise SettingsError(f"{name}={values} is no range; it takes two numbers, the smaller one first")

@@ -1,12 +1,13 @@
 """What the ensembles share that keep a part of every task's training rows: to look back at, and to let tasks grow."""
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
-from zoolearn.data.task import Task, grown_classes
+from zoolearn.data.task import Task, merge_classes
+from zoolearn.errors import DataError
 from zoolearn.methods.ensemble import Ensemble
 from zoolearn.methods.learner import check_share
-from zoolearn.methods.parts.growth import count_as_arrived
+from zoolearn.methods.parts.growth import correct_class_priors
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
@@ -17,9 +18,7 @@ class KeepsRows(Ensemble):
     """Members, and a share of the training data of every task met."""
 
     replay: float = field(default=1.0, metadata={"help": "share of each past task's training data that is kept"})
-    balance: float = field(
-        default=0.0, metadata={"help": "how far to answer as if all classes were equally frequent", "later": True}
-    )
+    balance: float = field(default=0.0, metadata={"help": "how far classes count as equally frequent", "later": True})
 
     kept: MutableMapping[str, Task] = derived(default_factory=dict)
 
@@ -27,11 +26,20 @@ class KeepsRows(Ensemble):
         check_share("replay", self.replay)
         check_share("balance", self.balance)
 
-    def whole(self, task: Task) -> Task:
-        """A new task itself; of one that grows, what is kept and what has come now."""
-        return self.kept[task.name].joined(task) if task.name in self.kept else task
+    def check_kept(self, tasks: Iterable[str]) -> None:
+        """What an episode looks back at must be at hand: it is not where a learner was loaded to answer only."""
+        missing = [name for name in tasks if name not in self.kept]
+        if missing and self.replay:
+            raise DataError(
+                f"the data of task {missing[0]!r} is not at hand, so the zoo can answer but not learn on; "
+                "continue it with the benchmark it was grown on"
+            )
 
-    def share(self, task: Task) -> float:
+    def with_kept(self, task: Task) -> Task:
+        """A new task itself; of one that grows, what is kept and what has come now."""
+        return self.kept[task.name].join_part(task) if task.name in self.kept else task
+
+    def share_at_hand(self, task: Task) -> float:
         """The share of a task's training data that is at hand: of a new one all, of a past one what is kept."""
         if task.name not in self.kept:
             return 1.0
@@ -40,22 +48,20 @@ class KeepsRows(Ensemble):
 
     def even_out(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
-        if self.balance or self.replay < self.share(task) < 1.0:
-            count_as_arrived(net, seen or task, self.arrived[task.name].rows, self.balance)
+        if self.balance or self.replay < self.share_at_hand(task) < 1.0:
+            correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)
 
     def keep(self, task: Task) -> None:
         """Keeps a share of a task, or of a part of one."""
         if self.replay:
-            self.kept[task.name] = self.whole(task.subsample(self.replay, derive(self.seed, "replay")))
+            self.kept[task.name] = self.with_kept(task.subsample(self.replay, derive(self.seed, "replay")))
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
-        """Keeps its share of the tasks met."""
         self.kept = {}
         for task in tasks:
             known = self.kept[task.name].classes if task.name in self.kept else ()
-            self.keep(task.among(grown_classes(known, task.classes)))
+            self.keep(task.relabel(merge_classes(known, task.classes)))
 
     @property
     def stored_samples(self) -> int:
-        """Kept training examples."""
         return sum(len(task.train) for task in self.kept.values())

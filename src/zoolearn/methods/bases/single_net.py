@@ -56,7 +56,6 @@ class SingleNet(Learner):
             net.widen_head(task.name, len(task.classes))
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The net, through the task's head."""
         assert self.net is not None
         return [(self.net, 1.0)]
 
@@ -73,12 +72,10 @@ class SingleNet(Learner):
 
     @property
     def stored_samples(self) -> int:
-        """None: nothing is replayed."""
         return 0
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net."""
         return self.net.num_parameters if self.net is not None else 0
 
 
@@ -94,7 +91,6 @@ class FineTune(SingleNet):
     tasks_grow: ClassVar[bool] = True
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Plain SGD on the new task."""
         net = self.grown(task)
         loss = yield from self.fit(net, [task])
         self.net = net

@@ -27,7 +27,6 @@ class TaskNet(SingleNet):
         """A plain net with the parts that differ from task to task."""
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
-        """A converted net."""
         return self.converted(super().new_net(tasks, seed, backbone))
 
     def grown(self, task: Task) -> Net:

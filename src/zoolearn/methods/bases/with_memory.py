@@ -35,7 +35,6 @@ class WithMemory(SingleNet):
 
     @property
     def stored_samples(self) -> int:
-        """Examples in the memory."""
         return len(self.memory)
 
 

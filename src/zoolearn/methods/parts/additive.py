@@ -60,14 +60,12 @@ class AdditiveLayer(TaskLayer):
         return owned
 
     def weight(self) -> Tensor:
-        """What the task makes of the shared weight."""
         correction = self._own("correction")
         if not self.training:
             correction = self.sparse(correction)
         return self.shared * self.per_output(torch.sigmoid(self._own("mask"))) + correction
 
     def bias(self) -> Tensor | None:
-        """The task's own bias."""
         return self._own("shift") if self.shifts else None
 
     def sparse(self, correction: Tensor) -> Tensor:

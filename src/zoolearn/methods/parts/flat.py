@@ -29,11 +29,9 @@ class Flat:
         return sum(self.sizes)
 
     def data(self) -> Tensor:
-        """A copy of the parameters."""
         return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
 
     def gradient(self) -> Tensor:
-        """A copy of the gradients."""
         return self._joined([parameter.grad for parameter in self.parameters])
 
     def gradient_of(self, loss: Tensor, out: Tensor | None = None) -> Tensor:
@@ -42,7 +40,6 @@ class Flat:
 
     @torch.no_grad()
     def write_data(self, vector: Tensor) -> None:
-        """Sets the parameters."""
         torch._foreach_copy_([*self.parameters], self._shaped(vector))
 
     @torch.no_grad()

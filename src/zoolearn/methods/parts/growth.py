@@ -19,14 +19,14 @@ from zoolearn.errors import DataError
 from zoolearn.methods.ensemble import Ensemble, Member
 from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
-from zoolearn.training.predict import feature_rows
+from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
 RIDGE = 0.3  # of the pull of scatter towards a ball, in units of features per row
 
 
 @torch.no_grad()
-def count_as_arrived(net: Net, task: Task, arrived: Sequence[int], balance: float = 0.0) -> None:
+def correct_class_priors(net: Net, task: Task, arrived: Sequence[int], balance: float = 0.0) -> None:
     """Lets a head that was trained on the task's rows count classes as they have arrived: + log(arrived / at hand).
 
     With `balance`, as if they were equally frequent, or on the way there: - balance x log(arrived) (Menon et al., 2021).
@@ -54,7 +54,7 @@ class Statistics:
         within = x - means[labels]
         return cls(counts, means, within.T @ within)
 
-    def joined(self, later: "Statistics") -> "Statistics":
+    def merge(self, later: "Statistics") -> "Statistics":
         """Of the rows of both, as if they had come at once; later ones may be of more classes."""
         more = len(later.counts) - len(self.counts)
         before, means = F.pad(self.counts, (0, more)), F.pad(self.means, (0, 0, 0, more))
@@ -78,9 +78,9 @@ class Statistics:
         return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * self.counts.log()
 
 
-def statistics_of(net: Net, task: Task, recipe: Recipe) -> Statistics:
+def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
     """Of the features that a net with a head for the task makes of its training rows."""
-    features = feature_rows(net, net.standardized(task.train.x, task.name), recipe)
+    features = compute_features(net, net.scale_features(task.train.x, task.name), recipe)
     return Statistics.of(features, task.train.y, len(task.classes))
 
 
@@ -93,7 +93,7 @@ def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: T
         )
     first = next(member for member in zoo.members if part.name in member.votes)
     net = deepcopy(first.net)
-    statistics[part.name] = statistics[part.name].joined(statistics_of(net, part, zoo.recipe))
+    statistics[part.name] = statistics[part.name].merge(feature_statistics(net, part, zoo.recipe))
     net.widen_head(part.name, len(part.classes))
     weight, bias = statistics[part.name].discriminant(balance)
     with torch.no_grad():

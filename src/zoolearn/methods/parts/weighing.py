@@ -1,26 +1,12 @@
-"""How often past tasks come up again: their weights, made of the zoo's losses."""
+"""Other weights of past tasks than the paper's `boosted`: those of the authors' code, and none."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import SettingsError
-
-Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-
-
-def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The paper's weights, exp(mean negative log-likelihood): tasks that the zoo finds hard come up more often.
-
-    >>> boosted(np.array([0.0, np.log(3.0)])).tolist()
-    [0.25, 0.75]
-    """
-    weights = np.exp(losses - losses.max())
-    return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +25,6 @@ class Released:
             raise SettingsError(f"stream_tasks or stream_classes is {few}; they count what a stream has, so 1 or more")
 
     def __call__(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of the tasks met."""
         unseen = max(0, self.stream_tasks - len(losses))
         mean = (losses.sum() + unseen * math.log(self.stream_classes)) / (len(losses) + unseen)
         relative = (losses - mean) / abs(mean) if mean else np.zeros_like(losses)
@@ -53,6 +38,3 @@ released = Released()  # for 20 tasks of 5 classes
 def uniform(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     """The same weight for every past task."""
     return np.full(len(losses), 1.0 / len(losses))
-
-
-WEIGH: dict[str, Any] = {"boosted": boosted, "released": Released, "uniform": uniform}

@@ -1,7 +1,6 @@
 """What a job is, what is heard of it, and how it is worked off in the process that has it."""
 
 import pickle  # only between a process and the workers it started itself; files are never pickled
-import re
 import traceback
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from zoolearn.errors import ZooError
+from zoolearn.runs.own import last_own_place
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,7 @@ class Failed:
         """The error in a line; one that is not ours, as in code of one's own, with its kind and where it was raised."""
         if isinstance(self.error, ZooError):
             return str(self.error)
-        *_, place = ["", *(f" ({file}, {line})" for file, line in re.findall(r'File "(.+)", (line \d+)', self.trace))]
-        return f"{type(self.error).__name__}: {self.error}{place}"
+        return f"{type(self.error).__name__}: {self.error}{last_own_place(self.trace)}"
 
 
 Event = Report | Done | Failed

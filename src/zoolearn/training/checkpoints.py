@@ -1,0 +1,87 @@
+"""Trainings that are cut short and continued exactly: each is saved in one file, at the end of every few epochs."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch import Tensor
+
+from zoolearn.errors import StoreError
+from zoolearn.files import Json, load_state, load_tensors, save_tensors
+from zoolearn.nets.net import passed
+from zoolearn.training.fit import Training
+
+
+class Carried:
+    """What the slots change from step to step beside the net, which checkpoints hold: here nothing."""
+
+    def begin(self) -> None:
+        """A training begins."""
+
+    def save(self, tensors: dict[str, Tensor]) -> Json:
+        """What has changed since, as plain data; its tensors go to `tensors`."""
+
+    def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
+        """Takes up what `save` gave."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
+
+    With `final`, a training is also kept when it is done, for someone else to take up.
+    """
+
+    folder: Path
+    every: int
+    final: bool = False
+    carried: Carried = field(default_factory=Carried)
+
+    def due(self, epoch: int, epochs: int) -> bool:
+        return epoch % self.every == 0 or (self.final and epoch == epochs)
+
+    def path(self, seed: int) -> Path:
+        """The file of the training that started from this seed."""
+        return self.folder / f"{seed:016x}.safetensors"
+
+    def save(self, training: Training, epochs: int) -> None:
+        """Saves a training of which this many epochs are done."""
+        tensors = {f"net.{name}": tensor for name, tensor in training.net.state_dict().items()}
+        tensors |= {f"optimizer.{name}": tensor for name, tensor in training.optimizer.tensors().items()}
+        carried: dict[str, Tensor] = {}
+        info = {
+            "seed": training.seed,
+            "epochs": epochs,
+            "loss": training.mean_loss,
+            "scaler": training.scaler.state_dict(),
+            "rows": training.rows,
+            "carried": self.carried.save(carried),
+        }
+        tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
+        save_tensors(self.path(training.seed), tensors, info)
+
+    def resume(self, training: Training) -> int:
+        """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
+        path = self.path(training.seed)
+        self.carried.begin()
+        if not path.exists():
+            return 0
+        try:
+            tensors, info = load_tensors(path)
+        except StoreError as error:
+            raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
+        load_state(training.net, _below("net.", tensors), str(path))
+        for name, tensor in training.optimizer.tensors().items():
+            tensor.copy_(tensors[f"optimizer.{name}"])
+        carried = {name: tensor.to(training.device) for name, tensor in _below("carried.", tensors).items()}
+        self.carried.load(info["carried"], carried)
+        training.scaler.load_state_dict(info["scaler"])
+        training.mean_loss = float(info["loss"])
+        training.rows = Counter(info["rows"])
+        passed.rows += training.rows
+        return int(info["epochs"])
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
