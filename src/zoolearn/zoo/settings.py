@@ -17,7 +17,8 @@ from zoolearn.methods.model_zoo import GROW, WEIGH, ModelZoo, from_scratch
 from zoolearn.methods.registry import learner_from, plain_choice
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
-from zoolearn.training.recipe import Pixels, Recipe
+from zoolearn.settings import Pixels
+from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.reader import Reader
