@@ -74,7 +74,8 @@ class WarmStart:
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
         loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
-        zoo.even_out(net, tasks[0], seen[0])
+        for task, part in zip(tasks, seen, strict=True):
+            zoo.even_out(net, task, part)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         votes |= {task.name: self.fitted_vote(zoo, net, task) for task in others}
