@@ -19,7 +19,7 @@ from torch import Tensor
 import zoolearn
 from benchmarks.tables import Table
 from benchmarks.timing import stopwatch
-from zoolearn.beyond.by_statistics import StatJudge, by_statistics
+from zoolearn.beyond.by_statistics import StatInference, by_statistics
 from zoolearn.beyond.stat_head import UNIT, stat_head
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
@@ -167,18 +167,18 @@ def _learned(tasks: Sequence[Task]) -> ModelZoo:
 
 def _scored(tasks: Sequence[Task]) -> tuple[Scores, Scores]:
     """How the rows of tasks are answered where their task is told, and where it is not."""
-    zoo, which = _learned(tasks), StatJudge(tasks)
+    zoo, which = _learned(tasks), StatInference(tasks)
     told = torch.cat([zoo.predict_proba(task.test.x, task.name) for task in tasks])
     labels = torch.cat([task.test.y for task in tasks])
     first = Scores.of(told, labels, tuple(map(str, range(told.shape[1]))))
     return first, Scores.of(*_untold(which, tasks))
 
 
-def _untold(which: StatJudge, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+def _untold(which: StatInference, tasks: Sequence[Task]) -> tuple[Tensor, Tensor, tuple[str, ...]]:
     """What is said of all classes: how likely the task is, times how likely the class is in it."""
     said, labels, first = [], [], 0
     for task in tasks:
-        chances = which.look(task.test.x).chances
+        chances = which.infer(task.test.x).chances
         parts = [chances[:, [place]] * which.answer(task.test.x, name)[0] for place, name in enumerate(which.tasks)]
         said.append(torch.cat(parts, dim=1))
         labels.append(task.test.y + first)

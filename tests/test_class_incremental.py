@@ -13,7 +13,7 @@ from zoolearn import BENCHMARKS, METHODS, ModelZoo, Recipe, mlp
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError
 from zoolearn.lab.one_run import per_task, single_run
-from zoolearn.lab.report import NOT_TOLD, report
+from zoolearn.lab.report import CLASS_INCREMENTAL_NOTE, report
 from zoolearn.lab.run_figures import ranking
 from zoolearn.lab.sections import accuracies, sections
 from zoolearn.runs import run as running
@@ -140,7 +140,7 @@ def test_a_report_has_the_column_where_some_run_recorded_it():
     shown = report([with_untold(recorded()), recorded(method="er")])
     assert column(shown, "class incremental accuracy") == ["37.50", "-"]
     assert "class incremental inferred" not in shown.header
-    assert NOT_TOLD in shown.notes
+    assert CLASS_INCREMENTAL_NOTE in shown.notes
     assert not [name for name in report([recorded()]).header if "incremental" in name]
 
 

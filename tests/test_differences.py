@@ -8,7 +8,7 @@ from evidence_toys import TASKS, finished_run
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.lab.differences import ONE_ORDER, differences, paired
-from zoolearn.lab.report import grouped
+from zoolearn.lab.groups import grouped
 from zoolearn.lab.sections import accuracies, conclusion, same_in_all, sections
 
 

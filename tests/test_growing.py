@@ -11,7 +11,7 @@ import torch
 
 from toys import TINY, embedded, learner_of, row_set, same, state
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
-from zoolearn.beyond.voting import alone, by_rule, hear
+from zoolearn.beyond.voting import accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
 from zoolearn.data.benchmarks import benchmark as by_name
@@ -382,10 +382,10 @@ def test_likelihoods_among_more_classes_are_set_beside_those_among_fewer():
 
 def test_members_that_know_fewer_classes_are_heard_and_judged_among_all():
     zoo = zoo_of(FIRST, DOTS, THEN, WAVES, tasks_per_episode=3, recipe=TINY)
-    heard = list(hear(zoo, [STRIPES, DOTS]))
+    heard = list(collect_outputs(zoo, [STRIPES, DOTS]))
     together = zoo.evaluate([STRIPES, DOTS])
-    assert by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
-    assert alone(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
+    assert accuracy_by_rule(heard)["mean"] == pytest.approx(sum(together.values()) / 2)
+    assert member_stats(heard, flips=False).zoo == pytest.approx(sum(together.values()) / 2)
     assert heard[0].plain.answers.shape == (4, len(STRIPES.test), 3)
 
 

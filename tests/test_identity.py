@@ -12,7 +12,8 @@ from evidence_toys import finished_run
 from toys import learner_of, pictures
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.lab.report import grouped, report
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.report import report
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run

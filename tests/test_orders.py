@@ -9,7 +9,8 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.lab.differences import paired
-from zoolearn.lab.report import find_runs, grouped, report
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.report import find_runs, report
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 

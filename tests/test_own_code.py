@@ -13,7 +13,8 @@ from toys import outcome
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json
-from zoolearn.lab.report import find_runs, grouped
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.report import find_runs
 from zoolearn.runs import own
 from zoolearn.runs.jobs import job
 from zoolearn.runs.own import Own

@@ -6,10 +6,12 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix, per_task, single_run
 from zoolearn.lab.pages import page
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.report import LEARNING, find_runs, grouped, labels, report
+from zoolearn.lab.report import LEARNING, find_runs, report
 from zoolearn.lab.run_figures import figures
 from zoolearn.lab.sections import accuracies, sections
 from zoolearn.lab.tables import RENDERERS, Table, human, latex, markdown, percent, text

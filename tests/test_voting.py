@@ -7,7 +7,7 @@ import torch
 
 from toys import benchmark, learner_of, pictures
 from zoolearn.beyond.temperature import fit_temperature
-from zoolearn.beyond.voting import Heard, Said, alone, by_rule, hear
+from zoolearn.beyond.voting import Outputs, TaskOutputs, accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo, from_scratch
@@ -25,7 +25,7 @@ def zoo_of(tasks=TOYS, **settings):
 
 
 def heard_of(zoo, tasks):
-    return list(hear(zoo, tasks))
+    return list(collect_outputs(zoo, tasks))
 
 
 def heard(answers, labels, weights=None):
@@ -34,7 +34,7 @@ def heard(answers, labels, weights=None):
     task = type(task)(
         task.name, task.train, type(task.test)(task.test.x[: len(labels)], torch.tensor(labels)), ("a", "b")
     )
-    return Heard(task, torch.tensor(weights or [1.0] * len(answers)), Said(torch.tensor(answers)))
+    return TaskOutputs(task, torch.tensor(weights or [1.0] * len(answers)), Outputs(torch.tensor(answers)))
 
 
 def test_the_mean_is_what_the_zoo_answers():
@@ -43,38 +43,40 @@ def test_the_mean_is_what_the_zoo_answers():
     wanted = sum(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y) for task in toys) / len(toys)
     assert wanted < 0.9, "there is something to get wrong"
     heard = heard_of(zoo, toys.tasks)
-    assert [by_rule(heard)["mean"], alone(heard, flips=False).zoo] == pytest.approx([wanted, wanted])
+    assert [accuracy_by_rule(heard)["mean"], member_stats(heard, flips=False).zoo] == pytest.approx([wanted, wanted])
 
 
 def test_pictures_are_also_asked_mirrored():
     task = pictures("stripes", shape=(3, 8, 8))
     zoo = zoo_of([task], recipe=replace(LEARNING, flip_tta=True))
-    said = by_rule(heard_of(zoo, [task]))
+    said = accuracy_by_rule(heard_of(zoo, [task]))
     assert said["mean, mirrored"] == pytest.approx(accuracy(zoo.predict_proba(task.test.x, task.name), task.test.y))
     assert "mean" in said
 
 
 def test_one_sure_member_can_veto_in_a_product_and_not_in_a_mean():
-    said = by_rule([heard([[[0.8, 0.2]], [[0.8, 0.2]], [[0.0001, 0.9999]]], [0])])
+    said = accuracy_by_rule([heard([[[0.8, 0.2]], [[0.8, 0.2]], [[0.0001, 0.9999]]], [0])])
     assert (said["mean"], said["product"]) == (1.0, 0.0)
 
 
 def test_weights_count_unless_all_are_alike():
-    said = by_rule([heard([[[0.8, 0.2]], [[0.3, 0.7]]], [1], weights=[0.1, 1.0])])
+    said = accuracy_by_rule([heard([[[0.8, 0.2]], [[0.3, 0.7]]], [1], weights=[0.1, 1.0])])
     assert (said["mean"], said["mean, all alike"]) == (1.0, 0.0)
 
 
 def test_each_member_alone_and_how_far_they_differ():
-    found = alone([heard([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.4, 0.6]]], [0, 1])], flips=False)
+    found = member_stats([heard([[[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.4, 0.6]]], [0, 1])], flips=False)
     assert (found.newest, found.best, found.average, found.disagreement) == (1.0, 1.0, 0.75, 0.5)
 
 
 def test_a_temperature_is_fitted_to_rows_that_were_held_out_and_only_where_heads_are_trained():
     heard = heard_of(zoo_of(grow=WarmStart(refit_heads=False, held_out=0.3)), TOYS.tasks)
-    assert "tempered mean" in by_rule(heard)
-    assert float(heard[0].plain.sharpness[0]) != 1.0, "also the first member is judged by rows that it has not seen"
+    assert "tempered mean" in accuracy_by_rule(heard)
+    assert float(heard[0].plain.inverse_temperature[0]) != 1.0, (
+        "also the first member is judged by rows that it has not seen"
+    )
     for grow in (from_scratch, WarmStart(held_out=0.3), WarmStart(refit_heads=False, held_out=0.0)):
-        assert not any("tempered" in rule for rule in by_rule(heard_of(zoo_of(grow=grow), TOYS.tasks)))
+        assert not any("tempered" in rule for rule in accuracy_by_rule(heard_of(zoo_of(grow=grow), TOYS.tasks)))
 
 
 def test_the_sharpness_found_is_the_one_of_highest_likelihood():

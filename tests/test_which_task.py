@@ -5,7 +5,7 @@ import torch
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, learner_of, show
-from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.distil import iter_distil
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
@@ -40,7 +40,7 @@ def test_evidence_finds_the_task_more_often_than_chance(name):
     which = WhichTask(zoo_of(), EVIDENCE[name])
     found = sum(which.guess(task.test.x).count(task.name) for task in TOYS)
     assert found / sum(len(task.test) for task in TOYS) > (0.9 if name == "distance" else 0.4)
-    chances = which.look(TOYS[0].test.x).chances
+    chances = which.infer(TOYS[0].test.x).chances
     assert torch.allclose(chances.sum(dim=1), torch.ones(len(chances)))
 
 
@@ -53,7 +53,7 @@ def test_a_row_a_class_is_enough_to_tell_tasks_apart():
 def test_an_input_far_from_everything_has_chances_and_no_task(size):
     tasks = [blobs("a"), blobs("b", seed=1)]
     which = WhichTask(show(learner_of(ModelZoo), tasks))
-    look = which.look(torch.full((1, 6), size), sure=0.5)
+    look = which.infer(torch.full((1, 6), size), sure=0.5)
     assert look.chances.sum().item() == pytest.approx(1.0)
     assert look.certain.tolist() == [False]
     assert which.guess(torch.full((1, 6), size)) != [None]
@@ -62,7 +62,7 @@ def test_an_input_far_from_everything_has_chances_and_no_task(size):
 def test_a_clear_not_sure_is_given_where_the_evidence_is_weak():
     which = WhichTask(zoo_of())
     x = TOYS[0].test.x
-    best = which.look(x).chances.max(dim=1).values
+    best = which.infer(x).chances.max(dim=1).values
     strange = which.evidence(x).max(dim=1).values < which.least
     guesses = which.guess(x, sure=float(best.median()))
     assert [guess is None for guess in guesses] == ((best < float(best.median())) | strange).tolist()
@@ -99,7 +99,7 @@ def test_without_stored_rows_it_says_what_is_missing():
 def test_a_distilled_net_answers_for_all_tasks_nearly_as_the_zoo():
     zoo = zoo_of()
     tasks = list(zoo.kept.values())
-    net, loss = run_to_end(distilling(zoo, tasks, LEARNING))
+    net, loss = run_to_end(iter_distil(zoo, tasks, LEARNING))
     assert net.tasks == tuple(task.name for task in TOYS)
     assert net.frozen
     assert loss < 1.0
@@ -116,7 +116,7 @@ def test_distilling_learns_what_the_zoo_says_and_not_the_labels():
         )
         for task in zoo.kept.values()
     ]
-    net, _ = run_to_end(distilling(zoo, flipped, LEARNING, labels=0.0))
+    net, _ = run_to_end(iter_distil(zoo, flipped, LEARNING, labels=0.0))
     task = TOYS[0]
     assert accuracy(probabilities(net, task.test.x, task.name, TINY), task.test.y) > 0.8
 

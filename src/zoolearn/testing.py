@@ -57,7 +57,6 @@ class Subject:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def fresh(self, recipe: Recipe = TINY, **settings: Any) -> Learner:
-        """A learner that has met nothing."""
         return self.make(**{"backbone": mlp_100, "recipe": recipe, **self.settings, **settings})
 
     @cached_property
@@ -91,12 +90,18 @@ def check_declarations(subject: Subject) -> None:
 def check_answers(subject: Subject) -> None:
     """Answers are probabilities, one row an input, and right more often than by chance for the newest task."""
     for task in TOYS:
-        said = subject.learned.predict_proba(task.test.x, task.name)
-        _claim(said.shape == (len(task.test), len(task.classes)), f"answers for {task.name!r} have shape {said.shape}")
-        _claim(said.dtype == torch.float32, f"answers are {said.dtype}, not float32")
-        _claim(bool((said >= 0).all()), "a probability is below 0")
-        _claim(torch.allclose(said.sum(dim=1), torch.ones(len(said)), atol=1e-5), "probabilities do not sum to 1")
-    right = accuracy(said, task.test.y)
+        probabilities = subject.learned.predict_proba(task.test.x, task.name)
+        _claim(
+            probabilities.shape == (len(task.test), len(task.classes)),
+            f"answers for {task.name!r} have shape {probabilities.shape}",
+        )
+        _claim(probabilities.dtype == torch.float32, f"answers are {probabilities.dtype}, not float32")
+        _claim(bool((probabilities >= 0).all()), "a probability is below 0")
+        _claim(
+            torch.allclose(probabilities.sum(dim=1), torch.ones(len(probabilities)), atol=1e-5),
+            "probabilities do not sum to 1",
+        )
+    right = accuracy(probabilities, task.test.y)
     _claim(right > 0.5 * (1 + 1 / len(task.classes)), f"the newest task is right in {right:.0%} only")
 
 
@@ -199,13 +204,22 @@ def check_growth(subject: Subject) -> None:
     run_to_end(learner.iter_finish())
     whole = first.join_part(third)
     _claim(learner.classes[first.name] == whole.classes, f"a task that grew has classes {learner.classes[first.name]}")
-    said = learner.predict_proba(whole.test.x, first.name)
-    _claim(said.shape == (len(whole.test), len(whole.classes)), f"answers for a task that grew have shape {said.shape}")
-    _claim(torch.allclose(said.sum(dim=1), torch.ones(len(said)), atol=1e-5), "probabilities do not sum to 1")
+    probabilities = learner.predict_proba(whole.test.x, first.name)
+    _claim(
+        probabilities.shape == (len(whole.test), len(whole.classes)),
+        f"answers for a task that grew have shape {probabilities.shape}",
+    )
+    _claim(
+        torch.allclose(probabilities.sum(dim=1), torch.ones(len(probabilities)), atol=1e-5),
+        "probabilities do not sum to 1",
+    )
     is_new = whole.test.y == len(first.classes)
-    recall = accuracy(said[is_new], whole.test.y[is_new])
+    recall = accuracy(probabilities[is_new], whole.test.y[is_new])
     _claim(recall > 0.5, f"a class that came later is told in {recall:.0%} only")
-    _claim(learner.evaluate([whole])[first.name] == accuracy(said, whole.test.y), "accuracy is not that of the answers")
+    _claim(
+        learner.evaluate([whole])[first.name] == accuracy(probabilities, whole.test.y),
+        "accuracy is not that of the answers",
+    )
     _claim(learner.episode == len(GROWING), f"episode is {learner.episode} after {len(GROWING)} arrivals")
     _check_cut(subject, GROWING)
 
@@ -259,12 +273,12 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
                 break
         else:
             raise AssertionError("a run that is cut every two reports never ends")
-        said = answers(whole, tasks)
+        probabilities = answers(whole, tasks)
         _claim(latest.accuracy == results.accuracy, "a run that was cut and continued has other accuracies")
         _claim(equal(_saved(learner), _saved(whole)), "a run that was cut and continued saved something else")
-        _claim(equal(answers(learner, tasks), said), "a run that was cut and continued gives other answers")
+        _claim(equal(answers(learner, tasks), probabilities), "a run that was cut and continued gives other answers")
         again = load(path, {type(whole).__name__: type(whole)})
-        _claim(equal(answers(again, tasks), said), "what was loaded gives other answers")
+        _claim(equal(answers(again, tasks), probabilities), "what was loaded gives other answers")
         _claim(settings_of(again) == settings_of(whole), "what was loaded has other settings")
         _claim(again.num_parameters == whole.num_parameters, "what was loaded has another number of parameters")
 

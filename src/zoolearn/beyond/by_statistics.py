@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.stat_head import stat_head
-from zoolearn.beyond.task_inference import TaskJudge
+from zoolearn.beyond.task_inference import TaskInference
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
@@ -37,7 +37,7 @@ def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[
     return Member(net.freeze(), {task.name: Vote(1.0, task.classes, supersedes=True)}, loss, zoo.episode)
 
 
-class StatJudge(TaskJudge):
+class StatInference(TaskInference):
     """Tells tasks apart, and then classes, by one head over the classes of all: a task is as likely as its classes together."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:

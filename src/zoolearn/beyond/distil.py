@@ -15,7 +15,7 @@ from zoolearn.training.fit import Progress, iter_fit
 from zoolearn.training.recipe import Recipe
 
 
-def distilling(
+def iter_distil(
     zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: float = 0.5
 ) -> Generator[Progress, None, tuple[Net, float]]:
     """A net with a head for each task, and the loss it came to.
@@ -44,8 +44,8 @@ def _targets(zoo: ModelZoo, tasks: Sequence[Task], labels: float) -> Tensor:
     targets = torch.zeros(rows, classes)
     row = column = 0
     for task in tasks:
-        said = zoo.answer(task.train.x, task.name)
-        wanted = labels * F.one_hot(task.train.y, len(task.classes)) + (1 - labels) * said
-        targets[row : row + len(said), column : column + said.shape[1]] = wanted
-        row, column = row + len(said), column + said.shape[1]
+        answers = zoo.answer(task.train.x, task.name)
+        wanted = labels * F.one_hot(task.train.y, len(task.classes)) + (1 - labels) * answers
+        targets[row : row + len(answers), column : column + answers.shape[1]] = wanted
+        row, column = row + len(answers), column + answers.shape[1]
     return targets

@@ -32,7 +32,6 @@ class FittedHead:
 
     @property
     def likelihood(self) -> float:
-        """The mean log-likelihood of unseen rows."""
         return float(self.unseen.mean())
 
 
@@ -106,10 +105,10 @@ def _unseen_likelihoods(
 ) -> Tensor:
     """The log-likelihood of each row's label, had the row been left out."""
     logits = x @ weight + bias
-    said = torch.softmax(logits, dim=1)
-    curvature = max(float((said * (1 - said)).mean()), 1e-3)
+    answers = torch.softmax(logits, dim=1)
+    curvature = max(float((answers * (1 - answers)).mean()), 1e-3)
     leverage = x.square() @ (1.0 / (curvature * variances + pull)) + 1.0 / (curvature * len(x))
-    unseen = logits + (said - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
+    unseen = logits + (answers - wanted) * (leverage / (1 - curvature * leverage).clamp_min(0.05))[:, None]
     return (torch.log_softmax(unseen, dim=1) * wanted).sum(dim=1)
 
 

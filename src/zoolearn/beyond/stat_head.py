@@ -59,7 +59,6 @@ class StatHead:
 
     @property
     def likelihood(self) -> float:
-        """The mean log-likelihood of unseen rows."""
         return float(self.unseen.mean()) if len(self.unseen) else nan
 
     def logits(self, rows: Tensor) -> Tensor:

@@ -30,23 +30,23 @@ def by_entropy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """How sure the zoo's answer for a task is: the negative entropy of its class probabilities."""
 
     def evidence(x: Tensor) -> Tensor:
-        answers = _said(zoo, stored, x, lambda logits: torch.softmax(logits, dim=1))
+        answers = _read_heads(zoo, stored, x, lambda logits: torch.softmax(logits, dim=1))
         return torch.stack([(answer * answer.clamp_min(1e-12).log()).sum(dim=1) for answer in answers], dim=1)
 
     return evidence
 
 
 def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
-    """How loud a task's heads are: the log-sum-exp of their logits, averaged over the members that speak for it."""
+    """How loud a task's heads are: the log-sum-exp of their logits, averaged over the members that vote on it."""
 
     def evidence(x: Tensor) -> Tensor:
-        return torch.stack(_said(zoo, stored, x, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
+        return torch.stack(_read_heads(zoo, stored, x, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
 
     return evidence
 
 
-def _said(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, what its heads say read in some way and averaged by the weights of votes, of those that know all classes.
+def _read_heads(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """For each task, its heads' logits read in some way and averaged by the weights of votes, of those that know all classes.
 
     Every member looks once; at features of a table, which each task has its own scale for, once for each task.
     """
@@ -113,7 +113,7 @@ EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy,
 
 
 @dataclass(frozen=True)
-class Look:
+class InferredTask:
     """The chance of every task, one row an input, whether it is enough to name the likeliest, and what is like no task."""
 
     chances: Tensor
@@ -122,36 +122,36 @@ class Look:
 
 
 @dataclass
-class TaskJudge:
-    """Tells the task of inputs by evidence, made as sharp as it should be believed."""
+class TaskInference:
+    """Infers the task of inputs by evidence, at the temperature at which its probabilities hold."""
 
     tasks: tuple[str, ...]
     evidence: Evidence
-    sharpness: float
+    inverse_temperature: float
     least: float  # evidence below which an input is like no task
 
-    def look(self, x: Tensor, sure: float = 0.0) -> Look:
-        """What the evidence tells of inputs."""
-        return self.judge(self.evidence(x), sure)
+    def infer(self, x: Tensor, sure: float = 0.0) -> InferredTask:
+        """The tasks of inputs."""
+        return self.infer_from(self.evidence(x), sure)
 
-    def judge(self, evidence: Tensor, sure: float = 0.0) -> Look:
-        """What evidence for some tasks tells."""
+    def infer_from(self, evidence: Tensor, sure: float = 0.0) -> InferredTask:
+        """The tasks of inputs, by their evidence for each task."""
         evidence = evidence.double().nan_to_num(nan=-math.inf)
         best = evidence.max(dim=1, keepdim=True).values
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
-        chances = torch.softmax(self.sharpness * relative, dim=1).float()
+        chances = torch.softmax(self.inverse_temperature * relative, dim=1).float()
         known = best[:, 0] >= self.least
-        return Look(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
+        return InferredTask(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
         """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""
-        look = self.look(x, sure)
-        named = zip(look.chances.argmax(dim=1).tolist(), look.certain.tolist(), strict=True)
+        inferred = self.infer(x, sure)
+        named = zip(inferred.chances.argmax(dim=1).tolist(), inferred.certain.tolist(), strict=True)
         return [self.tasks[place] if certain else None for place, certain in named]
 
 
-class WhichTask(TaskJudge):
-    """Tells the task of inputs by the evidence of a zoo and rows of every task that it stores.
+class WhichTask(TaskInference):
+    """Infers the task of inputs by the evidence of a zoo and rows of every task that it stores.
 
     >>> from zoolearn import ModelZoo, Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=5))
@@ -203,13 +203,13 @@ class ClassIncremental:
 
 
 def class_incremental(
-    which: TaskJudge, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
+    which: TaskInference, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
 ) -> ClassIncremental:
     """How the zoo's answers on the test rows of its tasks fare when it must find out the task by itself."""
     rows = right = right_task = answered = right_answered = 0
     for place, task in enumerate(tasks):
-        look = which.look(task.test.x, sure)
-        found, certain = look.chances.argmax(dim=1) == place, look.certain
+        inferred = which.infer(task.test.x, sure)
+        found, certain = inferred.chances.argmax(dim=1) == place, inferred.certain
         correct = found & (answers[task.name].argmax(dim=1) == task.test.y)
         rows += len(task.test)
         right, right_task = right + int(correct.sum()), right_task + int(found.sum())

@@ -1,4 +1,4 @@
-"""How else the members of a finished zoo could vote, and what each of them is worth alone.
+"""How else the members of a finished zoo could vote, and how good each of them is alone.
 
 Nothing is trained: the same members answer the same test rows, and only the way in which their answers become one differs.
 """
@@ -45,44 +45,44 @@ RULES: dict[str, Rule] = {"mean": mean, "product": product}
 
 
 @dataclass(frozen=True)
-class Alone:
-    """What the members that speak for a task are worth one by one, averaged over the tasks.
+class MemberStats:
+    """The accuracy of the members that vote on a task one by one, averaged over the tasks.
 
     `disagreement` is the share of test rows on which two members name different classes, averaged over pairs.
     """
 
     zoo: float
-    newest: float  # of the members that speak for the task
+    newest: float  # of the members that vote on the task
     best: float
     average: float
     disagreement: float
 
 
 @dataclass(frozen=True)
-class Said:
+class Outputs:
     """Probabilities (member, row, class), and the factors by which each member's would suit its held-out rows best."""
 
     answers: Tensor
-    sharpness: Tensor | None = None
+    inverse_temperature: Tensor | None = None
 
 
 @dataclass(frozen=True)
-class Heard:
-    """What the members that speak for a task say of its test rows, and the weights of their votes."""
+class TaskOutputs:
+    """The outputs of the members that vote on a task for its test rows, and the weights of their votes."""
 
     task: Task
     weights: Tensor
-    plain: Said
-    flipped: Said | None = None  # of a picture and its mirror image together
+    plain: Outputs
+    flipped: Outputs | None = None  # of a picture and its mirror image together
 
 
-def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
-    """Asks every member once about the test rows of the tasks it speaks for."""
+def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutputs]:
+    """Asks every member once about the test rows of the tasks it votes on."""
     softens = (
         isinstance(zoo.grow, WarmStart) and zoo.grow.held_out and not zoo.grow.refit_heads
     )  # fitted heads are softened as they are fitted
-    sharpness = {
-        flips: torch.tensor([_sharpness(zoo, member, flips) for member in zoo.members]) if softens else None
+    factors_by_flips = {
+        flips: torch.tensor([_inverse_temperature(zoo, member, flips) for member in zoo.members]) if softens else None
         for flips in {False, flip_is_safe(tasks[0].shape)}
     }
     for task in tasks:
@@ -91,49 +91,50 @@ def hear(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[Heard]:
         first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
         counted = vote_weights([member.votes[task.name] for member in members])
         weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
-        said = {
-            flips: Said(
-                _asked(zoo, members, task.name, task.test.x, flips), factors[voters] if factors is not None else None
+        outputs = {
+            flips: Outputs(
+                _member_outputs(zoo, members, task.name, task.test.x, flips),
+                factors[voters] if factors is not None else None,
             )
-            for flips, factors in sharpness.items()
+            for flips, factors in factors_by_flips.items()
         }
-        yield Heard(task, torch.tensor(weights), said[False], said.get(True))
+        yield TaskOutputs(task, torch.tensor(weights), outputs[False], outputs.get(True))
 
 
-def by_rule(heard: Sequence[Heard]) -> dict[str, float]:
+def accuracy_by_rule(outputs: Sequence[TaskOutputs]) -> dict[str, float]:
     """The mean test accuracy of a zoo under each way to vote.
 
     Members vote with a picture alone or with its mirror image too; as they are, or each with its answers softened by the
     one temperature that its held-out rows like best; with the weights that the zoo gave them, or all alike.
     """
     totals: dict[str, float] = {}
-    for of_task in heard:
+    for of_task in outputs:
         alike = torch.ones_like(of_task.weights)
-        for mirroring, said in (("", of_task.plain), (", mirrored", of_task.flipped)):
-            if said is None:
+        for mirroring, voters in (("", of_task.plain), (", mirrored", of_task.flipped)):
+            if voters is None:
                 continue
-            forms = {"": _logs(said.answers)}
-            if said.sharpness is not None:
-                forms["tempered "] = torch.log_softmax(forms[""] * said.sharpness[:, None, None], dim=2)
+            forms = {"": _logs(voters.answers)}
+            if voters.inverse_temperature is not None:
+                forms["tempered "] = torch.log_softmax(forms[""] * voters.inverse_temperature[:, None, None], dim=2)
             for (form, logs), (rule, vote), (weighing, weights) in itertools.product(
                 forms.items(), RULES.items(), (("", of_task.weights), (", all alike", alike))
             ):
                 name = f"{form}{rule}{weighing}{mirroring}"
                 right = accuracy(vote(logs, weights), of_task.task.test.y)
-                totals[name] = totals.get(name, 0.0) + right / len(heard)
+                totals[name] = totals.get(name, 0.0) + right / len(outputs)
     return totals
 
 
-def alone(heard: Sequence[Heard], *, flips: bool) -> Alone:
-    """What the members of a zoo are worth one by one, and how far they differ."""
+def member_stats(outputs: Sequence[TaskOutputs], *, flips: bool) -> MemberStats:
+    """How good the members of a zoo are one by one, and how far they differ."""
     rows = []
-    for of_task in heard:
+    for of_task in outputs:
         answers = (of_task.flipped if flips and of_task.flipped is not None else of_task.plain).answers
         labels = of_task.task.test.y
-        each = [accuracy(said, labels) for said in answers]
+        each = [accuracy(answer, labels) for answer in answers]
         together = accuracy(mean(_logs(answers), of_task.weights), labels)
         rows.append((together, each[-1], max(each), fmean(each), _differing(answers.argmax(dim=2))))
-    return Alone(*map(fmean, zip(*rows, strict=True)))
+    return MemberStats(*map(fmean, zip(*rows, strict=True)))
 
 
 def _differing(named: Tensor) -> float:
@@ -144,31 +145,31 @@ def _differing(named: Tensor) -> float:
     return float((named[:, None] != named[None]).float().mean(dim=2).sum()) / (members * (members - 1))
 
 
-def _asked(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, flips: bool) -> Tensor:
-    """What members say of all classes; those that know fewer, as far as those decide that know all."""
+def _member_outputs(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tensor, flips: bool) -> Tensor:
+    """Probabilities of all classes; members that know fewer of them are completed by those that know all."""
     pieces = iter_probabilities([member.net.with_flips(flips) for member in members], x, task, zoo.recipe)
-    said = [join(answers) for answers in zip(*pieces, strict=True)]
-    heard, wanted = [member.votes[task] for member in members], zoo.classes[task]
-    know_all = [place for place, vote in enumerate(heard) if vote.classes == wanted]
-    if len(know_all) < len(heard):
-        weights = vote_weights(heard)
-        whole = average([said[place] for place in know_all], [weights[place] for place in know_all])
-        said = [complete(answers, vote.classes, wanted, whole) for answers, vote in zip(said, heard, strict=True)]
-    return torch.stack(said)
+    outputs = [join(answers) for answers in zip(*pieces, strict=True)]
+    votes, wanted = [member.votes[task] for member in members], zoo.classes[task]
+    know_all = [place for place, vote in enumerate(votes) if vote.classes == wanted]
+    if len(know_all) < len(votes):
+        weights = vote_weights(votes)
+        whole = average([outputs[place] for place in know_all], [weights[place] for place in know_all])
+        outputs = [complete(answers, vote.classes, wanted, whole) for answers, vote in zip(outputs, votes, strict=True)]
+    return torch.stack(outputs)
 
 
 def _logs(answers: Tensor) -> Tensor:
     return answers.clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
-def _sharpness(zoo: ModelZoo, member: Member, flips: bool) -> float:
+def _inverse_temperature(zoo: ModelZoo, member: Member, flips: bool) -> float:
     """The inverse of the temperature that suits a member, by held-out rows of the tasks that it was trained on."""
     assert isinstance(zoo.grow, WarmStart)
-    said, labels = [], []
+    logs, labels = [], []
     for name in list(member.votes)[: zoo.tasks_per_episode]:  # later ones are fitted
         held = zoo.grow.held_out_mask(zoo, zoo.kept[name]) if name in zoo.kept else None
         if held is not None:
             rows = zoo.kept[name].train.select(held.nonzero()[:, 0])
-            said.append(_logs(_asked(zoo, [member], name, rows.x, flips)[0]))
+            logs.append(_logs(_member_outputs(zoo, [member], name, rows.x, flips)[0]))
             labels.append(rows.y)
-    return fit_temperature(said, labels) if said else 1.0
+    return fit_temperature(logs, labels) if logs else 1.0

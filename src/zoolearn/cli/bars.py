@@ -48,15 +48,14 @@ class Bars:
             self.lines[name] = self.progress.add_task(escape(name), total=total, note="")
         self.progress.update(self.lines[name], completed=done, total=total, note=escape(note))
 
-    def close(self, name: str, said: str = "") -> None:
+    def close(self, name: str, outcome: str = "") -> None:
         """Takes a bar away; what is to be said of it stays."""
         if name in self.lines:
             self.progress.remove_task(self.lines.pop(name))
-        if said:
-            self.console.print(f"{name}: {said}", markup=False, highlight=False, soft_wrap=True)
+        if outcome:
+            self.console.print(f"{name}: {outcome}", markup=False, highlight=False, soft_wrap=True)
 
     def met(self, name: str, results: Results) -> None:
-        """A run has finished an episode."""
         self.show(name, len(results.accuracy), len(results.meetings), _accuracy(results))
         if not self.console.is_terminal:
             met = f"{len(results.accuracy)} of {len(results.meetings)} tasks"

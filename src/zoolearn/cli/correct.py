@@ -62,11 +62,13 @@ def main(arguments: Sequence[str]) -> None:
         _purge(zoo, options, _wanted(options.file), console)
         return
 
-    def told(event: Any) -> None:
+    def show_correction(event: Any) -> None:
         if isinstance(event, Correction):
             console.print(Text(str(event)))
 
-    learned = follow(zoo.iter_correct(options.name, _wanted(options.file), epochs=options.epochs), console, also=told)
+    learned = follow(
+        zoo.iter_correct(options.name, _wanted(options.file), epochs=options.epochs), console, also=show_correction
+    )
     how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
     console.print(Text(f"episode {learned.episode}: {how}"))
     show_scores(learned.scores, console, "on held-out rows")

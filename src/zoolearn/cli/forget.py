@@ -66,7 +66,6 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
-    """Forgets a class or rows."""
     if options.rows and options.label is not None:
         raise SettingsError("both --class and --rows were given; forget one, then the other")
     if options.drop:

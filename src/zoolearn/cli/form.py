@@ -173,10 +173,10 @@ def _written(name: str, value: Any) -> list[str]:
 
 def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
-    told = {**vars(form.learner), **vars(form.recipe)}
+    settings = {**vars(form.learner), **vars(form.recipe)}
     if form.given is not None:
-        told = {setting: value for setting, value in told.items() if setting in (*form.given, "seed")}
-    settings, own = named_settings(_kind(name), told)
+        settings = {setting: value for setting, value in settings.items() if setting in (*form.given, "seed")}
+    settings, own = named_settings(_kind(name), settings)
     first = settings.pop("seed")
     if is_place(name):
         own["method"] = Own.at(name)
@@ -259,7 +259,6 @@ def typed(name: str, hint: Any, *words: str) -> Any:
 
 
 def _words(hint: Any) -> str:
-    """A type in words."""
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) in (Union, types.UnionType):

@@ -153,7 +153,7 @@ def main(arguments: Sequence[str]) -> None:
         what = f"on features of {features.extractor.name}" if features else "with default settings"
         console.print(f"{escape(str(zoo.path))} is a new zoo {escape(what)}; `zoo new` makes one with others")
     try:
-        learned = follow(_work(zoo, options, data, test), console, also=lambda event: _told(event, console))
+        learned = follow(_work(zoo, options, data, test), console, also=lambda event: _show_event(event, console))
     except KeyboardInterrupt:
         print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
         sys.exit(130)
@@ -210,15 +210,15 @@ def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
             if isinstance(event, Plan):
                 return
 
-    follow(until_planned(), console, also=lambda event: _told(event, console))
+    follow(until_planned(), console, also=lambda event: _show_event(event, console))
     work.close()
     console.print("nothing was learned (--dry-run)")
 
 
-def _told(event: Reading | Plan, console: Console) -> None:
+def _show_event(event: Reading | Plan, console: Console) -> None:
     """Prints what was understood, and what will be done."""
     if isinstance(event, Reading):
-        _understood(event, console)
+        _show_reading(event, console)
         return
     if not event.epochs:
         console.print(f"making a head of the statistics of {event.rows:,} rows; nothing is trained")
@@ -244,7 +244,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
 
 
-def _understood(reading: Reading, console: Console) -> None:
+def _show_reading(reading: Reading, console: Console) -> None:
     """Prints what was read, before training."""
     shape = "x".join(map(str, reading.settings.shape or ()))
     entry = reading.task

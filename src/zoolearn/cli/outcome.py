@@ -62,10 +62,10 @@ def _grown(learned: Learned, console: Console) -> None:
         )
     for name in learned.new_classes:
         share = learned.scores.of_class(name)
-        told = (
+        shown = (
             f"{share.value:.1%}, {share.right:,} of {share.rows:,} right" if share.rows else "no row of it is held out"
         )
-        console.print(Text(f"new class {name}: {told}"))
+        console.print(Text(f"new class {name}: {shown}"))
 
 
 def _before(learned: Learned, name: str) -> Measure:
@@ -79,9 +79,9 @@ def _earlier(learned: Learned, names: Sequence[str]) -> Table:
     rows = []
     for name in names:
         change = learned.changes.get(name)
-        told = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
+        shown = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
         shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
-        rows.append((name, *(f"{share:.1%}" for share in shares), *told))
+        rows.append((name, *(f"{share:.1%}" for share in shares), *shown))
     header = ("earlier task", "before", "after", "balanced", "change", "rows", "difference")
     return columns(header, rows, words=("difference",))
 
@@ -107,5 +107,7 @@ def pass_gate(learned: Learned, limit: float, console: Console) -> None:
     for name, change in learned.changes.items():
         least = smallest_loss(change.rows, limit, len(learned.changes))
         if least is None or least > BLIND + limit:
-            told = "no loss" if least is None else f"only a loss of {100 * least:.0f} points or more"
-            console.print(Text(f"note: {told} of {name} would have been noticed: it has {change.rows:,} held-out rows"))
+            shown = "no loss" if least is None else f"only a loss of {100 * least:.0f} points or more"
+            console.print(
+                Text(f"note: {shown} of {name} would have been noticed: it has {change.rows:,} held-out rows")
+            )

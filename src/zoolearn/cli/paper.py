@@ -95,8 +95,8 @@ def _list() -> None:
             names = [row.name for row in table.rows if row.spec.benchmark == benchmark]
             print(f"    {benchmark}: {', '.join(names)}")
     print(f"{equal.NAME}  {board.TITLE}")
-    for budget, told in equal.BUDGETS.items():
-        print(f"    {budget}: {', '.join(entry.name for entry in equal.ENTRIES if entry.budget == budget)} ({told})")
+    for budget, meaning in equal.BUDGETS.items():
+        print(f"    {budget}: {', '.join(entry.name for entry in equal.ENTRIES if entry.budget == budget)} ({meaning})")
     print("\nfigures of the paper:")
     for what, command in FIGURES.items():
         print(f"    {what}: {command}")

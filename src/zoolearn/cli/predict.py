@@ -101,14 +101,14 @@ def _answers(zoo: Zoo, options: PredictOptions, names: Sequence[str], x: Tensor)
     reasons = why_none(together, options.sure, lambda: zoo.familiarity(options.name, options.at).strange(x))
     for row, (name, probabilities, why) in enumerate(zip(names, together.tolist(), reasons, strict=True)):
         best = max(range(len(classes)), key=probabilities.__getitem__)
-        said = tuple(_vote(number, shares[number], answer[row], classes) for number, answer in votes.items())
+        cast_votes = tuple(_vote(number, shares[number], answer[row], classes) for number, answer in votes.items())
         yield Answer(
             name,
             classes[best],
             why,
             probabilities[best],
             dict(zip(classes, probabilities, strict=True)),
-            said if options.votes else (),
+            cast_votes if options.votes else (),
         )
 
 

@@ -19,8 +19,10 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
 from zoolearn.lab.frames import rows_as_csv, run_rows, save_parquet
+from zoolearn.lab.groups import grouped
+from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
-from zoolearn.lab.report import find_runs, grouped, labels, report
+from zoolearn.lab.report import find_runs, report
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
 

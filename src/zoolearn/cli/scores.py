@@ -58,7 +58,7 @@ def _classes(scores: Scores) -> Table:
     mistakes = scores.mistakes()
     for name in shown:
         share = shares[name]
-        taken = [f"{said} ({count})" for true, said, count in mistakes if true == name][:3]
+        taken = [f"{answered} ({count})" for true, answered, count in mistakes if true == name][:3]
         recall, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
         named = scores.precision(name)
         precision = f"{named.value:.1%}" if named.rows else ""

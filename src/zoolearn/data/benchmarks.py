@@ -218,7 +218,6 @@ def cut_down(
 
 
 def _places(whole: Benchmark, only: list[int]) -> Benchmark:
-    """The tasks at these places."""
     for place in only:
         if not 0 <= place < len(whole):
             raise SettingsError(

@@ -118,7 +118,7 @@ class Extractor:
             raise StoreError(
                 f"the extractor {self.name!r} gives other features than when it was recorded: a probe differs by {apart} of "
                 f"{LARGEST + 1}, more than {NEAR}; it was changed, or other versions of its libraries "
-                f"({_told(record['versions'])}; here {_told(self.versions)}) or another processor compute it otherwise"
+                f"({_list_versions(record['versions'])}; here {_list_versions(self.versions)}) or another processor compute it otherwise"
             )
 
     @property
@@ -214,5 +214,5 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _told(versions: Mapping[str, str]) -> str:
+def _list_versions(versions: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -25,8 +25,8 @@ Run = Callable[[Pictures], NDArray[np.float32]]
 
 def check_by_trial(content: bytes, size: int, num_features: int, memory: int = MEMORY, seconds: int = SECONDS) -> None:
     """Runs a file's net once where it can do no harm; refuses what does not behave as a function of each picture."""
-    told = (size, num_features, memory + COPIES * len(content), seconds)
-    command = [sys.executable, "-P", "-m", "zoolearn.features.trial_process", *map(str, told)]
+    limits = (size, num_features, memory + COPIES * len(content), seconds)
+    command = [sys.executable, "-P", "-m", "zoolearn.features.trial_process", *map(str, limits)]
     try:
         done = subprocess.run(command, input=content, capture_output=True, timeout=WAIT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired as error:
@@ -36,9 +36,9 @@ def check_by_trial(content: bytes, size: int, num_features: int, memory: int = M
     try:
         wrong = json.loads(done.stdout.splitlines()[-1])["wrong"]
     except (ValueError, LookupError, TypeError) as error:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise DataError(
-            f"the extractor ended the process that tried it (status {done.returncode}{f', {said[-1]}' if said else ''}); for "
+            f"the extractor ended the process that tried it (status {done.returncode}{f', {lines[-1]}' if lines else ''}); for "
             f"{len(trial_pictures(1))} pictures it may take {seconds} s of a core and {memory / 2**30:.1f} GB of memory"
         ) from error
     if wrong:

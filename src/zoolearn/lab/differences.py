@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.report import Group, count_seeds, grouped, labels, order_of, seeds_of, tasks_of
+from zoolearn.lab.groups import Group, count_seeds, grouped, order_of, seeds_of
+from zoolearn.lab.labels import labels, tasks_of
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
 

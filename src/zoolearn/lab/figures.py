@@ -73,7 +73,6 @@ class Plot:
         return f"{' before '.join(shown)}, {series.name}" if len(shown) == 2 else ""
 
     def table(self) -> tuple[list[str], list[list[Json]]]:
-        """Header and rows of the data."""
         header = ["panel", "series", "x", "y", "spread", "note"]
         return header, [list(row) for row in self._rows()]
 
@@ -176,7 +175,6 @@ class Figure:
         return out.getvalue()
 
     def to_json(self) -> dict[str, Json]:
-        """The figure as plain data."""
         frames = [
             {"name": name, "kind": next(kind for kind, cls in KINDS.items() if isinstance(chart, cls)), **asdict(chart)}
             for name, chart in self.frames.items()

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.distil import iter_distil
 from zoolearn.beyond.task_inference import EVIDENCE, ClassIncremental, WhichTask, class_incremental
-from zoolearn.beyond.voting import Alone, alone, by_rule, hear
+from zoolearn.beyond.voting import MemberStats, accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
@@ -33,7 +33,7 @@ FILE = "judged.json"
 TIMED_ROWS = 64
 
 
-class Asked(msgspec.Struct):
+class Performance(msgspec.Struct):
     """How well something answers that is told the task, how large it is, and what a row takes."""
 
     accuracy: Share
@@ -41,7 +41,7 @@ class Asked(msgspec.Struct):
     ms: NotNegative
 
 
-class Distilled(Asked):
+class Distilled(Performance):
     """One net in place of a zoo."""
 
     epochs: Count
@@ -53,9 +53,9 @@ class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
     run: dict[str, Json]
     benchmark: str
     unknown_task: dict[str, ClassIncremental]  # by evidence
-    zoo: Asked
+    zoo: Performance
     voting: dict[str, Share]  # by rule
-    members: Alone
+    members: MemberStats
     distilled: Distilled
 
 
@@ -83,9 +83,9 @@ def iter_judge(
     zoo, tasks = _restored(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
     answers = {task.name: zoo.count_votes(task).mean for task in tasks}
-    heard = []
-    for done, of_task in enumerate(hear(zoo, tasks), start=1):
-        heard.append(of_task)
+    outputs = []
+    for done, of_task in enumerate(collect_outputs(zoo, tasks), start=1):
+        outputs.append(of_task)
         yield Step("asking every member", done, len(tasks))
     unknown = {}
     for done, (name, find) in enumerate(EVIDENCE.items()):
@@ -96,13 +96,13 @@ def iter_judge(
         run=Results.load(folder.path).settings,
         benchmark=folder.header()["benchmark"],
         unknown_task=unknown,
-        zoo=Asked(
+        zoo=Performance(
             sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
             zoo.num_parameters,
             _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
         ),
-        voting=by_rule(heard),
-        members=alone(heard, flips=zoo.recipe.flip_tta),
+        voting=accuracy_by_rule(outputs),
+        members=member_stats(outputs, flips=zoo.recipe.flip_tta),
         distilled=small,
     )
     save_json(folder.path / FILE, msgspec.to_builtins(record), indent=1)
@@ -132,7 +132,7 @@ def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchma
 
 
 def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
-    net, _ = yield from distilling(zoo, list(zoo.kept.values()), recipe)
+    net, _ = yield from iter_distil(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:
         return accuracy(probabilities(net, task.test.x[:rows], task.name, zoo.recipe), task.test.y[:rows])

@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from zoolearn.errors import DataError
-from zoolearn.lab.report import Group, episodes_of
+from zoolearn.lab.groups import Group, episodes_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds, text
 from zoolearn.runs.results import Results
 
@@ -14,7 +14,7 @@ def per_task(results: Results) -> Table:
     Where it was measured, also the accuracy at the end without the task told, and with the task inferred first.
     """
     summary = results.summary()
-    untold = _untold(results)
+    untold = _class_incremental(results)
     final = results.accuracy[-1] if results.accuracy else []
     tasks = zip(results.tasks, results.learned, final, strict=False)  # ends with the tasks met
     known = [value for value in results.learned if value is not None]
@@ -35,7 +35,7 @@ def per_task(results: Results) -> Table:
     )
 
 
-def _untold(results: Results) -> dict[str, dict[str, float | None]]:
+def _class_incremental(results: Results) -> dict[str, dict[str, float | None]]:
     """The accuracies without the task told, by the heading of their column; of each task, and their mean."""
     if results.untold is None:
         return {}
@@ -44,7 +44,7 @@ def _untold(results: Results) -> dict[str, dict[str, float | None]]:
         "task inferred": (results.untold.inferred, "class_incremental_inferred"),
     }
     summary = results.summary()
-    return {name: {**told, "mean": summary[key]} for name, (told, key) in measured.items() if told is not None}
+    return {name: {**shares, "mean": summary[key]} for name, (shares, key) in measured.items() if shares is not None}
 
 
 def _change(first: float | None, last: float | None) -> str:
@@ -59,7 +59,10 @@ def single_run(results: Results, width: int | None = None) -> str:
         "forward transfer (learning accuracy)": percent([summary["forward_transfer"]]),
         "forgetting": percent([summary["forgetting"]]),
         "backward transfer": percent([summary["backward_transfer"]]),
-        **{f"class-incremental ({name})": percent([told["mean"]]) for name, told in _untold(results).items()},
+        **{
+            f"class-incremental ({name})": percent([shares["mean"]])
+            for name, shares in _class_incremental(results).items()
+        },
         "stored samples": f"{results.stored_samples:,}",
         "params": human(results.num_parameters),
         "seconds": seconds(sum(results.seconds.values())),

@@ -28,7 +28,6 @@ class Preset:
     remark: str = ""  # why our number is another, where we know
 
     def suits(self, method: str, benchmark: str) -> bool:
-        """Whether it is for this method on this benchmark."""
         return self.spec.method == method and self.spec.benchmark in (benchmark, EVERY)
 
 

@@ -56,5 +56,5 @@ def preset_of(spec: RunSpec) -> str:
 
 
 def _without_seeds(spec: RunSpec) -> dict[str, Json]:
-    said = {**spec.changes, **spec.options}
-    return {name: str(value) for name, value in said.items() if name not in DATA_SEEDS}
+    settings = {**spec.changes, **spec.options}
+    return {name: str(value) for name, value in settings.items() if name not in DATA_SEEDS}

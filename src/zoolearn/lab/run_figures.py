@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
-from zoolearn.lab.report import NOT_TOLD, UNTOLD, Group, measures_of
+from zoolearn.lab.groups import Group
+from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, measures_of
 from zoolearn.lab.sections import MOST, Named, Section, sections
 from zoolearn.runs.metrics import running_average
 from zoolearn.runs.results import Results
@@ -40,15 +41,15 @@ def section_figures(section: Section) -> list[Figure]:
 def ranking(section: Section) -> Figure:
     """Average accuracy at the end, a row for each finished group, best first."""
     rows = section.finished[:MOST_ROWS]
-    untold = [measure for measure in measures_of(group for _, group in rows) if measure in UNTOLD]
-    names = {"average_accuracy": "task told" if untold else "average accuracy", **UNTOLD}
+    extra = [measure for measure in measures_of(group for _, group in rows) if measure in CLASS_INCREMENTAL]
+    names = {"average_accuracy": "task told" if extra else "average accuracy", **CLASS_INCREMENTAL}
     series = []
-    for colour, measure in enumerate(("average_accuracy", *untold)):
+    for colour, measure in enumerate(("average_accuracy", *extra)):
         cells = [_over_seeds([[value] for value in percents(_summaries(group, measure))]) for _, group in rows]
         means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
         series.append(Series(names[measure], [name for name, _ in rows], means, deviations, "points", colour))
     left = f" The best {MOST_ROWS} of {len(section.finished)}." if len(section.finished) > MOST_ROWS else ""
-    left += f" {NOT_TOLD}" if untold else ""
+    left += f" {CLASS_INCREMENTAL_NOTE}" if extra else ""
     return _figure(
         section,
         "ranking",

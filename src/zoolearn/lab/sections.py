@@ -4,18 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoolearn.lab.differences import ONE_ORDER, paired
-from zoolearn.lab.report import (
-    NOT_TOLD,
-    UNTOLD,
-    Group,
-    equal_settings,
-    failures,
-    grouped,
-    labels,
-    measures_of,
-    settings_apart,
-    tasks_of,
-)
+from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
+from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, spent
 from zoolearn.runs.results import Results
 
@@ -147,14 +138,21 @@ def same_in_all(section: Section) -> str:
 
 def accuracies(section: Section) -> Table:
     """Average accuracy with its deviation, best first; then forgetting and what it cost."""
-    untold = _untold(section)
-    header = ("method", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "training", "seeds")
+    extra = _class_incremental(section)
+    header = (
+        "method",
+        "average accuracy",
+        *(CLASS_INCREMENTAL[measure] for measure in extra),
+        "forgetting",
+        "training",
+        "seeds",
+    )
     rows = tuple(
         (
             name,
             *(
                 percent([run.summary()[measure] for run in group.runs])
-                for measure in ("average_accuracy", *untold, "forgetting")
+                for measure in ("average_accuracy", *extra, "forgetting")
             ),
             spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
             group.seeds,
@@ -166,28 +164,28 @@ def accuracies(section: Section) -> Table:
         (difference := paired(group, section.named[0][1])) and difference.one_order for _, group in section.named[1:]
     )
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
-    notes = [*([ONE_ORDER] if one_order else []), *([NOT_TOLD] if untold else [])]
+    notes = [*([ONE_ORDER] if one_order else []), *([CLASS_INCREMENTAL_NOTE] if extra else [])]
     notes += failures(group for _, group in (*section.named, *section.lost))
     return Table(header, rows, labels=1, notes=tuple(notes), best=marks)
 
 
-def _untold(section: Section) -> list[str]:
-    return [measure for measure in measures_of(group for _, group in section.named) if measure in UNTOLD]
+def _class_incremental(section: Section) -> list[str]:
+    return [measure for measure in measures_of(group for _, group in section.named) if measure in CLASS_INCREMENTAL]
 
 
 def run_table(section: Section) -> Table:
     """Every run: accuracy, forgetting, cost."""
-    untold = _untold(section)
+    extra = _class_incremental(section)
     header = (
-        "method", "seed", "average accuracy", *(UNTOLD[measure] for measure in untold), "forgetting", "learning accuracy",
+        "method", "seed", "average accuracy", *(CLASS_INCREMENTAL[measure] for measure in extra), "forgetting", "learning accuracy",
         "training", "ms per answer", "params", "samples kept",
     )  # fmt: skip
     rows = []
     for name, group in section.named:
         for run in group.runs:
-            told = run.summary()
-            shown = ("average_accuracy", *untold, "forgetting", "forward_transfer")
-            measures = [percent([told[key]]) for key in shown]
+            summary = run.summary()
+            shown = ("average_accuracy", *extra, "forgetting", "forward_transfer")
+            measures = [percent([summary[key]]) for key in shown]
             ms = MISSING if run.ms_per_sample is None else f"{run.ms_per_sample:.2g}"
             costs = [spent(run.seconds["train"]), ms, human(run.num_parameters), f"{run.stored_samples:,}"]
             rows.append((name, str(run.settings.get("seed", "?")), *measures, *costs))

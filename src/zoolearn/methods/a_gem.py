@@ -37,7 +37,6 @@ class AGem(GradientGuided):
                 net.embed(batch.x)
 
     def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
-        """The gradient, projected if it opposes the memory's."""
         return project(gradient, past)
 
 

@@ -91,7 +91,6 @@ class Ensemble(Learner):
         return self.fit(net, tasks, seed, **slots)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
-        """The members whose votes on a task count."""
         members = self._voting_members(task)
         weights = vote_weights([member.votes[task] for member in members])
         return [(member.net, weight) for member, weight in zip(members, weights, strict=True)]
@@ -162,7 +161,6 @@ class Votes:
 
     @property
     def mean(self) -> Tensor:
-        """The ensemble's answer: the weighted average of the votes."""
         return self.total / self.weight
 
     @cached_property

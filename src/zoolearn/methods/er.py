@@ -95,7 +95,6 @@ class Er(SingleNet):
         return {task: Examples(x[here], y[here]) for task, here in rows.items() if len(y[here])}
 
     def rehearse(self, net: Net, batch: Batch) -> Tensor:
-        """The loss of new and replayed rows."""
         if not self.memory.filled:
             return cross_entropy(net, batch)
         tasks = batch.tasks if self.shared_head else net.tasks

@@ -87,7 +87,6 @@ class KnowingLayer(AdditiveLayer):
 
     @torch.no_grad()
     def end_task(self) -> None:
-        """Publishes the newest correction, without its small entries."""
         self.published = torch.cat([self.published, self.sparse(self.correction)[None]])
 
     def base(self, task: int) -> Tensor:

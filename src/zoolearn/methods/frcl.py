@@ -72,7 +72,6 @@ class Inducing:
     lower: Tensor
 
     def to(self, device: torch.device) -> "Inducing":
-        """The same on a device."""
         return Inducing(self.x.to(device), self.mean.to(device), self.lower.to(device))
 
 

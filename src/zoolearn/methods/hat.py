@@ -146,7 +146,6 @@ class Gate(PerTask):
 
     @torch.no_grad()
     def end_task(self) -> None:
-        """Takes what the newest task uses into `used`."""
         self.hold()
         self.used.copy_(torch.maximum(self.used, self.settled(self.embeddings[-1])))
 
@@ -156,7 +155,6 @@ class Gate(PerTask):
         self.embeddings[-1].clamp_(-LARGEST_EMBEDDING, LARGEST_EMBEDDING)
 
     def settled(self, embedding: Tensor) -> Tensor:
-        """The gates of a learned task."""
         gates = torch.sigmoid(self.s_max * embedding)
         return (gates > 0.5).to(gates.dtype) if self.binary else _closed(gates)
 

@@ -28,7 +28,6 @@ class MegaII(GradientGuided):
     """
 
     def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
-        """The gradient, turned towards the memory's."""
         return mix(gradient, past, float(loss), float(past_loss))
 
 

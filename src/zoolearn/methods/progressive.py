@@ -48,7 +48,6 @@ class LinearLateral(nn.Module):
         self.join = site.like(columns * site.inputs[1])
 
     def forward(self, heard: Sequence[Tensor]) -> Tensor:
-        """What older columns add to the layer."""
         return cast(Tensor, self.join(torch.cat([*heard], dim=1)))
 
 
@@ -65,7 +64,6 @@ class AdapterLateral(nn.Module):
         self.join = site.like(width)
 
     def forward(self, heard: Sequence[Tensor]) -> Tensor:
-        """What older columns add to the layer."""
         scaled = [scale * inputs for scale, inputs in zip(self.scales, heard, strict=True)]
         return cast(Tensor, self.join(F.relu(self.narrow(torch.cat(scaled, dim=1)))))
 
@@ -129,7 +127,6 @@ class Progressive(Learner):
         return Episode((task.name,), None, loss)
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
-        """A column after those that are there."""
         return super().new_net(tasks, seed, backbone or self._after(self.columns))
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
@@ -167,7 +164,6 @@ class Progressive(Learner):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of all columns, laterals and heads included."""
         return sum(net.num_parameters for net in self.columns)
 
 
@@ -231,7 +227,6 @@ class Shortcut(nn.Module):
         self.extra: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The shortcut's own output, and what is added now."""
         out = cast(Tensor, self.own(x))
         return out if self.extra is None else out + self.extra
 

@@ -180,7 +180,6 @@ class MappedLayer(TaskLayer):
         return self.relevance, self.alive
 
     def weight(self) -> Tensor:
-        """The weights that the task's map keeps."""
         if self.task < len(self.kept):
             return self.shared * self.kept[self.task]
         return self.shared * self.mapped()

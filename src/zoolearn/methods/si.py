@@ -99,7 +99,6 @@ class Path:
 
     @classmethod
     def begin(cls, weights: Tensor) -> "Path":
-        """A path that has not left its start."""
         return cls(torch.zeros_like(weights), weights.clone(), torch.zeros_like(weights))
 
     def step(self, weights: Tensor, gradient: Tensor) -> None:

@@ -44,11 +44,9 @@ class StableSgd(SingleNet):
 
     @property
     def lr(self) -> float:
-        """The learning rate of the episode under way."""
         return max(self.recipe.lr * self.lr_decay ** (self.episode + 1), self.lr_floor)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """SGD on the new task at this episode's rate."""
         net = self.grown(task)
         loss = yield from self.fit(net, [task], recipe=replace(self.recipe, lr=self.lr), optimizer=RestartingSgd)
         self.net = net

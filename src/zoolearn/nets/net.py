@@ -246,7 +246,6 @@ class Net(nn.Module):
         return (x - mean[rows]) / deviation[rows]
 
     def forward(self, x: Tensor, task: str) -> Tensor:
-        """The logits of one task's classes."""
         head, features = self.head(task), self.embed(self.scale_features(x, task))
         if self.training and self.blocks:
             return F.linear(features, head.weight[:, : self.features], head.bias)
@@ -289,7 +288,6 @@ class Net(nn.Module):
         return cast(Self, moved)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, or with False evaluation mode."""
         self.frozen = self.frozen and not mode
         return super().train(mode)
 

@@ -23,27 +23,27 @@ from zoolearn.training.fit import Progress
 
 
 @contextmanager
-def training_ahead(
+def train_ahead(
     learner: Learner, benchmark: Benchmark, workers: int, folder: Path, every: int | None
-) -> Iterator["Ahead"]:
+) -> Iterator["PretrainedTasks"]:
     """Workers that train the tasks which the learner has not met yet, inside `with`."""
     checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
-    apprentice = replace(learner)  # the settings without the knowledge: that is all a training needs
-    apprentice.checkpoints = learner.checkpoints = checkpoints
-    apprentice.listener = learner.listener
+    blank_copy = replace(learner)  # the settings without the knowledge: that is all a training needs
+    blank_copy.checkpoints = learner.checkpoints = checkpoints
+    blank_copy.listener = learner.listener
     jobs = {}
     for episode in range(learner.episode, len(benchmark)):
         seeds = learner.independent_trainings(episode)
         for number, seed in enumerate(seeds, 1):
             task = benchmark[episode]
             name = task.name if len(seeds) == 1 else f"{task.name}, net {number}"
-            jobs[seed] = Job(name, train, (apprentice, task, seed, name))
+            jobs[seed] = Job(name, train, (blank_copy, task, seed, name))
     threads = max(1, min(torch.get_num_threads(), usable_cores() // workers))
     with closing(map_jobs(list(jobs.values()), Local(workers, threads))) as events:
-        yield Ahead(learner, checkpoints, jobs, events)
+        yield PretrainedTasks(learner, checkpoints, jobs, events)
 
 
-class Ahead:
+class PretrainedTasks:
     """What the workers have trained so far."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Ahead:
             seconds += end.result
         return seconds
 
-    def forget(self, episode: int) -> None:
+    def discard(self, episode: int) -> None:
         """Removes the trainings of an episode that is safe elsewhere."""
         for seed in self.learner.independent_trainings(episode):
             self.checkpoints.path(seed).unlink(missing_ok=True)

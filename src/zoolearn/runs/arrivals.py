@@ -17,7 +17,7 @@ def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float
     if len(counts) < 2:
         return ()
     answers = zip(torch.split(learner.test_answers(task), counts), torch.split(task.test.y, counts), strict=True)
-    return tuple(accuracy(said, labels) if len(labels) else None for said, labels in answers)
+    return tuple(accuracy(output, labels) if len(labels) else None for output, labels in answers)
 
 
 def names_of(benchmark: Benchmark) -> dict[str, Json]:

@@ -55,8 +55,8 @@ def task_logits(learner: Learner, x: Tensor, tasks: Sequence[str]) -> list[Tenso
     totals = dict.fromkeys(tasks, torch.zeros(()))
     for net in dict.fromkeys(net for net, _ in chain.from_iterable(voters.values())):
         weights = {task: weight for task in tasks for voter, weight in voters[task] if voter is net}
-        for task, said in zip(weights, _logits(net, x, list(weights), learner.recipe), strict=True):
-            totals[task] = totals[task] + weights[task] * said
+        for task, outputs in zip(weights, _logits(net, x, list(weights), learner.recipe), strict=True):
+            totals[task] = totals[task] + weights[task] * outputs
     return [totals[task] / sum(weight for _, weight in voters[task]) for task in tasks]
 
 
@@ -75,8 +75,8 @@ def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[T
             inputs = to_device(align(rows), device)
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 features = net.embed(inputs) if alike else inputs
-                said = [net.head(task)(features) if alike else net(inputs, task) for task in tasks]
-            pieces.append([logits.float().cpu() for logits in said])
+                outputs = [net.head(task)(features) if alike else net(inputs, task) for task in tasks]
+            pieces.append([logits.float().cpu() for logits in outputs])
     return [torch.cat(column) for column in zip(*pieces, strict=True)]
 
 
@@ -89,7 +89,7 @@ def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] |
         return None
     which, found = WhichTask(learner), {}
     for task in tasks:
-        own = which.look(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
+        own = which.infer(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
         right = learner.count_votes(task).mean.argmax(dim=1) == task.test.y
         found[task.name] = int((own & right).sum()) / len(right)
     return found

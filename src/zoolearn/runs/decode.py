@@ -21,10 +21,10 @@ def decode(content: Json, kind: type[Kind], where: str, what: str) -> Kind:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        said, _, path = str(error).partition(" - at `$")
+        reason, _, path = str(error).partition(" - at `$")
         path = path.rstrip("`")
         steps = re.findall(r"\.(\w+)|\[(\d+)\]", path)
         for name, place in steps if "[...]" not in path else ():
             content = content[name] if name else content[int(place)]
         entry = f"{path.removeprefix('.')} is {content!r}; " if steps and "[...]" not in path else ""
-        raise StoreError(f"{where} is not {what}: {entry}{said}") from error
+        raise StoreError(f"{where} is not {what}: {entry}{reason}") from error

@@ -56,8 +56,8 @@ def differences(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str
     >>> differences({"threads": 1, "torch": "2.13.0"}, {"threads": 2, "torch": "2.13.0"})
     ['threads was 1, now 2']
     """
-    told = [name for name in DECISIVE if name in before and name in now]
-    old, new = _flat(before, told), _flat(now, told)
+    known = [name for name in DECISIVE if name in before and name in now]
+    old, new = _flat(before, known), _flat(now, known)
     return [
         f"{name} was {old.get(name)}, now {new.get(name)}" for name in {**old, **new} if old.get(name) != new.get(name)
     ]

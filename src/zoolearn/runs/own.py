@@ -118,7 +118,6 @@ class Own:
         return thing
 
     def method(self) -> type[Learner]:
-        """The thing, if it is a class of learners."""
         thing = self.load()
         if not (isinstance(thing, type) and issubclass(thing, Learner)):
             raise SettingsError(
@@ -131,7 +130,6 @@ class Own:
         return thing
 
     def function(self) -> Callable[..., Any]:
-        """The thing, if it can be called."""
         thing: Callable[..., Any] = self.load()
         if not callable(thing):
             raise SettingsError(f"{self.word} is no function; write it with `def {self.name}`")

@@ -125,7 +125,6 @@ class Results:
 
     @property
     def spec(self) -> RunSpec:
-        """What was run."""
         return RunSpec.of_record(self.method, self.benchmark, self.settings)
 
     @property
@@ -160,7 +159,6 @@ class Results:
 
     @property
     def met(self) -> list[str]:
-        """The tasks met so far."""
         return self.tasks[: len(self.accuracy[-1])] if self.accuracy else []
 
     @property
@@ -171,7 +169,6 @@ class Results:
 
     @property
     def finished(self) -> bool:
-        """Whether all tasks were met."""
         return len(self.accuracy) == len(self.meetings)
 
     @property
@@ -217,7 +214,6 @@ class Results:
 
     @property
     def costs(self) -> Costs:
-        """What the learner costs to keep and to ask."""
         return Costs(*(getattr(self, name) for name in Costs.__struct_fields__))
 
     def save(self, path: Path | str) -> None:
@@ -262,9 +258,11 @@ class Results:
         _check_other_format(where, content, cls.FORMAT)
         what = "the record of a run"
         file = decode(content, File, where, what)
-        said = {name: value for name, value in msgspec.structs.asdict(file).items() if name in cls.__dataclass_fields__}
+        fields_read = {
+            name: value for name, value in msgspec.structs.asdict(file).items() if name in cls.__dataclass_fields__
+        }
         try:
-            results = cls(**said, **msgspec.structs.asdict(file.summary))
+            results = cls(**fields_read, **msgspec.structs.asdict(file.summary))
         except (DataError, SettingsError) as error:
             raise StoreError(f"{where} is not {what}: {error}") from error
         if file.finished is not results.finished:
@@ -286,7 +284,10 @@ class Results:
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
         untold = (self.untold.accuracy, self.untold.inferred) if self.untold else ()
-        for what, shares in (*(("without the task told", told) for told in untold), ("on unique rows", self.unique)):
+        for what, shares in (
+            *(("without the task told", shares) for shares in untold),
+            ("on unique rows", self.unique),
+        ):
             if shares is not None and {*shares} != {*self.tasks}:
                 raise DataError(f"accuracy {what} is of {[*shares]}, but the run's tasks are {self.tasks}")
         for number, episode in enumerate(self.episodes):

@@ -40,7 +40,7 @@ from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Progress
 
 if TYPE_CHECKING:
-    from zoolearn.runs.ahead import Ahead
+    from zoolearn.runs.ahead import PretrainedTasks
 
 log = logging.getLogger(__name__)
 
@@ -188,14 +188,14 @@ def _episodes(
                 folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
                 file.update()
             if ahead is not None:
-                ahead.forget(number - 1)
+                ahead.discard(number - 1)
             yield results
 
 
 @contextmanager
 def _ahead(
     learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
-) -> "Iterator[Ahead | None]":
+) -> "Iterator[PretrainedTasks | None]":
     if workers < 1:
         raise SettingsError(f"workers is {workers}; give 1 or more")
     in_parts = any(task.part for task in benchmark)  # which need what came before them
@@ -207,15 +207,15 @@ def _ahead(
     ):
         yield None
         return
-    from zoolearn.runs.ahead import training_ahead  # which brings the engine of jobs
+    from zoolearn.runs.ahead import train_ahead  # which brings the engine of jobs
 
     with ExitStack() as stack:
         path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
-        yield stack.enter_context(training_ahead(learner, benchmark, workers, path, checkpoint_every))
+        yield stack.enter_context(train_ahead(learner, benchmark, workers, path, checkpoint_every))
 
 
 def _one_episode(
-    learner: Learner, benchmark: Benchmark, number: int, ahead: "Ahead | None"
+    learner: Learner, benchmark: Benchmark, number: int, ahead: "PretrainedTasks | None"
 ) -> Generator[Progress, None, tuple[Episode, dict[str, float]]]:
     task, met = benchmark[number - 1], join_parts(benchmark.tasks[:number])
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
@@ -225,8 +225,8 @@ def _one_episode(
         rows += (yield from count_rows(learner.iter_finish()))[1]
     trained = perf_counter()
     reached = learner.evaluate(met.values())
-    told = met if number == len(benchmark) else {task.name: met[task.name]}
-    apart = {name: by_arrival(learner, told[name], benchmark.tasks[:number]) for name in told if name in reached}
+    shown = met if number == len(benchmark) else {task.name: met[task.name]}
+    apart = {name: by_arrival(learner, shown[name], benchmark.tasks[:number]) for name in shown if name in reached}
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     episode = replace(
@@ -299,10 +299,10 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, code: li
     }
     changed = [*code, *(differences(results.sittings[-1]["environment"], now) if results.sittings else [])]
     if changed and folder is not None:
-        told = f"{folder.path} was begun under other conditions: {'; '.join(changed)}"
+        shown = f"{folder.path} was begun under other conditions: {'; '.join(changed)}"
         if exact:
-            raise SettingsError(f"{told}. Restore them, or continue without exact; the bits may differ then")
-        log.warning("%s. It goes on, though not bit for bit as it would have", told)
+            raise SettingsError(f"{shown}. Restore them, or continue without exact; the bits may differ then")
+        log.warning("%s. It goes on, though not bit for bit as it would have", shown)
     results.sittings.append(sitting)
     if folder is not None:
         folder.begin_sitting(sitting)

@@ -78,7 +78,6 @@ class RunSpec:
 
     @property
     def kind(self) -> type[Learner]:
-        """The class of the learner."""
         if "method" in self.own:
             return self.own["method"].method()
         if self.method not in METHODS:
@@ -86,7 +85,6 @@ class RunSpec:
         return METHODS[self.method]
 
     def learner(self) -> Learner:
-        """A new learner with these settings."""
         names: dict[str, Any] = {}
         for setting, own in self.own.items():
             if setting not in ("method", "benchmark"):
@@ -128,12 +126,10 @@ class RunSpec:
         return {name: value for name, value in self.options.items() if name not in CUTS and name != FEATURES}
 
     def record(self) -> dict[str, Json]:
-        """The settings as a run records them."""
         return {**settings_of(self.learner()), "benchmark": self.options}
 
     @property
     def changes(self) -> dict[str, Json]:
-        """The settings that are not the method's defaults."""
         usual = self._defaults()
         return {
             name: value for name, value in self.settings.items() if name in self.own or value != usual.get(name, ...)
@@ -183,13 +179,12 @@ class RunSpec:
     @property
     def name(self) -> str:
         """A name for its folder: what is not default, in words."""
-        said = {**self.changes, **self.options}
-        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in said.items()]
+        shown = {**self.changes, **self.options}
+        words = [f"{name.replace('_', '')}{_word(value)}" for name, value in shown.items()]
         return short_name("-".join([self.method, self.benchmark, *words, f"s{self.seed}"]))
 
     @property
     def command(self) -> str:
-        """The command that does it."""
         if "validation" in self.options:
             return shlex.join(["zoo", "tune", *self.subject])
         file = {FEATURES: str(self.extractor)} if self.extractor else {}

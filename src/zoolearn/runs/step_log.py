@@ -47,7 +47,6 @@ class Log:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is written."""
         return self.every is not None or self.evaluate_every is not None
 
 
@@ -115,8 +114,8 @@ def _right(net: Net, batch: Batch) -> int:
 
 def _test_accuracy(net: Net, task: Task) -> float:
     pieces = torch.split(task.test.x, piece_size(net, net.device))
-    said = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
-    return int((said == task.test.y).sum()) / len(said)
+    answers = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
+    return int((answers == task.test.y).sum()) / len(answers)
 
 
 @contextmanager
@@ -149,7 +148,6 @@ class _Board:
         self.read = self.file.stat().st_size if self.file.exists() else 0  # earlier sittings have shown what is there
 
     def show(self) -> None:
-        """Shows the lines that are new."""
         for line in self._lines():
             self.read += len(line)
             self.writer = self.writer or self.open()
@@ -165,7 +163,6 @@ class _Board:
             return [line for line in lines if line.endswith(b"\n")]
 
     def close(self) -> None:
-        """Ends the file of TensorBoard."""
         if self.writer is not None:
             self.writer.close()
 

@@ -58,7 +58,6 @@ class RunFolder:
 
     @property
     def exists(self) -> bool:
-        """Whether a run was begun here."""
         return (self.path / "run.json").exists()
 
     def begin(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
@@ -172,7 +171,6 @@ class RunFolder:
             raise StoreError(f"{error}; or remove it: continuing the run writes it again") from error
 
     def episodes(self) -> list[Record]:
-        """The records of all episodes so far."""
         numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)

@@ -39,7 +39,6 @@ class Checkpoints:
     carried: Carried = field(default_factory=Carried)
 
     def due(self, epoch: int, epochs: int) -> bool:
-        """Whether a training is saved after this epoch."""
         return epoch % self.every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:

@@ -105,12 +105,10 @@ class Recipe:
 
     @property
     def augments(self) -> bool:
-        """Whether training images are varied."""
         return self.augment == "yes" or (self.augment == "auto" and self.epochs > 1)
 
     @cached_property
     def torch_device(self) -> torch.device:
-        """Where nets are trained."""
         if self.device == "cuda" and not _sees_gpu():
             raise SettingsError("device is 'cuda' but torch sees no GPU; use 'auto' or 'cpu'")
         if self.device == "cpu" or not _sees_gpu():

@@ -42,7 +42,6 @@ class Sgd:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Moves the parameters against their gradients."""
         moved: list[Tensor] = list(self.parameters)
         momenta = self.momenta
         gradients = [parameter.grad for parameter in moved if parameter.grad is not None]

@@ -7,7 +7,7 @@ from time import perf_counter
 
 from msgspec.structs import replace as changed
 
-from zoolearn.beyond.distil import distilling
+from zoolearn.beyond.distil import iter_distil
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.seeds import derive
@@ -34,7 +34,7 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     learner.epochs = epochs or learner.epochs
     tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
     started = perf_counter()
-    net, loss = yield from distilling(learner, tasks, learner.recipe_for(tasks))
+    net, loss = yield from iter_distil(learner, tasks, learner.recipe_for(tasks))
     votes = {task.name: Vote(1.0, task.classes) for task in tasks}
     member = Member(net, votes, loss, len(index.episodes) - 1)
     entry = entry_of(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)

@@ -7,7 +7,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.task_inference import TaskJudge
+from zoolearn.beyond.task_inference import TaskInference
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo.index import Index
 
@@ -72,35 +72,35 @@ class Fitted:
     """What tells the tasks of a zoo apart, how well, and the generation that it is of."""
 
     generation: int
-    which: TaskJudge
+    which: TaskInference
     quality: Quality
 
 
-def quality(which: TaskJudge, held: Mapping[str, Tensor]) -> Quality:
+def quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
     """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
     right, strangers = [], []
     for place, name in enumerate(which.tasks):
         evidence = which.evidence(held[name][:ROWS_JUDGED])
-        look = which.judge(evidence, SURE)
-        right.append(float(((look.chances.argmax(dim=1) == place) & look.certain).float().mean()))
+        inferred = which.infer_from(evidence, SURE)
+        right.append(float(((inferred.chances.argmax(dim=1) == place) & inferred.certain).float().mean()))
         others = [other for other in range(len(which.tasks)) if other != place]
         if others:
-            strangers.append(float(which.judge(evidence[:, others], SURE).certain.float().mean()))
+            strangers.append(float(which.infer_from(evidence[:, others], SURE).certain.float().mean()))
     return Quality(fmean(right), fmean(strangers) if strangers else 0.0)
 
 
 def recognised(
-    which: TaskJudge, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
+    which: TaskInference, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
 ) -> list[Recognised]:
     """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""
-    look = which.look(x, sure)
-    likeliest = look.chances.argmax(dim=1)
+    inferred = which.infer(x, sure)
+    likeliest = inferred.chances.argmax(dim=1)
     found = [
         Recognised(None, None, 0.0, dict(zip(which.tasks, row, strict=True)), strange)
-        for row, strange in zip(look.chances.tolist(), look.strange.tolist(), strict=True)
+        for row, strange in zip(inferred.chances.tolist(), inferred.strange.tolist(), strict=True)
     ]
-    for place in sorted(set(likeliest[look.certain].tolist())):
-        rows = ((likeliest == place) & look.certain).nonzero()[:, 0]
+    for place in sorted(set(likeliest[inferred.certain].tolist())):
+        rows = ((likeliest == place) & inferred.certain).nonzero()[:, 0]
         task = which.tasks[place]
         answers, classes = ask(x[rows], task)
         best, labels = torch.max(answers, dim=1)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.by_statistics import StatJudge
+from zoolearn.beyond.by_statistics import StatInference
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
 from zoolearn.beyond.temperature import calibrated
@@ -204,7 +204,7 @@ class ZooReader:
                 if sure and self.settings.features is None:
                     fitted.quality.check()
                 which = fitted.which
-                ask = which.answer if isinstance(which, StatJudge) else self._answer_and_classes
+                ask = which.answer if isinstance(which, StatInference) else self._answer_and_classes
                 found = recognised(which, inputs, sure, ask)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
@@ -220,7 +220,7 @@ class ZooReader:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
-            which = WhichTask(learner) if self.extractor is None else StatJudge(learner.kept.values())
+            which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, quality(which, held))
         return self._fitted

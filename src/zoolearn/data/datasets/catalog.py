@@ -23,7 +23,6 @@ class PublishedFile:
         return versions
 
     def find(self, folder: Path) -> Path | None:
-        """The path of this file, if it is there."""
         return next((path for path in self.versions(folder) if path.exists()), None)
 
 
@@ -73,7 +72,6 @@ class Source:
         return layout
 
     def advice(self, root: Path) -> str:
-        """How to get the files."""
         places = " or ".join(f"{root / layout.folder} ({_listed(_names(layout))})" for layout in self.layouts)
         if self.downloads:
             return f"run `zoo data --download {self.name}`, or put the publisher's files into {places}"

@@ -60,13 +60,13 @@ def _overview(parts: Sequence[Section], studies: Sequence[str], keys: Sequence[s
     """How much there is, what is highest on each benchmark, and where the studies are."""
     runs = [run for part in parts for run in part.runs]
     methods, benchmarks = ({getattr(run, name) for run in runs} for name in ("method", "benchmark"))
-    said = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
+    summary = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
     table = _table(overview(parts), links=keys[: len(parts)]) if parts else ""
     links = [
         f'<a href="#{key}">{html.escape(name or "Studies")}</a>'
         for name, key in zip(studies, keys[len(parts) :], strict=True)
     ]
-    return f'<p class="conclusion">{said if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
+    return f'<p class="conclusion">{summary if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
 
 
 def _count(things: Collection[object], name: str) -> str:
@@ -113,8 +113,8 @@ def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
         _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
     )
     found = " ".join(filter(None, (figure.headline() for figure in figures)))
-    said = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
-    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{said}{drawn}</section>'
+    summary = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
+    return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{summary}{drawn}</section>'
 
 
 def _fold(summary: str, content: str, is_open: bool = False) -> str:

@@ -172,14 +172,14 @@ def _cell_tips(chart: Map) -> list[str]:
                 continue
             spread = chart.spread[row][column] if chart.spread else None
             shade = chart.shades[row][column] if chart.shades else None
-            said = [
+            lines = [
                 f"{chart.rows[row]}, {chart.column_label} {chart.columns[column]}",
                 f"{chart.value_label}: {value:.2f}" + (f" ± {spread:.2f}" if spread is not None else ""),
                 f"against the median of its row: {shade:+.2f}" if shade is not None else "",
                 chart.mark_label if chart.marks and chart.marks[row][column] else "",
                 chart.notes[row][column] if chart.notes else "",
             ]
-            tips.append("\n".join(filter(None, said)))
+            tips.append("\n".join(filter(None, lines)))
     return tips
 
 
@@ -189,9 +189,9 @@ def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str, label: str, b
     root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
     if below:
         root[:0] = ElementTree.fromstring(below)  # noqa: S314
-    for number, said in enumerate(tips):
+    for number, lines in enumerate(tips):
         group = root.find(f".//{SVG}g[@id='tips-{number}']")
-        for shape, words in zip([] if group is None else _shapes(group), said, strict=True):
+        for shape, words in zip([] if group is None else _shapes(group), lines, strict=True):
             if words:
                 ElementTree.SubElement(shape, f"{SVG}title").text = words
     _tidy(root, key)

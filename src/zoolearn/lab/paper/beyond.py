@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
+from zoolearn.lab.groups import Group, grouped
 from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
-from zoolearn.lab.report import Group, grouped
 from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results

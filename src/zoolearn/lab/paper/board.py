@@ -80,10 +80,10 @@ def paragraph(lines: Sequence[Line]) -> str:
     sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
     run = sum(bool(line.runs) for line in lines)
     rest = f"{run} of {len(lines)} lines were run so far" if run < len(lines) else "All lines were run"
-    told = " ".join(sentences) or "not run yet."
+    ranking = " ".join(sentences) or "not run yet."
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe and pass; settings chosen by one search): {told} {rest}.",
+        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking} {rest}.",
         width=120,
         break_long_words=False,
         break_on_hyphens=False,
@@ -97,11 +97,11 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
     if not rivals:
         return ""
     without = [line for line in rivals if line.entry.budget == NONE]
-    parts = [f"on {stream} isolated " + (f"has {_told(isolated)}" if isolated else "was not run yet")]
+    parts = [f"on {stream} isolated " + (f"has {_score(isolated)}" if isolated else "was not run yet")]
     if isolated and without:
         behind = [line for line in without if mean(line) < mean(isolated)]
         ahead = sorted((line for line in without if line not in behind), key=mean, reverse=True)
-        beaten = ", ".join(f"{line.entry.name} {_told(line)}" for line in ahead)
+        beaten = ", ".join(f"{line.entry.name} {_score(line)}" for line in ahead)
         parts.append(
             f"without stored samples it is ahead of {len(behind)} of {len(without)}"
             + (f", behind {beaten}" if ahead else "")
@@ -109,12 +109,12 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
     for budget, words in BUDGETS.items():
         with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=mean, reverse=True)
         if with_memory and not (isolated and budget == NONE):
-            ranks = ", ".join(f"{line.entry.name} {_told(line)}" for line in with_memory[:4])
+            ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in with_memory[:4])
             parts.append(f"with {words}: {ranks}")
     return "; ".join(parts) + "."
 
 
-def _told(line: Line) -> str:
+def _score(line: Line) -> str:
     return f"{mean(line):.2f}" + (" (one seed)" if len(line.runs) == 1 else "")
 
 

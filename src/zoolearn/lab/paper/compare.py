@@ -32,7 +32,6 @@ class Cell:
 
     @property
     def mean(self) -> float | None:
-        """Ours, over seeds."""
         return fmean(self.ours) if self.ours else None
 
     @property
@@ -51,7 +50,6 @@ class Cell:
 
     @property
     def paper_text(self) -> str:
-        """The paper's as it is read."""
         return "-" if self.paper is None else f"{self.paper:.2f}"
 
     @property
@@ -106,8 +104,8 @@ def precision(run: Results) -> str:
     """What a run computed in; left to itself, that is float32 on a CPU and mixed float16 on a GPU."""
     recipe = run.settings.get("recipe", {})
     on_gpu = run.environment.get("gpu") is not None and recipe.get("device", "auto") != "cpu"
-    said: str = recipe.get("precision", "auto")
-    return said if said != "auto" else "float16" if on_gpu else FLOAT32
+    named: str = recipe.get("precision", "auto")
+    return named if named != "auto" else "float16" if on_gpu else FLOAT32
 
 
 def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:

@@ -58,7 +58,6 @@ class Entry:
 
     @property
     def trials(self) -> list[RunSpec]:
-        """All of the search."""
         return [self.trial(point) for point in self.points]
 
     def row(self, stream: str, point: Mapping[str, Json]) -> Row:
@@ -150,7 +149,6 @@ class Line:
 
     @property
     def row(self) -> Row | None:
-        """What is to be run."""
         return None if self.chosen is None else self.entry.row(self.stream, self.chosen)
 
 

@@ -63,8 +63,8 @@ def write_reproduction(file: Path, runs: Sequence[Results], studies: Iterable[St
     """
     pages = {file: front_page(runs)}
     readme = file.parent / "README.md"
-    if (told := board.put_paragraph(readme, runs)) is not None:
-        pages |= {readme: told}
+    if (text := board.put_paragraph(readme, runs)) is not None:
+        pages |= {readme: text}
     pages |= {file.parent / PAGES / f"{equal.NAME}.md": board.page(runs)}
     pages |= {file.parent / PAGES / "figures.md": figures_page(studies)}
     pages |= {file.parent / PAGES / "precision.md": precision_page(runs)}
@@ -107,8 +107,8 @@ def front_page(runs: Sequence[Results]) -> str:
         *_finding(runs),
     ]
     parts += [f"The paper's figures, and the studies that were run: [figures]({PAGES.as_posix()}/figures.md).", ""]
-    told = [difference.replace("AUGMENTED", _augmented(runs)) for difference in DIFFERENCES]
-    parts += ["## Known differences", "", *(f"- {difference}" for difference in told), ""]
+    text = [difference.replace("AUGMENTED", _augmented(runs)) for difference in DIFFERENCES]
+    parts += ["## Known differences", "", *(f"- {difference}" for difference in text), ""]
     return "\n".join(parts)
 
 
@@ -216,11 +216,11 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
     found = [(row, runs_of(row, runs)) for row in table.rows]
     answered = [(row, here) for row, here in found if here]
     counted = tally(table, runs)
-    said = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict])
+    verdicts = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS if counted[verdict])
     parts = [
         f"# {table.where}: {table.title}",
         "",
-        f"`zoo paper {table.name}`; {counted.total()} cells: {said}. [All tables](../../REPRODUCTION.md).",
+        f"`zoo paper {table.name}`; {counted.total()} cells: {verdicts}. [All tables](../../REPRODUCTION.md).",
         "",
     ]
     if answered:

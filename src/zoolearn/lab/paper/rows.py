@@ -33,7 +33,6 @@ class Row:
     bootstraps: bool = False  # each seed draws samples of its own
 
     def run(self, seed: int) -> RunSpec:
-        """The run with this seed."""
         options = {**self.spec.options, "samples_seed": seed} if self.bootstraps else self.spec.options
         return replace(self.spec, seed=seed, options=options)
 

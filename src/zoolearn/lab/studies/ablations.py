@@ -20,7 +20,6 @@ class Variant:
     settings: Mapping[str, Json] = field(default_factory=dict)
 
     def spec(self, setup: Setup, seed: int) -> RunSpec:
-        """Its run with this seed."""
         return setup.spec(self.method, seed, **self.settings)
 
 
@@ -35,7 +34,6 @@ class Ablation:
     variants: Callable[[Setup], Sequence[Variant]]
 
     def specs(self, setup: Setup) -> list[RunSpec]:
-        """Every variant with every seed."""
         return [variant.spec(setup, seed) for variant in self.variants(setup) for seed in setup.seeds]
 
     def figures(self, setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:

@@ -63,7 +63,6 @@ class Setup:
         return f"{self.backbone}, {epochs}, {samples}, {seeds}"
 
     def record(self) -> dict[str, Json]:
-        """The settings as plain data."""
         return {
             "epochs": self.epochs,
             "seeds": list(self.seeds),

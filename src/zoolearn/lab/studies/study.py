@@ -33,7 +33,6 @@ class Study:
     environment: Mapping[str, Json] = field(default_factory=environment)
 
     def save(self, folder: Path) -> None:
-        """Writes `study.json` into the folder."""
         content = {
             "format": self.FORMAT,
             "study": self.name,
@@ -47,7 +46,6 @@ class Study:
 
     @classmethod
     def load(cls, folder: Path) -> "Study":
-        """Reads what `save` wrote."""
         return cls.from_json(load_json(folder / cls.FILE), str(folder / cls.FILE))
 
     @classmethod

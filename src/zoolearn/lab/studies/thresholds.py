@@ -100,7 +100,6 @@ class Outcome:
 
     @property
     def bound(self) -> float:
-        """The mean bound over draws."""
         return self.difference + self.concentration
 
 
@@ -186,13 +185,13 @@ def constant_figure(samples: Sequence[int] = (100, 1000), draws: int = 100) -> F
     limit = Series(
         "k, with ever more samples", list(TASKS_IN_ALL), list(map(float, TASKS_IN_ALL)), style="dashes", colour=6
     )
-    told = ", ".join(f"{value:.1f}" for value in found[max(samples)])
+    numbers = ", ".join(f"{value:.1f}" for value in found[max(samples)])
     return Figure(
         name="simulation-constant",
         title="No constant saves the printed bound",
         caption="One task at 0.3, the others at 0.7, all with exponent 1: the c by which the second term, divided by k as the "
         f"theorem is printed, must be multiplied so that the bound holds in {100 * (1 - DELTA):.0f} % of {draws} draws. With "
-        f"{max(samples)} samples of each task it is {told} for {', '.join(map(str, TASKS_IN_ALL))} tasks. Without the division "
+        f"{max(samples)} samples of each task it is {numbers} for {', '.join(map(str, TASKS_IN_ALL))} tasks. Without the division "
         "c = 1 suffices.",
         frames={"": Plot([Panel("", [*series, limit], "tasks trained together, k")], "needed c")},
         section="Simulation",

@@ -29,7 +29,6 @@ class Range:
 
     @property
     def whole(self) -> bool:
-        """Whether only whole numbers count."""
         return isinstance(self.low, int)
 
     @property

@@ -35,7 +35,6 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Its folder."""
         return f"trial-{self.number:04d}"
 
 
@@ -83,7 +82,6 @@ class Tuning:
         return max(done, key=lambda trial: trial.values[-1])
 
     def results(self, trial: Trial) -> Results:
-        """What a trial's run left behind."""
         return Results.load(self.folder / trial.name)
 
     def _begin(self, setup: Mapping[str, Json]) -> None:

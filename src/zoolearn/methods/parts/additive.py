@@ -60,7 +60,6 @@ class AdditiveLayer(TaskLayer):
         return owned
 
     def weight(self) -> Tensor:
-        """What the task makes of the shared weight."""
         correction = self._own("correction")
         if not self.training:
             correction = self.sparse(correction)

@@ -24,11 +24,9 @@ class QuadraticPenalty:
     rest: Tensor  # what remains of the penalty at the anchor itself, where several springs were joined
 
     def value(self, weights: Tensor) -> Tensor:
-        """The penalty of these weights."""
         return self.rest + 0.5 * (self.importance * (weights - self.anchor).square()).sum()
 
     def gradient(self, weights: Tensor) -> Tensor:
-        """How the penalty changes with the weights."""
         return self.importance * (weights - self.anchor)
 
     def scaled(self, strength: float, limit: float) -> "QuadraticPenalty":
@@ -40,7 +38,6 @@ class QuadraticPenalty:
         flat.write_gradient(flat.gradient().add_(self.gradient(flat.data())))
 
     def to(self, device: torch.device) -> "QuadraticPenalty":
-        """This spring on a device."""
         return QuadraticPenalty(self.anchor.to(device), self.importance.to(device), self.rest.to(device))
 
     @property

@@ -64,7 +64,6 @@ class Memory:
         return Memory(self.tasks[:1], self.x, self.y, torch.zeros_like(self.task_index))
 
     def to(self, device: torch.device) -> "Memory":
-        """The same memory on a device."""
         return Memory(self.tasks, self.x.to(device), self.y.to(device), self.task_index.to(device))
 
 

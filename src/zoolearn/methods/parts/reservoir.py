@@ -33,7 +33,6 @@ class Reservoir:
 
     @property
     def filled(self) -> int:
-        """How many rows it holds."""
         return min(self.seen, self.size)
 
     def copy(self) -> "Reservoir":
@@ -41,7 +40,6 @@ class Reservoir:
         return Reservoir(self.size, {name: part.clone() for name, part in self.columns.items()}, self.seen, self.draws)
 
     def to(self, device: torch.device) -> "Reservoir":
-        """This memory with its rows on a device."""
         columns = {name: part.to(device) for name, part in self.columns.items()}
         return Reservoir(self.size, columns, self.seen, self.draws)
 

@@ -84,7 +84,6 @@ class TaskNorm(PerTask):
         self.norms = nn.ModuleList()
 
     def begin_task(self) -> None:
-        """Adds a norm that has seen nothing yet."""
         device = next((parameter.device for parameter in self.parameters()), None)
         self.norms.requires_grad_(False)
         self.norms.append(self.kind(**self.settings).to(device))
@@ -115,7 +114,6 @@ class TaskLayer(PerTask):
         """The bias that the task sees."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The layer with the task's weight."""
         if self.convolution is None:
             return F.linear(x, self.weight(), self.bias())
         return F.conv2d(x, self.weight(), self.bias(), *self.convolution)

@@ -1,7 +1,7 @@
 """Jobs on a Ray cluster (extra `ray`): the only module that knows of Ray.
 
 Ray places each job, starts processes and moves data; here is what it leaves open. Reports travel in bundles through one
-mailbox on the driver's node, which makes jobs wait when the driver cannot keep up. A job whose process or node is lost is
+queue on the driver's node, which makes jobs wait when the driver cannot keep up. A job whose process or node is lost is
 handed in again: it finds its folder with all that was kept and goes on from there. A job that raises an error of its own
 has failed, and is not tried again.
 """
@@ -104,7 +104,7 @@ class _Driver:
         self.count = self.slots = 0
         self.looked = time.monotonic()
         self.queue = ray.remote(_Queue).options(**_beside_the_driver(place)).remote(MOST_BUNDLES)
-        self.post: Any = None
+        self.pending: Any = None
         self.head = _Head(ray.get_runtime_context().gcs_address)
 
     def events(self, jobs: Iterable[Job | None]) -> Iterator[Event]:
@@ -121,7 +121,7 @@ class _Driver:
                 return
             yield from self._listen()
             if time.monotonic() - self.looked > SECONDS_BETWEEN_LOOKS:
-                yield from self._look()
+                yield from self._find_lost()
 
     @contextmanager
     def _failure_of(self, job: Job) -> Iterator[list[Failed]]:
@@ -155,15 +155,15 @@ class _Driver:
         return self.shared[shared]
 
     def _listen(self) -> Iterator[Event]:
-        """Waits a while for post, and opens it."""
-        if self.post is None:
-            self.post = self.queue.take.remote()
-        if not self.ray.wait([self.post], timeout=SECONDS_BETWEEN_LOOKS)[0]:
+        """Waits a while for messages, and reads them."""
+        if self.pending is None:
+            self.pending = self.queue.take.remote()
+        if not self.ray.wait([self.pending], timeout=SECONDS_BETWEEN_LOOKS)[0]:
             return
         messages: list[bytes] = []
-        with suppress(self.ray.exceptions.RayError):  # a mailbox that was lost is replaced: reports are, ends are not
-            messages = self.ray.get(self.post)
-        self.post = None
+        with suppress(self.ray.exceptions.RayError):  # a queue that was lost is replaced: reports are, ends are not
+            messages = self.ray.get(self.pending)
+        self.pending = None
         for message in messages:
             number, contents, last = pickle.loads(message)  # noqa: S301 (our own worker)
             attempt = self.under_way.get(number)
@@ -174,8 +174,8 @@ class _Driver:
             if last:
                 yield from self._end(attempt)
 
-    def _look(self) -> Iterator[Event]:
-        """Finds jobs that ended without saying so: their process was killed, their node is gone, or their post was lost."""
+    def _find_lost(self) -> Iterator[Event]:
+        """Finds jobs that ended without saying so: their process was killed, their node is gone, or their message was lost."""
         self.head.wait()  # what is asked next would wait for it, and end this process in the end
         self.looked, self.slots = time.monotonic(), self._slots()
         by_end = {attempt.end: attempt for attempt in self.under_way.values()}
@@ -240,7 +240,7 @@ class _Head:
 
 
 def _beside_the_driver(place: Ray) -> dict[str, Any]:
-    """How the mailbox is placed: on the node of the driver where that is one of the cluster, and again when it is lost."""
+    """How the queue is placed: on the node of the driver where that is one of the cluster, and again when it is lost."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -262,14 +262,14 @@ class _Queue:
         self.change = asyncio.Condition()
 
     async def put(self, message: bytes) -> None:
-        """Takes a letter in; whoever brings it waits while there are too many."""
+        """Adds a message; the sender waits while there are too many."""
         async with self.change:
             await self.change.wait_for(lambda: len(self.messages) < self.most)
             self.messages.append(message)
             self.change.notify_all()
 
     async def take(self) -> list[bytes]:
-        """All letters, as soon as there is one."""
+        """All messages, as soon as there is one."""
         async with self.change:
             await self.change.wait_for(lambda: self.messages)
             messages = list(self.messages)
@@ -279,30 +279,30 @@ class _Queue:
 
 
 def _work(queue: Any, number: int, attempt: int, place: Ray, function: Callable[..., Any], *arguments: Any) -> bytes:
-    """A job in a process of the cluster: what it says goes to the mailbox; returns its result, its error and where that was."""
+    """A job in a process of the cluster: what it reports goes to the queue; returns its result, its error and where that was."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as below `nohup ... &`; but Ray cancels by an interrupt
         signal.signal(signal.SIGINT, signal.default_int_handler)
     time.sleep(2 * (attempt - 1))  # its former self may not have let go of its folder yet
-    post = _Post(queue, number)
+    sender = _Sender(queue, number)
     ended = b""
     try:
         with torch_threads(place.threads):
             for event in work_off(Job("", function, arguments)):
                 match event:
                     case Report(_, content):
-                        post.add(content)
+                        sender.add(content)
                     case Done(_, result):
                         ended = pickle.dumps((result, None, ""))
                     case Failed(_, error, trace):
                         ended = pickle.dumps((None, portable(error), trace))
     except Exception as error:  # something that it said cannot be sent
         ended = pickle.dumps((None, portable(error), traceback.format_exc()))
-    post.send(last=True)
+    sender.send(last=True)
     return ended
 
 
-class _Post:
-    """What a job says, gathered and sent now and then."""
+class _Sender:
+    """What a job reports, gathered and sent now and then."""
 
     def __init__(self, queue: Any, number: int) -> None:
         self.queue, self.number = queue, number
@@ -318,7 +318,7 @@ class _Post:
         import ray
 
         message = pickle.dumps((self.number, self.contents, last))
-        with suppress(ray.exceptions.RayError):  # the mailbox was lost: so are these reports, but not the job
+        with suppress(ray.exceptions.RayError):  # the queue was lost: so are these reports, but not the job
             ray.get(self.queue.put.remote(message))
         self.contents, self.sent = [], time.monotonic()
 

@@ -1,0 +1,111 @@
+"""Runs that differ in nothing but their seed, and what such runs have in common."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from zoolearn.runs.results import Results
+from zoolearn.runs.spec import DATA_SEEDS, ORDERS
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, and have come equally far."""
+
+    runs: tuple[Results, ...]
+    lost: tuple[Results, ...] = ()  # others like them, which diverged or failed
+
+    @property
+    def first(self) -> Results:
+        """The run that speaks for the group's method, benchmark and settings."""
+        return (self.runs or self.lost)[0]
+
+    @property
+    def seeds(self) -> str:
+        """How many there are, in how many orders if there are several, and how many diverged or failed."""
+        diverged = sum(bool(run.diverged) for run in self.lost)
+        known = {"diverged": diverged, "failed": len(self.lost) - diverged}
+        whole = len(self.runs) + len(self.lost)
+        return ", ".join(
+            [count_seeds(self.runs), *(f"{count} of {whole} {how}" for how, count in known.items() if count)]
+        )
+
+
+def count_seeds(runs: Sequence[Results]) -> str:
+    """How many runs there are, which differ in seeds; where those are seeds of orders, how many orders."""
+    orders = len({order_of(run) for run in runs})
+    if orders < 2:
+        return str(len(runs))
+    return f"{orders} orders" if orders == len(runs) else f"{len(runs)}, {orders} orders"
+
+
+def order_of(run: Results) -> str:
+    """The order of tasks, classes and pixels that a run met, as one word."""
+    return json.dumps([run.meetings, *(run.spec.options.get(name) for name in ORDERS)])
+
+
+def grouped(results: Sequence[Results], lost: bool = False) -> list[Group]:
+    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once.
+
+    Groups of which every run diverged or failed are left out, unless the `lost` are asked for too: they have no values.
+    """
+    found = [group for group in group_runs(one_per_seed(results)) if group.runs or lost]
+    return sorted(found, key=lambda group: group.first.stream)
+
+
+def one_per_seed(results: Sequence[Results]) -> list[Results]:
+    """Of runs that are alike in all but how far they have come, the one that has come furthest."""
+    furthest: dict[tuple[str, str], Results] = {}
+    for place, (run, identity) in enumerate(zip(results, _identities(results), strict=True)):
+        seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
+        kept = furthest.get((identity, seed))
+        if kept is None or len(run.accuracy) > len(kept.accuracy):
+            furthest[identity, seed] = run
+    return list(furthest.values())
+
+
+def seeds_of(run: Results) -> str:
+    """The seeds of learner, samples and order, as one word."""
+    return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
+
+
+def group_runs(results: Sequence[Results]) -> list[Group]:
+    """The runs by what they differ in beside their seed, and by how far they have come."""
+    alike: dict[tuple[str, int], list[Results]] = {}
+    lost: dict[str, list[Results]] = {}
+    for run, identity in zip(results, _identities(results), strict=True):
+        if run.diverged or run.failed:
+            lost.setdefault(identity, []).append(run)
+        else:
+            alike.setdefault((identity, len(run.accuracy)), []).append(run)
+    furthest = dict(sorted(alike, key=lambda key: key[1]))
+    groups = [
+        Group(tuple(runs), tuple(lost.pop(identity, ())) if furthest[identity] == length else ())
+        for (identity, length), runs in alike.items()
+    ]
+    return [*groups, *(Group((), tuple(runs)) for runs in lost.values())]
+
+
+def _identities(results: Sequence[Results]) -> list[str]:
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide.
+
+    A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
+    """
+    families = [json.dumps([run.spec.family, sorted(run.tasks), _code(run), run.parameters]) for run in results]
+    known: dict[str, set[str]] = {}
+    for run, family in zip(results, families, strict=True):
+        known.setdefault(family, set()).update({run.data} - {""})
+    return [
+        json.dumps([family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data])
+        for run, family in zip(results, families, strict=True)
+    ]
+
+
+def _code(run: Results) -> dict[str, str]:
+    """The source of what is not ours, but for the function of a benchmark: its data say more."""
+    return {name: digest for name, digest in run.source.items() if not (run.data and name.startswith("benchmark "))}
+
+
+def episodes_of(run: Results) -> str:
+    """How many of its tasks a run has met."""
+    return f"{len(run.accuracy)}/{len(run.meetings)}"

@@ -1,0 +1,129 @@
+"""What tells runs apart: names for groups of them, and the settings in which they differ or agree."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from zoolearn.lab.groups import Group, episodes_of
+from zoolearn.lab.presets import preset_of
+from zoolearn.runs.results import Results
+
+LONGEST_VALUE = 24
+LONGEST_NUMBER = 8  # what a search proposes has 17 digits
+LONGEST_LABEL = 28
+
+
+def tasks_of(run: Results) -> str:
+    """The benchmark, and how it was cut: what runs must share to be compared.
+
+    >>> cut = {"benchmark": {"first_tasks": 4, "task_order": 1}}
+    >>> tasks_of(Results(method="er", benchmark="toys", tasks=["a"], settings=cut))
+    'toys, first tasks 4'
+    """
+    options = run.spec.shown_options
+    cuts = [f"{name.replace('_', ' ')} {_short(str(value))}" for name, value in options.items() if name != "task_order"]
+    return ", ".join([run.stream, *cuts])
+
+
+def labels(groups: Sequence[Group]) -> list[str]:
+    """A name for each group that no other of its benchmark has: the method, and what tells it from others of the method.
+
+    That are the settings that are not the default, or the name of the preset that has them if they are many; and a
+    number where that is not enough.
+    """
+    own = own_settings(groups)
+    settings = in_short(groups, own, own)
+    methods = [(group.first.stream, group.first.method) for group in groups]
+    names: list[tuple[str, str]] = []
+    for group, method, shown in zip(groups, methods, settings, strict=True):
+        name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
+        name += "" if group.first.finished or not group.runs else f", {episodes_of(group.first)} episodes"
+        tasks = tasks_of(group.first)
+        same = sum(other == (tasks, name) or other[1].startswith(f"{name} #") for other in names if other[0] == tasks)
+        names.append((tasks, f"{name} #{same + 1}" if same else name))
+    return [name for _, name in names]
+
+
+def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+    """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
+    presets = [
+        preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""
+        for group, shown in zip(groups, settings, strict=True)
+    ]
+    names = [(group.first.stream, group.first.method, preset) for group, preset in zip(groups, presets, strict=True)]
+    short = []
+    for group, shown, brief, name in zip(groups, settings, otherwise, names, strict=True):
+        preset = name[-1]
+        if preset and names.count(name) > 1:
+            preset += f", epochs={group.first.settings.get('recipe', {}).get('epochs')}"
+        short.append(shown if len(shown) <= LONGEST_LABEL else preset or brief)
+    return short
+
+
+def own_settings(groups: Sequence[Group]) -> list[str]:
+    """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
+    flat = [_changed(group.first) for group in groups]
+    kinds = [(group.first.stream, group.first.method) for group in groups]
+    shown = []
+    for kind, mine in zip(kinds, flat, strict=True):
+        alike = [own for other, own in zip(kinds, flat, strict=True) if other == kind]
+        names = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
+        shown.append(", ".join(f"{name}={_short(mine[name])}" for name in names))
+    return shown
+
+
+def _changed(run: Results) -> dict[str, str]:
+    """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
+    shown = {*run.spec.changes, *run.spec.shown_options} - {"seed"}
+    return {name: value for name, value in _shown_settings(run).items() if name in shown}
+
+
+def differing_settings(groups: Sequence[Group]) -> list[str]:
+    """For each group, its values of the settings in which the groups of its benchmark differ."""
+    flat = [_shown_settings(group.first) for group in groups]
+    kinds = [(group.first.stream, group.first.method) for group in groups]
+    shown = [
+        [path for path in mine if path != "seed" and _differs(path, kind, kinds, flat)]
+        for kind, mine in zip(kinds, flat, strict=True)
+    ]
+    return [
+        ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
+    ]
+
+
+def _differs(
+    path: str, kind: tuple[str, str], kinds: Sequence[tuple[str, str]], flat: Sequence[dict[str, str]]
+) -> bool:
+    """Whether groups of this stream have other values; only the same method can differ by lacking the setting."""
+    stream, method = kind
+    values = {
+        settings.get(path)
+        for (its_stream, its_method), settings in zip(kinds, flat, strict=True)
+        if its_stream == stream and (its_method == method or path in settings)
+    }
+    return len(values) > 1
+
+
+def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
+    """The settings that every group has with one value."""
+    flat = [_shown_settings(group.first) for group in groups]
+    same = [path for path in flat[0] if path != "seed" and {mine.get(path) for mine in flat} == {flat[0][path]}]
+    return {path: _short(flat[0][path]) for path in same}
+
+
+def settings_apart(run: Results, other: Results) -> list[str]:
+    """The settings that both runs have, with other values."""
+    mine, theirs = _shown_settings(run), _shown_settings(other)
+    return [path for path in mine if path in theirs and path != "seed" and mine[path] != theirs[path]]
+
+
+def _shown_settings(run: Results) -> dict[str, str]:
+    """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
+    settings = {**run.spec.settings, **run.spec.shown_options}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
+
+
+def _short(value: str) -> str:
+    if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
+        return f"{float(value):.4g}"
+    return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
