@@ -1,13 +1,15 @@
 """How a net is trained: the settings of every training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any, Literal, Self, get_args, get_origin
 
 import torch
+from torch import nn
+from torch.optim import Optimizer
 
 from zoolearn.data.augment import AUGMENT, Augmentation
 from zoolearn.errors import SettingsError, unknown_name
@@ -18,6 +20,11 @@ KINDS: dict[Any, tuple[type, str]] = {
     float: (Real, "a number"),
     bool: (bool, "True or False"),
 }
+
+
+def none(parameters: Sequence[nn.Parameter], recipe: "Recipe") -> Optimizer:
+    """Stands where nobody gave a function that makes an optimizer of torch."""
+    raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,18 +42,17 @@ class Recipe:
         default="cosine",
         metadata={"help": "cosine: annealed to 0; steps: a tenth after each step_share; exponential: by epoch_decay"},
     )
-    epoch_decay: float = field(
-        default=0.95, metadata={"help": "factor of the learning rate after each epoch, exponential", "later": True}
-    )
-    step_share: float = field(
-        default=0.25, metadata={"help": "share of a training after which schedule steps goes down", "later": True}
-    )
+    epoch_decay: float = field(default=0.95, metadata={"help": "exponential: factor after each epoch", "later": True})
+    step_share: float = field(default=0.25, metadata={"help": "steps: share of a training between two", "later": True})
     warm_up: float = field(
         default=0.0,
         metadata={"help": "share of the steps in which the learning rate grows to its height", "later": True},
     )
-    optimizer: Literal["sgd", "adam", "adamw"] = field(
-        default="sgd", metadata={"help": "what takes the steps: SGD, Adam or AdamW", "later": True}
+    optimizer: Literal["sgd", "adam", "adamw", "own"] = field(
+        default="sgd", metadata={"help": "what takes the steps; own: what optimizer_by makes", "later": True}
+    )
+    optimizer_by: Callable[..., Any] = field(
+        default=none, metadata={"help": "makes your own: FILE.py:NAME", "choices": {"none": none}, "later": True}
     )
     momentum: float = field(default=0.9, metadata={"help": "SGD momentum, 0 is plain SGD; Adam: first decay"})
     nesterov: bool = field(default=True, metadata={"help": "Nesterov's form of momentum"})
@@ -57,21 +63,14 @@ class Recipe:
     )
     augment_by: Augmentation = field(
         default=AUGMENT["task"],
-        metadata={
-            "help": "what varies images in their place: your own FILE.py:NAME",
-            "choices": AUGMENT,
-            "later": True,
-        },
+        metadata={"help": "what varies images instead: your own FILE.py:NAME", "choices": AUGMENT, "later": True},
     )
-    label_smoothing: float = field(
-        default=0.0, metadata={"help": "share of a label that is spread over all classes in training", "later": True}
-    )
+    label_smoothing: float = field(default=0.0, metadata={"help": "share of labels spread over classes", "later": True})
     flip_tta: bool = field(
         default=False, metadata={"help": "answer for a colour picture and its mirror image together", "later": True}
     )
     pixel_mean: Pixels = field(
-        default=0.5,
-        metadata={"help": "subtracted from pixels in 0..1: one number, or one a channel", "metavar": "NUMBER..."},
+        default=0.5, metadata={"help": "subtracted from pixels in 0..1, one or one a channel", "metavar": "NUMBER..."}
     )
     pixel_std: Pixels = field(
         default=0.25, metadata={"help": "pixels are then divided by this, or these", "metavar": "NUMBER..."}
@@ -97,6 +96,8 @@ class Recipe:
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "0 or more")
         _require("dropout", self.dropout, 0 <= self.dropout < 1, "from 0 to below 1")
         _require("label_smoothing", self.label_smoothing, 0 <= self.label_smoothing <= 1, "from 0 to 1")
+        if (self.optimizer == "own") != (self.optimizer_by is not none):
+            raise SettingsError(f"optimizer is {self.optimizer!r}; 'own' and optimizer_by, what makes it, go together")
         for name in ("pixel_mean", "pixel_std"):
             if isinstance(getattr(self, name), list):  # as records have them
                 object.__setattr__(self, name, tuple(getattr(self, name)))
