@@ -9,7 +9,7 @@ import torch
 
 from toys import pictures
 from zoolearn.cli import main
-from zoolearn.data.stream import validation_split
+from zoolearn.data.stream import sample_per_class, validation_split
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.preset import Preset, save_preset
@@ -49,7 +49,7 @@ def test_what_judges_comes_from_the_training_data_alone() -> None:
     assert torch.bincount(split.test.y).tolist() == [4, 4]
     assert rows(validation_split(task, 20).test.x) == rows(split.test.x)
     with pytest.raises(DataError, match="one training example"):
-        validation_split(task.per_class(1, 0), 20)
+        validation_split(sample_per_class(task, 1, 0), 20)
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,4 +53,5 @@ def stray_files(zoo: Zoo) -> set[str]:
 def index_files(zoo: Zoo) -> set[str]:
     """The files that say what the zoo is."""
     head = load_json(zoo.path / "zoo.json")
-    return {"zoo.json", *(f"index/{head[kind]['file']}" for kind in ("episodes", "log"))}
+    marks = [head["episodes"], head["log"], *([head["before"]["episodes"]] if head["before"] else [])]
+    return {"zoo.json", *(f"index/{mark['file']}" for mark in marks)}

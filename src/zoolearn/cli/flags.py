@@ -131,7 +131,7 @@ def open_form(usual: Mapping[str, str], *kinds: type) -> type:
                 shown.append((flag, Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help=words)], False))
         else:
             choices = f"one of {', '.join(about['choices'])}" if "choices" in about else about["help"]
-            kind = str if "choices" in about else int
+            kind = str if "choices" in about else float if hints[name] is float else int
             shown.append(
                 (name, Annotated[kind | None, optional(about.get("metavar", "N"), choices, usual[name])], None)
             )

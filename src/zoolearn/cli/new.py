@@ -30,6 +30,7 @@ Then, any time: `zoo learn FOLDER NAME DATA` teaches it a task, `zoo predict FOL
 OPEN = {
     "side": "their own size up to 96 if square, else 84 or 32",
     "grey": "as the first data is",
+    "balance": "0.5",
     "backbone": "small-conv for images, tabular for features",
     "epochs": "as many as its rows need, 3 to 50",
 }  # what is settled by data, unless given

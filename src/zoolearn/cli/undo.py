@@ -15,7 +15,8 @@ from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: what it brought of its task, all or more of it, and its member are deleted.
 
-Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned permanently stays so."""
+Members never change, so the zoo is then exactly what it was before. What was forgotten or pruned permanently stays so.
+Where the last change brought it to other features (`zoo refeature`), that is taken back."""
 
 
 @dataclass
@@ -30,6 +31,9 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(UndoOptions, arguments, "zoo undo", IDEA)
     zoo = Zoo(options.folder)
     name = zoo.undo()
+    if name is None:
+        output.console().print(f"{escape(str(options.folder))} is on {escape(zoo.settings.phrases()[0])} again")
+        return
     gone = "as it was before" if name in zoo.tasks else "no longer known"
     output.console().print(
         f"{escape(name)} is {gone}; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"

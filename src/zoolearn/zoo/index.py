@@ -118,7 +118,8 @@ class LogEntry(Struct, frozen=True, gc=False):
 class Index:
     """A whole zoo at one moment; `generation` grows by one with every change.
 
-    `chosen` are the settings as they were given; the first task settles what they leave open.
+    `chosen` are the settings as they were given; the first task settles what they leave open. `before` is the zoo that undo
+    gives back where its last change made all of it anew; the next change lets it go.
     """
 
     chosen: ZooSettings
@@ -128,6 +129,7 @@ class Index:
     members: tuple[MemberEntry, ...] = ()
     episodes: tuple[EpisodeEntry, ...] = ()
     log: tuple[LogEntry, ...] = ()
+    before: "Index | None" = None
 
     @cached_property
     def measures(self) -> Mapping[str, Measure]:
@@ -243,8 +245,9 @@ class Index:
 
     def shaped_by(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        source = member if member.refits is None else self._numbered.get(member.refits, member)
         return task in (*member.tasks, *member.saw) or (
-            self.settings.descends and member.episode >= self.tasks[task].episode
+            self.settings.descends and source.episode >= self.tasks[task].episode
         )
 
     def files(self) -> set[str]:
@@ -252,11 +255,13 @@ class Index:
         data = set().union(*(arrival.files for arrival in self.arrivals))
         members = {f"members/{member.file}.safetensors" for member in self.members}
         votes = {f"votes/{member.votes}.safetensors" for member in self.members}
-        return data | members | votes | self.settings.files
+        kept = self.before.files() if self.before else set()
+        return data | members | votes | self.settings.files | kept
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
-        return replace(self, generation=self.generation + 1, log=(*self.log, LogEntry(when, did, task, detail)))
+        log = (*self.log, LogEntry(when, did, task, detail))
+        return replace(self, generation=self.generation + 1, log=log, before=None)
 
     def records(self) -> list[Record]:
         """The episodes as they are on the disk."""

@@ -7,6 +7,7 @@ microseconds an episode, once per program.
 
 import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ class IndexFiles:
     def __init__(self, folder: Path) -> None:
         self.folder, self.head = folder, folder / HEAD
         self.episodes = Journal(folder / JOURNALS, "episodes", Record)
+        self.earlier = Journal(folder / JOURNALS, "episodes", Record)  # of the zoo that undo gives back
         self.log = Journal(folder / JOURNALS, "log", LogEntry)
         self.known: tuple[Mapping[str, Json], Index] | None = None
 
@@ -77,13 +79,18 @@ class IndexFiles:
 
     def _index(self, head: Mapping[str, Json]) -> Index:
         record = Reader(dict(head), str(self.head))
+        before = self._zoo(record["before"], self.earlier, ()) if head.get("before") else None
+        return replace(self._zoo(record, self.episodes, self.log.read(self._mark(record["log"]))), before=before)
+
+    def _zoo(self, record: Reader, journal: Journal[Record], log: Sequence[LogEntry]) -> Index:
+        """What a head says of a zoo, that of now or of the one before, with the episodes of a journal."""
         index = Index(
             ZooSettings.read(record["chosen"]),
             ZooSettings.read(record["settings"]),
             record["generation"].whole(0, 1 << 62),
         )
-        episodes, log = (self._mark(record[kind]) for kind in ("episodes", "log"))
-        index = index.with_records(self.episodes.read(episodes), self.log.read(log))
+        episodes = self._mark(record["episodes"])
+        index = index.with_records(journal.read(episodes), log)
         check_index(index, str(self.folder / JOURNALS / episodes.file))
         return index
 
@@ -96,7 +103,11 @@ class IndexFiles:
     def dropped(self, index: Index) -> set[str]:
         """The names of files that may no longer belong to the zoo once it is this one."""
         records = index.records()
-        return set().union(*(record.files for record in self.episodes.items[self.episodes.same(records) :]))
+        gone = set().union(*(record.files for record in self.episodes.items[self.episodes.same(records) :]))
+        if self.known is None:
+            return gone
+        now = self.known[1]
+        return gone | now.settings.files | (now.before.files() if now.before else set())
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
@@ -110,11 +121,18 @@ class IndexFiles:
             "settings": msgspec.to_builtins(index.settings),
             "episodes": msgspec.to_builtins(episodes),
             "log": msgspec.to_builtins(log),
+            "before": self._kept(index),
         }
         save_json(self.head, head)
         self.episodes.take_up()
         self.log.take_up()
         self.known = self._head(), index
+
+    def _kept(self, index: Index) -> dict[str, Json] | None:
+        """What the head keeps of itself as it is now, where that is what undo gives back."""
+        if index.before is None or self.known is None:
+            return None
+        return {word: self.known[0][word] for word in ("generation", "chosen", "settings", "episodes")}
 
     @property
     def bytes(self) -> int:
@@ -123,5 +141,6 @@ class IndexFiles:
 
     def settle(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""
-        self.episodes.settle()
+        before = self.known[0].get("before") if self.known else None
+        self.episodes.settle(keep=before["episodes"]["file"] if before else None)
         self.log.settle()
