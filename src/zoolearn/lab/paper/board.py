@@ -86,12 +86,12 @@ def paragraph(lines: Sequence[Line]) -> str:
     sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
     run = [line for line in lines if line.runs]
     rest = f"{len(run)} of {len(lines)} lines were run so far" if len(run) < len(lines) else "All lines were run"
-    ranking = " ".join(sentences) or "not run yet."
+    ranking = "; ".join(sentences) or "not run yet"
     if run and all(len(line.runs) == 1 for line in run):
         ranking, rest = ranking.replace(ONE_SEED, ""), f"{rest}, with one seed"
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking} {rest}.",
+        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking}. {rest}.",
         width=120,
         break_long_words=False,
         break_on_hyphens=False,
@@ -119,7 +119,7 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
         if with_memory and not (isolated and budget == NONE):
             ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in with_memory[:4])
             parts.append(f"with {words}: {ranks}")
-    return "; ".join(parts) + "."
+    return "; ".join(parts)
 
 
 def _score(line: Line) -> str:
