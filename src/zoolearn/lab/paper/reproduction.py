@@ -241,6 +241,8 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
         )
         parts += [f"## Not run: {len(missing)} of {len(found)} rows", ""]
         parts += [markdown(Table(("row", "benchmark", "measure", "paper"), lines, labels=3)), ""]
+        if notes := [f"- {row}: {row.differs}" for row in missing if row.differs]:
+            parts += [*notes, ""]
     return "\n".join(parts)
 
 
