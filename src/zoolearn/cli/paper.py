@@ -129,8 +129,10 @@ def _board(options: PaperOptions, folders: Sequence[Path]) -> None:
     lines = [line for line in equal.board(runs, entries) if not streams or line.stream in streams]
     specs = [spec for line in lines for spec in equal.missing_runs(line, options.seeds)] if options.rows else []
     failed += _execute(specs, options, runs)
+    lines = equal.board(runs, entries)
     for stream in equal.STREAMS:
-        print(f"{stream}\n{text(board.table(equal.board(runs, entries), stream), output.width())}")
+        print(f"{stream}\n{text(board.table(lines, stream), output.width())}")
+        print(board.name_missing(lines, stream))
     check_failures(failed, len(trials) + len(specs))
 
 
