@@ -85,6 +85,6 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_one_replayed_row_is_refused_for_batch_norm_only() -> None:
-    with pytest.raises(SettingsError, match="a memory batch has 1 row but the backbone has batch-norm"):
+    with pytest.raises(SettingsError, match="the size of a memory batch is 1 but the net has batch-norm"):
         show(der(memory_size=1, backbone=with_norm), benchmark(1))
     show(der(memory_size=1), benchmark(2))

@@ -124,7 +124,7 @@ def test_impossible_settings_are_refused(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("settings", [{"memory_size": 1}, {"memory_batch": 1}])
 def test_one_replayed_row_apart_from_the_new_ones_is_refused_for_batch_norm_only(settings: dict[str, int]) -> None:
-    with pytest.raises(SettingsError, match="a memory batch has 1 row but the backbone has batch-norm"):
+    with pytest.raises(SettingsError, match="the size of a memory batch is 1 but the net has batch-norm"):
         show(er(memory_loss="added", **settings), benchmark(1))
     show(er(memory_loss="pooled", **settings), benchmark(2))
     show(er(memory_loss="added", backbone=mlp_100, **settings), benchmark(2))

@@ -240,7 +240,7 @@ def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_epi
     corrected = []
     monkeypatch.setattr(
         "zoolearn.methods.bases.keeps_rows.correct_class_priors",
-        lambda net, task, arrived: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
+        lambda net, task, arrived, _: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
     )
     zoo = zoo_of(FIRST, DOTS, replay=0.25, **{"grow": grow} if grow else {})
     assert corrected == []
@@ -250,6 +250,25 @@ def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_epi
     zoo.learn(WAVES)
     assert corrected == []
     assert zoo.share_at_hand(zoo.kept["stripes"]) == 0.25
+
+
+@pytest.mark.parametrize("grow", [None, WarmStart(held_out=0.0, vote_sharpness=0.0)])
+def test_every_head_of_a_balanced_zoo_answers_as_if_classes_were_equally_frequent(grow):
+    few = (STRIPES.train.y < 2) | (torch.arange(24) < 6)
+    rare = replace(STRIPES, train=STRIPES.train.select(few.nonzero()[:, 0]))
+    counts = torch.tensor([8.0, 8.0, 2.0]).double()
+    plain, half, whole = (
+        zoo_of(rare, DOTS, balance=balance, **{"grow": grow} if grow else {}) for balance in (0.0, 0.5, 1.0)
+    )
+    for before, some, after in zip(plain.members, half.members, whole.members, strict=True):
+        for name in before.votes:
+            told = probabilities(before.net, STRIPES.test.x, name, TINY).double()
+            for member, balance in ((some, 0.5), (after, 1.0)):
+                by_hand = told / counts**balance if name == "stripes" else told
+                said = probabilities(member.net, STRIPES.test.x, name, TINY).double()
+                assert torch.allclose(said, by_hand / by_hand.sum(dim=1, keepdim=True), atol=1e-5), (name, balance)
+    with pytest.raises(SettingsError, match=r"balance is 1\.5"):
+        zoo_of(balance=1.5)
 
 
 def test_statistics_of_parts_add_up_to_those_of_all_rows():

@@ -1,9 +1,7 @@
-import pytest
 import torch
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.methods.parts.memory import Memory
 
 
 def task(name, count=30, classes=3):
@@ -50,8 +48,3 @@ def test_tasks_come_apart_again():
     memory = Memory().keep(task("a"), 4, "task", 0).keep(task("b"), 0, "task", 0).keep(task("c"), 2, "task", 0)
     assert [(batch.tasks, len(batch.y)) for batch in memory.by_task()] == [(("a",), 4), (("c",), 2)]
     assert Memory().by_task() == []
-
-
-def test_negative_sizes_are_refused_by_name():
-    with pytest.raises(SettingsError, match="memory_size is -1"):
-        check_sizes(memory_size=-1)

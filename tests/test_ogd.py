@@ -152,5 +152,5 @@ def test_the_basis_counts_as_weights_and_no_sample_is_kept() -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(SettingsError, match="samples_per_task or basis_size is -1"):
+    with pytest.raises(SettingsError, match="samples_per_task is -1; it must be 0 or more"):
         ogd(samples_per_task=-1)

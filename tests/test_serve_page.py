@@ -14,6 +14,7 @@ from archives import files, zipped
 from servers import Client, png, serving
 from tabs import watched_tab
 from zoolearn import cli
+from zoolearn.features.named import LIBRARIES
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.inputs import Columns, source_of
 from zoos import HAZY, TASKS, small_zoo
@@ -119,6 +120,29 @@ def test_the_task_can_be_found_out_by_the_zoo_itself(browser, folder) -> None:
         tab.wait_for_selector(".verdict")
         assert tab.locator(".verdict").text_content() == (found.label or "not sure")
         assert set(tab.locator(".answer dt").all_text_contents()) == {task.name for task in TASKS[:2]}
+        assert complaints == []
+        tab.close()
+
+
+def test_a_text_is_typed_and_answered_by_the_one_head_of_its_task(browser, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(
+        LIBRARIES, "vowels:", lambda: lambda texts: [[1 + text.count(one) for one in "aeiou"] for text in texts]
+    )
+    (tmp_path / "words.csv").write_text(
+        "body,kind\n" + "".join(f"{'a' * n},low\n{'i' * n},high\n" for n in range(1, 9))
+    )
+    zoo = zoolearn.new(tmp_path / "words", features="vowels:")
+    columns = Columns(label="kind", text="body", embed=zoo.columns.embed)
+    zoo.learn_from("vowels", source_of(tmp_path / "words.csv", columns), holdout=0.25)
+    with serving(zoo.path) as client:
+        tab, complaints = opened(browser, client, width=390)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        assert "texts, by vowels:" in tab.locator("#summary").text_content()
+        tab.get_by_label("A text (body)").fill("iiii")
+        tab.click("#numbers button")
+        assert tab.locator(".verdict").text_content() == "high"
+        assert "member" not in tab.locator("#answer").text_content()
+        assert "trained" not in tab.locator("#picture").text_content()
         assert complaints == []
         tab.close()
 

@@ -6,7 +6,7 @@ import torch
 
 from toys import benchmark, blobs, pictures, row_set
 from zoolearn.data.fingerprint import fingerprint
-from zoolearn.data.stream import Benchmark
+from zoolearn.data.stream import Benchmark, sample_per_class
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError
 
@@ -125,7 +125,7 @@ def test_a_slice_of_a_benchmark_is_a_benchmark_and_says_how_it_was_cut():
 
 def test_a_sample_holds_so_many_training_rows_of_each_class_and_all_test_rows():
     task = pictures(classes=3, per_class=9)
-    sampled = task.per_class(4, seed=0)
+    sampled = sample_per_class(task, 4, seed=0)
     assert torch.bincount(sampled.train.y).tolist() == [4, 4, 4]
     assert row_set(sampled.train.x) < row_set(task.train.x)
     assert sampled.test is task.test
@@ -137,15 +137,15 @@ def test_a_sample_holds_so_many_training_rows_of_each_class_and_all_test_rows():
 
 def test_the_seed_says_which_rows_are_sampled():
     task = pictures(per_class=20)
-    assert torch.equal(task.per_class(5, 0).train.x, task.per_class(5, 0).train.x)
-    assert not torch.equal(task.per_class(5, 0).train.x, task.per_class(5, 1).train.x)
+    assert torch.equal(sample_per_class(task, 5, 0).train.x, sample_per_class(task, 5, 0).train.x)
+    assert not torch.equal(sample_per_class(task, 5, 0).train.x, sample_per_class(task, 5, 1).train.x)
 
 
 def test_asking_for_more_rows_than_there_are_names_the_class():
     with pytest.raises(DataError, match=r"'stripes' has only 12 examples of class 'stripes 0', 13 per class"):
-        pictures().per_class(13, seed=0)
+        sample_per_class(pictures(), 13, seed=0)
     with pytest.raises(DataError, match="0 samples per class"):
-        pictures().per_class(0, seed=0)
+        sample_per_class(pictures(), 0, seed=0)
 
 
 def test_a_sampled_benchmark_says_so():

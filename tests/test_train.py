@@ -50,7 +50,7 @@ def recipe(**changes):
         (lambda: Recipe(epochs=True), "epochs is True; it must be a whole number"),
         (lambda: Recipe(batch_size="16"), "batch_size is '16'; it must be a whole number"),
         (lambda: Recipe(nesterov=1), "nesterov is 1; it must be True or False"),
-        (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be finite"),
+        (lambda: Recipe(pixel_mean=float("nan")), "pixel_mean is nan; it must be a finite number"),
         (lambda: ModelZoo(backbone="mlp"), "backbone is 'mlp'; it must be the function zoolearn.nets.perceptrons.mlp"),
         (lambda: ModelZoo(recipe={"epochs": 1}), "recipe is {'epochs': 1}; it must be a Recipe"),
         (lambda: run("model-zoo", benchmark()), "'model-zoo' is no learner"),

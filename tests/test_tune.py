@@ -9,7 +9,7 @@ import torch
 
 from toys import pictures
 from zoolearn.cli import main
-from zoolearn.data.stream import validation_split
+from zoolearn.data.stream import sample_per_class, validation_split
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.preset import Preset, save_preset
@@ -49,7 +49,7 @@ def test_what_judges_comes_from_the_training_data_alone() -> None:
     assert torch.bincount(split.test.y).tolist() == [4, 4]
     assert rows(validation_split(task, 20).test.x) == rows(split.test.x)
     with pytest.raises(DataError, match="one training example"):
-        validation_split(task.per_class(1, 0), 20)
+        validation_split(sample_per_class(task, 1, 0), 20)
 
 
 def test_a_search_stops_weak_trials_and_names_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +171,8 @@ def test_the_space_is_the_papers_unless_another_is_given() -> None:
         (["--space", "nesterov=False..True"], "is no range"),
         (["--space", "first_tasks=1..3"], "first_tasks is of the benchmark"),
         (["--space", "lr"], "says not what lr may be"),
-        (["--space", "dropout=0.5..1.5"], "dropout is 1.5; it must be from 0 to below 1"),
-        (["--space", "batch_size=0,16"], "batch_size is 0; it must be at least 1"),
+        (["--space", "dropout=0.5..1.5"], "dropout is 1.5; it must be 0 or more and below 1"),
+        (["--space", "batch_size=0,16"], "batch_size is 0; it must be 1 or more"),
         (["--tune-on", "split-digit"], "did you mean 'split-digits'?"),
         (["--trials", "0"], "trials is 0"),
         (["--seeds", "2"], "Unrecognized options: --seeds"),

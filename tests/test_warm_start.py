@@ -15,7 +15,7 @@ from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import fit_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.temperature import calibrated
-from zoolearn.beyond.voting import alone, hear
+from zoolearn.beyond.voting import collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
@@ -257,7 +257,7 @@ def test_features_come_from_the_body_in_evaluation_mode():
         ({"vote_sharpness": "sharp"}, "vote_sharpness is 'sharp'; it must be a number"),
         ({"caution": -1.0}, "caution is -1"),
         ({"held_out": 2.0}, "held_out is 2"),
-        ({"held_out": 1.0}, "held_out is 1; leave some rows"),
+        ({"held_out": 1.0}, "held_out is 1.0; it must be 0 or more and below 1"),
         ({"refit_heads": 1}, "refit_heads is 1; it must be True or False"),
     ],
 )
@@ -378,7 +378,7 @@ def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
 
 def test_who_is_superseded_counts_for_nothing_when_members_are_judged():
     zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True))
-    found = alone(list(hear(zoo, TASKS)), flips=False)
+    found = member_stats(list(collect_outputs(zoo, TASKS)), flips=False)
     assert found.zoo == found.newest == pytest.approx(fmean(zoo.evaluate(TASKS).values()))
 
 

@@ -562,42 +562,101 @@ def other_extractor(tmp_path_factory):
     return path
 
 
-def test_a_zoo_on_other_features_is_as_if_learned_on_them(empty, other_extractor, tmp_path, capsys):
-    folder = save_pictures(tmp_path / "birds", TASKS[0])
+@pytest.fixture
+def filed(empty, tmp_path):
+    """A zoo that has learned from files, grown and been corrected."""
     more = save_pictures(tmp_path / "more", replace(task_of("birds", 20), train=examples(KINDS["birds"], 3, 7)))
-    empty.learn_from("birds", folder, test=more)
+    empty.learn_from("birds", save_pictures(tmp_path / "birds", TASKS[0]), test=more)
     empty.learn_from("trees", save_pictures(tmp_path / "trees", TASKS[2]))
     empty.learn_from("birds", save_pictures(tmp_path / "new", replace(TASKS[0], train=examples(KINDS["birds"], 4, 9))))
     empty.correct("birds", {1: "wren"})
-    before = contents(empty.path)
-    main(["refeature", str(empty.path), str(tmp_path / "wide"), "--features", str(other_extractor)])
+    return empty
+
+
+def records_of(zoo):
+    """All files and records of a zoo, beside its head and its log."""
+    found = contents(zoo.path)
+    kept = {name: content for name, content in found.items() if not name.startswith(("zoo.json", "index/"))}
+    return kept, found[f"index/{json.loads(found['zoo.json'])['episodes']['file']}"], zoo.settings
+
+
+def test_a_zoo_on_other_features_is_as_if_learned_on_them_and_undo_gives_the_one_before(
+    filed, other_extractor, tmp_path, capsys
+):
+    before, labels = records_of(filed), filed.task("birds").train.y
+    main(["refeature", str(filed.path), "--features", str(other_extractor)])
     assert "birds" in capsys.readouterr().out
-    assert contents(empty.path) == before
-    wide = zoolearn.open(tmp_path / "wide")
+    wide = zoolearn.open(filed.path)
     assert wide.settings.features["num_features"] == 30
     for member in wide.members:
         task = stored_task(wide.folder, wide.tasks[member.tasks[0]].as_of(member.episode))
         wanted = stat_head(task.train.x, task.train.y, len(task.classes))
         assert torch.equal(wide.net(member.number).head(task.name).weight, wanted.weight.float())
-    assert torch.equal(wide.task("birds").train.y, empty.task("birds").train.y)
+    assert torch.equal(wide.task("birds").train.y, labels)
     assert run_to_end(wide.verify()) == []
     picture = next((tmp_path / "trees").rglob("*.png"))
     stored = torch.cat([wide.task("trees").train.x, wide.task("trees").test.x])
     assert (stored == wide.rows(picture)).all(dim=1).any()
+    assert wide.test("birds", tmp_path / "new").seen > 0, "copies are found by the new features"
+    main(["undo", str(filed.path)])
+    assert "features of toy.onnx" in " ".join(capsys.readouterr().out.split())
+    again = zoolearn.open(filed.path)
+    assert records_of(again) == before
+    assert [line.did for line in again.folder.read_log()][-2:] == ["refeatured", "undone"]
 
 
-def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, other_extractor, tmp_path):
+@pytest.fixture(scope="session")
+def twin(tmp_path_factory):
+    """Another extractor, whose features look like those of the first."""
+    path = tmp_path_factory.mktemp("extractors") / "twin.onnx"
+    path.write_bytes(toy_file(seed=5, size=SIDE, features=FEATURES))
+    return Given.of(path)
+
+
+@pytest.mark.parametrize("change", ["learn", "forget"])
+def test_the_next_change_lets_the_zoo_before_go(filed, twin, change):
+    first = filed.settings
+    run_to_end(refeatured(filed, twin))
+    files = filed.index.before.files()
+    assert first.files < files < filed.index.files()
+    if change == "learn":
+        filed.learn(TASKS[1])
+    else:
+        filed.forget_class("trees", "elm")
+    assert {name for name in files if (filed.path / name).exists()} <= filed.index.files()
+    assert not first.files & filed.index.files()
+    assert stray_files(filed) <= {".lock", ".reserve"}
+    filed.undo()
+    assert filed.settings.features["name"] == "twin.onnx"
+
+
+def test_features_of_two_extractors_are_not_mixed_by_who_opened_the_zoo_before(filed, twin):
+    writer, reader = zoolearn.open(filed.path), zoolearn.open(filed.path)
+    assert reader.extractor.name == writer.extractor.name == "toy.onnx"
+    run_to_end(refeatured(filed, twin))
+    writer.learn(TASKS[1])
+    assert torch.equal(writer.task("cars").train.x, zoolearn.open(filed.path).rows(TASKS[1].train.x))
+    with pytest.raises(StoreError, match="other features meanwhile; ask again"):
+        reader.predict(TASKS[0].test.x, "birds")
+    assert reader.predict(TASKS[0].test.x, "birds") == writer.predict(TASKS[0].test.x, "birds")
+
+
+def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, twin, tmp_path):
     folder = save_pictures(tmp_path / "birds", TASKS[0])
     empty.learn_from("birds", folder)
+    before = contents(empty.path)
     path = folder / "crow" / "2.png"
     content = path.read_bytes()
     path.unlink()
     with pytest.raises(DataError, match=r"1 files are not where they were.*2\.png"):
-        run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+        run_to_end(refeatured(empty, twin))
     Image.new("RGB", (SIDE, SIDE), "red").save(path)
     with pytest.raises(DataError, match="no longer the file"):
-        run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+        run_to_end(refeatured(empty, twin))
+    assert records_of(zoolearn.open(empty.path)) == records_of(empty)
+    assert {name: content for name, content in contents(empty.path).items() if name in before} == before
+    assert stray_files(zoolearn.open(empty.path)) <= {".lock", ".reserve"}
     path.write_bytes(content)
-    run_to_end(refeatured(empty, tmp_path / "wide", Given.of(other_extractor)))
+    run_to_end(refeatured(empty, twin))
     with pytest.raises(SettingsError, match="already"):
-        run_to_end(refeatured(zoolearn.open(tmp_path / "wide"), tmp_path / "again", Given.of(other_extractor)))
+        run_to_end(refeatured(empty, twin))

@@ -1,5 +1,6 @@
 """A zoo on features of texts learns from a column of a table, and answers texts, tables, frames and text files."""
 
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import zoolearn
 from zoolearn import cli
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.features.named import LIBRARIES
 from zoolearn.zoo.inputs import Columns, source_of
 
 WORDS = {
@@ -80,12 +82,52 @@ def test_what_is_missing_for_texts_is_told(zoo, tmp_path) -> None:
         source_of(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
 
 
-def test_texts_are_not_served_and_the_server_says_so_when_it_starts(zoo) -> None:
-    pytest.importorskip("fastapi")
+@pytest.fixture
+def named(tmp_path, table, monkeypatch):
+    """A zoo on the features of an extractor that a library brings, so that a server can open it."""
+    monkeypatch.setitem(LIBRARIES, "letters:", lambda: letters)
+    made = zoolearn.new(tmp_path / "named", features="letters:")
+    source = source_of(table, Columns(label="kind", text="body", embed=made.columns.embed))
+    made.learn_from("words", source, holdout=0.25)
+    return made
+
+
+def test_texts_are_served_and_other_inputs_told_what_is_taken(named) -> None:
+    from servers import serving
+
+    asked = ["apple and plum", "drill a nail"]
+    with serving(named.path, learns=True) as client:
+
+        def said(body, kind="application/json"):
+            return client.post("/tasks/words/predict", body, kind)
+
+        answered = said(json.dumps({"texts": asked})).json["predictions"]
+        assert [row["class"] for row in answered] == named.predict(asked, "words") == ["fruit", "tools"]
+        values = [list(row["probabilities"].values()) for row in answered]
+        assert values == named.predict_proba(asked, "words").tolist()
+        sure = client.post("/tasks/words/predict?sure=0.5", json.dumps({"texts": asked}), "application/json")
+        assert [row["class"] for row in sure.json["predictions"]] == named.predict(asked, "words", sure=0.5)
+        about = client.get("/tasks").json
+        assert (about["dtype"], about["shape"], about["features"]) == ("text", [], "letters:")
+        for body, kind, wanted in (
+            ('{"rows": [[1, 2]]}', "application/json", r'not of the form {"texts": [...]}'),
+            ('{"texts": ["fig", 3]}', "application/json", "text 2 is no string"),
+            ('{"texts": []}', "application/json", "no rows"),
+            ('{"texts": ["123"]}', "application/json", "input 0 has no features"),
+            (b"1234", "application/octet-stream", "this zoo takes texts"),
+            (b"1234", "image/png", "this zoo takes texts"),
+        ):
+            refused = said(body, kind)
+            assert refused.status in (415, 422)
+            assert wanted in refused.detail
+        assert "this zoo takes texts, no images" in client.post("/tasks/more", b"", "application/zip").detail
+
+
+def test_an_extractor_that_a_server_cannot_open_is_refused_when_it_starts(zoo) -> None:
     from zoolearn.zoo.serve.limits import Limits
     from zoolearn.zoo.serve.service import Service
 
-    with pytest.raises(SettingsError, match="takes texts, which are not served"):
+    with pytest.raises(SettingsError, match="unknown extractor 'letters'"):
         Service(zoo.path, Limits(), learns=False)
 
 

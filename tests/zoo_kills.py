@@ -20,16 +20,20 @@ from pathlib import Path
 from unittest.mock import patch
 
 import torch
+from PIL import Image
 
 import zoolearn
+from extractors import toy_file
 from toys import pictures
 from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.data.task import Examples, Task
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.refeaturing import refeatured
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 FRESH = pictures("fresh", per_class=30)
-ALL = [*TASKS, FRESH]
 
 
 def learn_files(zoo: Zoo) -> None:
@@ -66,12 +70,50 @@ CHANGES: dict[str, Callable[[Zoo], object]] = {
 }
 
 
+def refeature(zoo: Zoo) -> None:
+    run_to_end(refeatured(zoo, Given.of(zoo.path.parent / "other.onnx")))
+
+
+ON_FEATURES: dict[str, Callable[[Zoo], object]] = {"refeature": refeature, "undo refeature": lambda zoo: zoo.undo()}
+
+
+def in_colour(task: Task) -> Task:
+    return replace(task, train=Examples(task.train.x.expand(-1, 3, -1, -1), task.train.y),
+                   test=Examples(task.test.x.expand(-1, 3, -1, -1), task.test.y))  # fmt: skip
+
+
+SEEN = in_colour(pictures("seen", per_class=12))  # by an extractor
+
+
+def zoo_on_features(place: Path) -> Path:
+    """One that has learned from files, and two extractors beside it."""
+    for row, (x, label) in enumerate(zip(SEEN.train.x, SEEN.train.y, strict=True)):
+        path = place / "seen" / SEEN.classes[int(label)] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(x.permute(1, 2, 0).numpy()).save(path)
+    for name, seed in (("first.onnx", 0), ("other.onnx", 1)):
+        (place / name).write_bytes(toy_file(seed))
+    zoo = zoolearn.new(place / "on features", features=place / "first.onnx")
+    zoo.learn_from("seen", place / "seen")
+    return zoo.path
+
+
+def brought_over(folder: Path) -> Path:
+    """The same on other features."""
+    made = shutil.copytree(folder, folder.with_name("on others"))
+    refeature(zoolearn.open(made))
+    return made
+
+
+ALL = [*TASKS, FRESH, SEEN]
+
+
 class Trial:
     """One kind of change on one zoo: the states before and after it, and how long it takes."""
 
     def __init__(self, name: str, place: Path, base: Path) -> None:
         self.name, self.base, self.folder = name, base, place / "zoo"
-        self.change = CHANGES[name]
+        self.change = {**CHANGES, **ON_FEATURES}[name]
         self.before = answers(zoolearn.open(base), ALL)
         started = time.perf_counter()
         self.operations = self.killed_at_operation(1 << 30)
@@ -158,6 +200,9 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
     found: Counter[tuple[str, str]] = Counter()
     try:
         trials = [Trial(name, place, base) for name in CHANGES]
+        seen = zoo_on_features(place)
+        bases = dict(zip(ON_FEATURES, (seen, brought_over(seen)), strict=True))
+        trials += [Trial(name, place, base) for name, base in bases.items()]
         for number in range(instants):
             trial = trials[number % len(trials)]
             found[trial.name, trial.killed_after(rng.uniform(0, 1.2 * trial.seconds))] += 1
@@ -167,7 +212,7 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
                 found[trial.name, trial.found()] += 1
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    for name in CHANGES:
+    for name in (*CHANGES, *ON_FEATURES):
         print(f"{name:<18} before: {found[name, 'before']:>4}   after: {found[name, 'after']:>4}")
     print(f"{found.total()} kills, nothing lost")
 

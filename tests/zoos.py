@@ -53,4 +53,6 @@ def stray_files(zoo: Zoo) -> set[str]:
 def index_files(zoo: Zoo) -> set[str]:
     """The files that say what the zoo is."""
     head = load_json(zoo.path / "zoo.json")
-    return {"zoo.json", *(f"index/{head[kind]['file']}" for kind in ("episodes", "contents", "rows", "log"))}
+    kinds = ("episodes", "contents", "rows")
+    marks = [head["log"], *(state[kind] for state in (head, head["before"]) if state for kind in kinds)]
+    return {"zoo.json", *(f"index/{mark['file']}" for mark in marks)}

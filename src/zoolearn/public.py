@@ -36,6 +36,7 @@ from zoolearn.runs.metrics import average_accuracy, backward_transfer, forgettin
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import load
+from zoolearn.settings import setting
 from zoolearn.training.adam import Adam
 from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
@@ -101,6 +102,7 @@ __all__ = [
     "resnet18_s",
     "run",
     "saved",
+    "setting",
     "small_conv",
     "uniform",
     "wrn_16_4",

@@ -4,9 +4,8 @@ Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 
 import numpy as np
 import torch
@@ -16,16 +15,14 @@ from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
 from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
-from zoolearn.methods.learner import check_share
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
+from zoolearn.settings import check_settings, setting
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import compute_features, probabilities
-from zoolearn.training.recipe import check_types
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
 
@@ -47,41 +44,23 @@ class WarmStart:
     [['0-1'], ['0-1', '2-3']]
     """
 
-    refit_heads: bool = field(
-        default=True, metadata={"help": "fit the heads of tasks seen in full once more at the end"}
+    refit_heads: bool = setting(True, "fit the heads of tasks seen in full once more at the end")
+    all_tasks: bool = setting(True, "fit a head for every stored task that was not drawn, too")
+    vote_sharpness: float = setting(
+        16.0, "how much more a vote counts that explains rows better; 0: as in the paper", least=0
     )
-    all_tasks: bool = field(default=True, metadata={"help": "fit a head for every stored task that was not drawn, too"})
-    vote_sharpness: float = field(
-        default=16.0, metadata={"help": "how much more a vote counts that explains rows better; 0: as in the paper"}
-    )
-    held_out: float = field(
-        default=0.1, metadata={"help": "share of a task's rows that no net is trained on, to weigh votes by"}
+    held_out: float = setting(
+        0.1, "share of a task's rows that no net is trained on, to weigh votes by", least=0, below=1
     )
 
-    caution: float = field(
-        default=0.0, metadata={"help": "standard errors by which a likelihood is taken to be lower than it seems"}
-    )
-    whiten: bool = field(
-        default=False, metadata={"help": "begin the first convolution as filters that whiten the first task's pictures"}
-    )
-    open_softmax: bool = field(
-        default=False, metadata={"help": "train one softmax over the classes of all heads, and inherit the heads"}
-    )
-    read_layers: bool = field(
-        default=False, metadata={"help": "let heads that are fitted read the layers inside the net, too"}
-    )
-    supersede: bool = field(
-        default=False, metadata={"help": "let the newest member answer alone for tasks whose data it has in full"}
-    )
+    caution: float = setting(0.0, "standard errors by which a likelihood is taken to be lower than it seems", least=0)
+    whiten: bool = setting(False, "begin the first convolution as filters that whiten the first task's pictures")
+    open_softmax: bool = setting(False, "train one softmax over the classes of all heads, and inherit the heads")
+    read_layers: bool = setting(False, "let heads that are fitted read the layers inside the net, too")
+    supersede: bool = setting(False, "let the newest member answer alone for tasks whose data it has in full")
 
     def __post_init__(self) -> None:
-        check_types(WarmStart, vars(self))
-        check_share("held_out", self.held_out)
-        if self.held_out == 1:
-            raise SettingsError("held_out is 1; leave some rows to train on")
-        for name, none in (("vote_sharpness", "all votes alike"), ("caution", "as it seems")):
-            if not 0 <= getattr(self, name) < inf:
-                raise SettingsError(f"{name} is {getattr(self, name)}; give 0 ({none}) or more")
+        check_settings(WarmStart, vars(self))
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
         """The member of an episode that trains on these tasks."""
@@ -95,7 +74,8 @@ class WarmStart:
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
         loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
-        zoo.even_out(net, tasks[0], seen[0])
+        for task, part in zip(tasks, seen, strict=True):
+            zoo.even_out(net, task, part)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         votes |= {task.name: self.fitted_vote(zoo, net, task) for task in others}

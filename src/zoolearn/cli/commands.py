@@ -60,7 +60,7 @@ HEADINGS: dict[str, dict[str, Command]] = {
         "forget": Command("forget", "forget FOLDER NAME", "remove a task permanently, with all that was trained on it"),
         "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
         "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
-        "refeature": Command("refeature", "refeature FOLDER TO", "the same zoo on the features of another extractor"),
+        "refeature": Command("refeature", "refeature FOLDER", "the same zoo on the features of another extractor"),
         "export": Command("export", "export FOLDER [NAME]", "one file a task for other programs: onnx or torch"),
         "serve": Command("serve", "serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
     },

@@ -1,4 +1,4 @@
-"""`zoo refeature FOLDER TO --features FILE`: the same zoo on the features of another extractor."""
+"""`zoo refeature FOLDER --features FILE`: the same zoo on the features of another extractor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,34 +12,35 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
 
-IDEA = """Write a zoo on the features of another extractor: every picture is read again where it was when it was learned from,
-and every head is made again. The zoo itself stays as it is: to go back is to keep using it."""
+IDEA = """Bring a zoo to the features of another extractor: every picture is read again where it was when it was learned from,
+and every head is made again. Until the next change, `zoo undo` gives back the zoo before, bit for bit."""
 
 
 @dataclass
 class RefeatureOptions:
-    """The two zoos."""
+    """The zoo, and what to see with."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a zoo on features of pictures")]
-    to: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO", help="a new or empty folder")]
-    features: Annotated[Path, tyro.conf.arg(metavar="FILE", help="the ONNX file of the other extractor")]
+    folder: Annotated[Path, tyro.conf.Positional, about("a zoo on features of pictures", "FOLDER")]
+    features: Annotated[Path, about("the ONNX file of the other extractor", "FILE")]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the other zoo and shows what changed."""
+    """Makes all of it again and shows what changed."""
     options = parse(RefeatureOptions, arguments, "zoo refeature", IDEA)
     console = output.console()
-    made = follow(refeatured(Zoo(options.folder), options.to, Given.of(options.features)), console)
+    zoo = Zoo(options.folder)
+    made = follow(refeatured(zoo, Given.of(options.features)), console)
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in ("task", "before", "after", "rows"):
         table.add_column(column, justify="left" if column == "task" else "right")
     for name, before in made.before.items():
-        rows = made.zoo.tasks[name].rows_held_out
+        rows = zoo.tasks[name].rows_held_out
         table.add_row(Text(name), f"{before.accuracy:.1%}", f"{made.after[name].accuracy:.1%}", f"{rows:,}")
     console.print(table)
-    console.print(f"{escape(str(options.to))} is on the new features; {escape(str(options.folder))} is as it was")
+    folder = escape(str(options.folder))
+    console.print(f"{folder} is on the new features; until its next change, zoo undo {folder} gives the one before")

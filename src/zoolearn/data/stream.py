@@ -75,7 +75,7 @@ class Benchmark:
     def per_class(self, count: int, seed: int = 0) -> "Benchmark":
         """Every task with `count` random training examples of each class."""
         options = {**self.options, "samples_per_class": count, "samples_seed": seed}
-        return replace(self, tasks=tuple(task.per_class(count, seed) for task in self.tasks), options=options)
+        return replace(self, tasks=tuple(sample_per_class(task, count, seed) for task in self.tasks), options=options)
 
     def validation_split(self, percent: int) -> "Benchmark":
         """Every task judged by a percentage of its training data instead of by its test data."""
@@ -87,6 +87,20 @@ class Benchmark:
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
         tasks = tuple(self.tasks[place] for place in order)
         return replace(self, tasks=tasks, options={**self.options, "task_order": seed})
+
+
+def sample_per_class(task: Task, count: int, seed: int) -> Task:
+    """A task with `count` random training examples of each class."""
+    if count < 1:
+        raise DataError(f"{count} samples per class; give at least 1")
+    counts = torch.bincount(task.train.y, minlength=len(task.classes))
+    if int(counts.min()) < count:
+        short = int(counts.argmin())
+        raise DataError(
+            f"task {task.name!r} has only {int(counts[short])} examples of class {task.classes[short]!r}, "
+            f"{count} per class were asked for"
+        )
+    return replace(task, train=task.train.select(task.draw_rows([count] * len(task.classes), seed)))
 
 
 def validation_split(task: Task, percent: int, seed: int = 0) -> Task:

@@ -159,7 +159,8 @@ class Task:
         if fraction == 1.0:
             return self
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        return self._sample([max(1, round(fraction * int(count))) if count else 0 for count in counts], seed)
+        sizes = [max(1, round(fraction * int(count))) if count else 0 for count in counts]
+        return replace(self, train=self.train.select(self.draw_rows(sizes, seed)))
 
     def relabel(self, classes: Sequence[str]) -> "Task":
         """This part of a task with its labels counted within all `classes` of the task."""
@@ -183,22 +184,6 @@ class Task:
         pairs = ((self.train, new.train), (self.test, new.test))
         train, test = (Examples(torch.cat([a.x, b.x]), torch.cat([a.y, b.y])) for a, b in pairs)
         return replace(self, train=train, test=test, classes=classes)
-
-    def per_class(self, count: int, seed: int) -> "Task":
-        """This task with `count` random training examples of each class."""
-        if count < 1:
-            raise DataError(f"{count} samples per class; give at least 1")
-        counts = torch.bincount(self.train.y, minlength=len(self.classes))
-        if int(counts.min()) < count:
-            short = int(counts.argmin())
-            raise DataError(
-                f"task {self.name!r} has only {int(counts[short])} examples of class {self.classes[short]!r}, "
-                f"{count} per class were asked for"
-            )
-        return self._sample([count] * len(self.classes), seed)
-
-    def _sample(self, sizes: Sequence[int], seed: int) -> "Task":
-        return replace(self, train=self.train.select(self.draw_rows(sizes, seed)))
 
     def draw_rows(self, sizes: Sequence[int], seed: int) -> Tensor:
         """Random training rows, `sizes` of each class, in their order."""

@@ -1,12 +1,13 @@
 """A-GEM (Chaudhry et al., 2019a): no step may oppose the average gradient of what is remembered."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from zoolearn.methods.bases.with_memory import GradientGuided
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 
 
@@ -25,9 +26,8 @@ class AGem(GradientGuided):
     momentum the step may still oppose r (the paper has none). The memory gradient is computed in float32 throughout.
     """
 
-    look_first: bool = field(
-        default=False,
-        metadata={"help": "pass each batch once more before the memory's, for batch-norm alone", "later": True},
+    look_first: bool = setting(
+        False, "pass each batch once more before the memory's, for batch-norm alone", omit_default=True
     )
 
     def look(self, net: Net, batch: Batch) -> None:

@@ -1,14 +1,15 @@
 """APD: additive parameter decomposition (Yoon et al., 2020)."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.task_net import TaskNet
 from zoolearn.methods.learner import Episode, recipe_field
-from zoolearn.methods.parts.additive import AdditiveLayer, additive, check_strengths, objective
+from zoolearn.methods.parts.additive import AdditiveLayer, additive, objective
 from zoolearn.methods.parts.taskweight import Layer, end_task
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.adam import Adam
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
@@ -41,12 +42,8 @@ class Apd(TaskNet):
     """
 
     recipe: Recipe = recipe_field(lr=3e-3)
-    sparsity: float = field(default=6e-4, metadata={"help": "weight of the size of corrections (lambda 1)"})
-    retention: float = field(default=100.0, metadata={"help": "weight of past tasks' changes (lambda 2)"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_strengths(sparsity=self.sparsity, retention=self.retention)
+    sparsity: float = setting(6e-4, "weight of the size of corrections (lambda 1)", least=0)
+    retention: float = setting(100.0, "weight of past tasks' changes (lambda 2)", least=0)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the shared weights, the new task's own and past corrections."""

@@ -1,8 +1,7 @@
 """DER++: dark experience replay, with labels (Buzzega et al., 2020)."""
 
-import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -10,15 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.parts.memory import check_single_rows, check_sizes
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, check_single_rows, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,24 +41,22 @@ class DerPlusPlus(SingleNet):
 
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
-    memory_size: int = field(default=500, metadata={"help": "samples kept in all"})
-    memory_batch: int = field(default=0, metadata={"help": "rows in each replayed batch; 0: as many as are new"})
-    logit_weight: float = field(default=0.2, metadata={"help": "weight of the distance to kept logits (alpha)"})
-    label_weight: float = field(default=0.5, metadata={"help": "weight of the loss of replayed rows (beta)"})
+    memory_size: int = setting(500, "samples kept in all", least=0)
+    memory_batch: int = setting(0, "rows in each replayed batch; 0: as many as are new", least=0)
+    logit_weight: float = setting(0.2, "weight of the distance to kept logits (alpha)", least=0)
+    label_weight: float = setting(0.5, "weight of the loss of replayed rows (beta)", least=0)
 
     memory: Reservoir = saved()
 
     def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size, memory_batch=self.memory_batch)
-        for name in ("logit_weight", "label_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         self.memory = Reservoir(self.memory_size)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
         net = self.grown(task)
-        check_single_rows(net, min(self.memory_size, self.memory_batch or self.memory_size))
+        check_single_rows(
+            net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
+        )
         self.memory = self.memory.to(self.recipe.torch_device)
         value = yield from self.fit(net, [task], loss=self.replayed, heads=net.tasks if self.memory_size else None)
         self.net = net

@@ -1,23 +1,22 @@
 """ER: experience replay from a tiny memory (Chaudhry et al., 2019)."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
-from zoolearn.methods.parts.memory import check_single_rows
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, check_single_rows, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -41,36 +40,32 @@ class Er(SingleNet):
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
     tasks_grow: ClassVar[bool] = True
 
-    memory_size: int = field(default=500, metadata={"help": "samples kept in all"})
-    memory_batch: int = field(default=0, metadata={"help": "rows replayed per step; 0: as many as are new"})
-    memory_loss: Literal["pooled", "added"] = field(
-        default="pooled", metadata={"help": "one mean over new and replayed rows, or the sum of their two means"}
+    memory_size: int = setting(500, "samples kept in all", least=0)
+    memory_batch: int = setting(0, "rows replayed per step; 0: as many as are new", least=0)
+    memory_loss: Literal["pooled", "added"] = setting(
+        "pooled", "one mean over new and replayed rows, or the sum of their two means"
     )
-    replay_from: int = field(default=1, metadata={"help": "number of the first task during which memory is replayed"})
+    replay_from: int = setting(1, "number of the first task during which memory is replayed")
 
-    heads: Heads = field(
-        default=as_trained,
-        metadata={
-            "help": "what becomes of them after a task: fitted to stored rows, past the paper",
-            "choices": HEADS,
-            "later": True,
-        },
+    heads: Heads = setting(
+        as_trained,
+        "what becomes of them after a task: fitted to stored rows, past the paper",
+        choices=HEADS,
+        omit_default=True,
     )
 
     memory: Reservoir = saved()
 
     def __post_init__(self) -> None:
-        if self.memory_size < 0:
-            raise SettingsError(f"memory_size is {self.memory_size}; it counts samples, so 0 or more")
-        if self.memory_batch < 0:
-            raise SettingsError(f"memory_batch is {self.memory_batch}; it counts rows, 0 for as many as are new")
         self.memory = Reservoir(self.memory_size)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
         net = self.grown(task)
         if self.memory_loss == "added":
-            check_single_rows(net, min(self.memory_size, self.memory_batch or self.memory_size))
+            check_single_rows(
+                net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
+            )
         self.memory = self.memory.to(self.recipe.torch_device)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
         loss = yield from self.fit(

@@ -1,13 +1,12 @@
 """EWC: elastic weight consolidation (Kirkpatrick et al., 2017)."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
@@ -15,6 +14,7 @@ from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, sep
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 
 
@@ -49,22 +49,13 @@ class Ewc(Regularised):
 
     tasks_grow: ClassVar[bool] = True
 
-    strength: float = field(default=100.0, metadata={"help": "weight of the penalty, the paper's lambda"})
-    fisher: Fisher = field(default=exact, metadata={"help": "labels of the Fisher information", "choices": FISHERS})
-    fisher_samples: int = field(default=200, metadata={"help": "training examples that the information is taken from"})
-    fisher_batch: int = field(default=20, metadata={"help": "rows per mean gradient, for fisher=batched"})
-    anchors: Join = field(default=separate, metadata={"help": "how tasks' springs are joined", "choices": JOINS})
-    decay: float = field(default=1.0, metadata={"help": "what a task leaves of earlier importance, for anchors=online"})
-    limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
-
-    def __post_init__(self) -> None:
-        if self.strength < 0:
-            raise SettingsError(f"strength is {self.strength}; give 0 or more")
-        if self.fisher_samples < 1 or self.fisher_batch < 1:
-            few = min(self.fisher_samples, self.fisher_batch)
-            raise SettingsError(f"fisher_samples or fisher_batch is {few}; they count examples, so 1 or more")
-        if not 0 <= self.decay <= 1:
-            raise SettingsError(f"decay is {self.decay}; give 0 (forget earlier tasks) to 1 (keep all)")
+    strength: float = setting(100.0, "weight of the penalty, the paper's lambda", least=0)
+    fisher: Fisher = setting(exact, "labels of the Fisher information", choices=FISHERS)
+    fisher_samples: int = setting(200, "training examples that the information is taken from", least=1)
+    fisher_batch: int = setting(20, "rows per mean gradient, for fisher=batched", least=1)
+    anchors: Join = setting(separate, "how tasks' springs are joined", choices=JOINS)
+    decay: float = setting(1.0, "what a task leaves of earlier importance, for anchors=online", least=0, most=1)
+    limited: bool = setting(True, "hold no weight firmer than 1 / lr, for stability")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, then makes the spring hold the new task too."""

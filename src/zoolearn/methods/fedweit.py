@@ -1,7 +1,7 @@
 """FedWeIT with a single client: additive weights and attention over what past tasks published (Yoon et al., 2021)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.parts.additive import AdditiveLayer
 from zoolearn.methods.parts.taskweight import Layer, parts
+from zoolearn.settings import setting
 
 Base = Literal["all", "last"]
 
@@ -45,9 +46,9 @@ class FedWeit(Apd):
     theirs are not; (5) biases start at 0.
     """
 
-    sparsity: float = field(default=1e-3, metadata={"help": "weight of the size of corrections (lambda 1)"})
-    knowledge_base: Base = field(default="all", metadata={"help": "past tasks whose corrections a new one may mix in"})
-    retroactive: bool = field(default=False, metadata={"help": "let past tasks' corrections move, as in APD"})
+    sparsity: float = setting(1e-3, "weight of the size of corrections (lambda 1)", least=0)
+    knowledge_base: Base = setting("all", "past tasks whose corrections a new one may mix in")
+    retroactive: bool = setting(False, "let past tasks' corrections move, as in APD")
 
     def decomposed_layer(self, layer: Layer) -> "KnowingLayer":
         """A layer whose corrections start at a third of the shared weight."""

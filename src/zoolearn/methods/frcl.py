@@ -1,8 +1,7 @@
 """FRCL: functional regularisation for continual learning with Gaussian processes (Titsias et al., 2020)."""
 
-import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -21,6 +20,7 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress
 from zoolearn.training.recipe import Recipe
@@ -147,37 +147,20 @@ class Frcl(SingleNet):
 
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
-    backbone: Backbone = field(default=mlp, metadata={"help": "any without batch-norm", "choices": BACKBONES})
+    backbone: Backbone = setting(mlp, "any without batch-norm", choices=BACKBONES)
     recipe: Recipe = recipe_field(optimizer="adam", lr=3e-3)
-    points: int = field(default=40, metadata={"help": "inputs of each task at which its function is remembered"})
-    select: Select = field(
-        default=least_unexplained, metadata={"help": "how those inputs are chosen", "choices": SELECTIONS}
-    )
-    proposals: int = field(default=1000, metadata={"help": "exchanges that are tried, for select=trace"})
-    jitter: float = field(default=1e-3, metadata={"help": "added to the diagonal of kernels"})
-    train_samples: int = field(default=10, metadata={"help": "draws of the function per step"})
-    answer_samples: int = field(default=100, metadata={"help": "draws of the function per answer"})
-    first_scale: float = field(
-        default=0.1, metadata={"help": "standard deviation of a new head's weights when training begins"}
-    )
-    max_grad_norm: float = field(
-        default=1.0, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
-    )
+    points: int = setting(40, "inputs of each task at which its function is remembered", least=1)
+    select: Select = setting(least_unexplained, "how those inputs are chosen", choices=SELECTIONS)
+    proposals: int = setting(1000, "exchanges that are tried, for select=trace", least=0)
+    jitter: float = setting(1e-3, "added to the diagonal of kernels", above=0)
+    train_samples: int = setting(10, "draws of the function per step", least=1)
+    answer_samples: int = setting(100, "draws of the function per answer", least=1)
+    first_scale: float = setting(0.1, "standard deviation of a new head's weights when training begins", above=0)
+    max_grad_norm: float = setting(1.0, "longer gradients are shortened to this length; 0: none are", least=0)
 
     inducing: dict[str, Inducing] = saved(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("points", "train_samples", "answer_samples"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.proposals < 0:
-            raise SettingsError(f"proposals is {self.proposals}; it counts exchanges, so 0 (none) or more")
-        if not 0 < self.jitter < math.inf:
-            raise SettingsError(f"jitter is {self.jitter}; it must be above 0")
-        if not 0 < self.first_scale < math.inf:
-            raise SettingsError(f"first_scale is {self.first_scale}; it is a standard deviation, so above 0")
-        if self.max_grad_norm < 0:
-            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it is a length, 0 for no bound")
         if self.shared_head:
             raise SettingsError("shared_head is set, but frcl has a function of its own for every task; leave it out")
 

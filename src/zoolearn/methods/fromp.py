@@ -1,8 +1,7 @@
 """FROMP: functional regularisation of the memorable past (Pan et al., 2020)."""
 
-import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -16,11 +15,12 @@ from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
 from zoolearn.methods.parts.flat import Flat, shortened
-from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.methods.parts.memory import Memory
 from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress, cross_entropy
 from zoolearn.training.predict import probabilities
@@ -77,34 +77,18 @@ class Fromp(SingleNet):
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(optimizer="adam", lr=1e-3)
-    memory_size: int = field(
-        default=40, metadata={"help": "memorable inputs kept of each task, equally of its classes"}
+    memory_size: int = setting(40, "memorable inputs kept of each task, equally of its classes", least=0)
+    memorable: Memorable = setting(uncertain, "which inputs are memorable", choices=MEMORABLE)
+    tau: float = setting(10.0, "cross-entropy is divided by this; more of it holds the past more", above=0)
+    delta: float = setting(1e-3, "precision of the weights' prior", above=0)
+    jitter: float = setting(1e-6, "added to the diagonal of kernels", above=0)
+    kernel: Literal["laplace", "identity"] = setting(
+        "laplace", "identity: all probabilities are held alike, each by itself"
     )
-    memorable: Memorable = field(
-        default=uncertain, metadata={"help": "which inputs are memorable", "choices": MEMORABLE}
-    )
-    tau: float = field(
-        default=10.0, metadata={"help": "cross-entropy is divided by this; more of it holds the past more"}
-    )
-    delta: float = field(default=1e-3, metadata={"help": "precision of the weights' prior"})
-    jitter: float = field(default=1e-6, metadata={"help": "added to the diagonal of kernels"})
-    kernel: Literal["laplace", "identity"] = field(
-        default="laplace", metadata={"help": "identity: all probabilities are held alike, each by itself"}
-    )
-    max_grad_norm: float = field(
-        default=0.1, metadata={"help": "longer gradients are shortened to this length; 0: none are"}
-    )
+    max_grad_norm: float = setting(0.1, "longer gradients are shortened to this length; 0: none are", least=0)
 
     memory: Memory = saved(default_factory=Memory)
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
-
-    def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size)
-        for name in ("tau", "delta", "jitter"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be above 0")
-        if self.max_grad_norm < 0:
-            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it is a length, 0 for no bound")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""

@@ -1,8 +1,7 @@
 """GEM (Lopez-Paz and Ranzato, 2017): no step may raise, to first order, the loss on the memory of any past task."""
 
-import math
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,14 +10,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.with_memory import WithMemory
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.memory import Per, check_single_rows, check_sizes
+from zoolearn.methods.parts.memory import Per
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Progress, check_single_rows, cross_entropy
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000
@@ -46,17 +45,11 @@ class Gem(WithMemory):
 
     tasks_grow: ClassVar[bool] = True
 
-    memory_size: int = field(default=256, metadata={"help": "examples kept of each task or class"})
-    memory_per: Per = field(default="task", metadata={"help": "what memory_size counts for"})
-    memory_strength: float = field(
-        default=0.5,
-        metadata={"help": "least weight of each memory's gradient in a step in conflict (the paper's gamma)"},
+    memory_size: int = setting(256, "examples kept of each task or class", least=0)
+    memory_per: Per = setting("task", "what memory_size counts for")
+    memory_strength: float = setting(
+        0.5, "least weight of each memory's gradient in a step in conflict (the paper's gamma)", least=0
     )
-
-    def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size)
-        if not 0 <= self.memory_strength < math.inf:
-            raise SettingsError(f"memory_strength is {self.memory_strength}; it must be 0 or more")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with projected gradients, then keeps some of it."""
@@ -65,7 +58,9 @@ class Gem(WithMemory):
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        check_single_rows(net, min((len(part.y) for part in kept.by_task()), default=0))  # also by the next task
+        check_single_rows(
+            net, "the size of a memory batch", min((len(part.y) for part in kept.by_task()), default=0)
+        )  # also by the next task
         gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:

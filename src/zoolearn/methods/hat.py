@@ -1,8 +1,7 @@
 """HAT: hard attention to the task (Serra et al., 2018)."""
 
-import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +25,7 @@ from zoolearn.methods.parts.taskweight import (
 )
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
 from zoolearn.training.fit import Progress, cross_entropy
 from zoolearn.training.recipe import Recipe
@@ -83,19 +83,10 @@ class Hat(TaskNet):
     """
 
     recipe: Recipe = recipe_field(lr=0.05)
-    s_max: float = field(default=400.0, metadata={"help": "largest scale of the gates' steepness"})
-    sparsity: float = field(default=0.75, metadata={"help": "weight of the mean new gate in the loss (the paper's c)"})
-    binary: bool = field(default=False, metadata={"help": "round gates at 0.5, so that protection is exact"})
-    max_grad_norm: float = field(default=10000.0, metadata={"help": "longer gradients are shortened to this length"})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.s_max < math.inf:
-            raise SettingsError(f"s_max is {self.s_max}; the scale grows from 1 / s_max, so it must be 1 or more")
-        if not 0 <= self.sparsity < math.inf:
-            raise SettingsError(f"sparsity is {self.sparsity}; it must be 0 or more")
-        if not self.max_grad_norm > 0:
-            raise SettingsError(f"max_grad_norm is {self.max_grad_norm}; it must be above 0")
+    s_max: float = setting(400.0, "largest scale of the gates' steepness", least=1)
+    sparsity: float = setting(0.75, "weight of the mean new gate in the loss (the paper's c)", least=0)
+    binary: bool = setting(False, "round gates at 0.5, so that protection is exact")
+    max_grad_norm: float = setting(10000.0, "longer gradients are shortened to this length", above=0)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains weights and gates, then counts the units that the task uses."""

@@ -1,14 +1,15 @@
 """Isolated: new small nets for every task, nothing shared; what a continual learner must beat."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from zoolearn.data.task import Task
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import DataError
 from zoolearn.methods.bases.keeps_rows import KeepsRows
 from zoolearn.methods.ensemble import Member
 from zoolearn.methods.learner import Episode
 from zoolearn.seeds import derive
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 
 
@@ -21,16 +22,11 @@ class Isolated(KeepsRows):
     and answer instead of the old ones.
     """
 
-    replay: float = field(
-        default=0.0, metadata={"help": "share of each task's data that is kept to let it grow", "later": True}
+    replay: float = setting(
+        0.0, "share of each task's data that is kept to let it grow", omit_default=True, least=0, most=1
     )
 
-    networks: int = field(default=1, metadata={"help": "independent nets a task, which average", "later": True})
-
-    def __post_init__(self) -> None:
-        if self.networks < 1:
-            raise SettingsError(f"networks is {self.networks}; a task needs 1 or more")
-        super().__post_init__()
+    networks: int = setting(1, "independent nets a task, which average", omit_default=True, least=1)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         self.check_kept({task.name} & self.classes.keys())

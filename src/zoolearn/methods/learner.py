@@ -19,9 +19,10 @@ from zoolearn.methods.state import Stateful, derived, saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
+from zoolearn.settings import check_settings, setting
 from zoolearn.training.fit import Adjust, Checkpointing, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
 from zoolearn.training.predict import average, iter_probabilities, join
-from zoolearn.training.recipe import Recipe, check_types
+from zoolearn.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,9 @@ class Learner(Stateful, ABC):
     smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
     tasks_grow: ClassVar[bool] = False  # True: a task can be met again, and bring more rows and classes
 
-    backbone: Backbone = field(
-        default=small_conv, metadata={"help": "network that turns inputs into features", "choices": BACKBONES}
-    )
+    backbone: Backbone = setting(small_conv, "network that turns inputs into features", choices=BACKBONES)
     recipe: Recipe = field(default_factory=Recipe)
-    seed: int = field(default=0, metadata={"help": "seed of everything random in the learner"})
+    seed: int = setting(0, "seed of everything random in the learner")
 
     classes: dict[str, tuple[str, ...]] = saved(default_factory=dict, repr=True)  # of every task met, in order
     shape: Shape | None = saved(default=None, repr=True)
@@ -71,7 +70,7 @@ class Learner(Stateful, ABC):
 
     def __new__(cls, **settings: Any) -> Self:
         """Refuses values that are of another kind, before any method checks the rest of its settings."""
-        check_types(cls, settings)
+        check_settings(cls, settings)
         recipe = settings.get("recipe")
         if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
             given = f"label_smoothing is {recipe.label_smoothing}"
@@ -265,9 +264,3 @@ def accuracy(probabilities: Tensor, labels: Tensor) -> float:
     0.5
     """
     return int((probabilities.argmax(dim=1) == labels).sum()) / len(labels)
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuses a share of the data outside 0 to 1."""
-    if not 0 <= value <= 1:
-        raise SettingsError(f"{name} is {value}; it is a share, from 0 (nothing) to 1 (all)")

@@ -1,8 +1,7 @@
 """LwF: learning without forgetting (Li and Hoiem, 2016)."""
 
-import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -10,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
 
@@ -41,14 +40,8 @@ class Lwf(SingleNet):
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
     tasks_grow: ClassVar[bool] = True
 
-    strength: float = field(default=1.0, metadata={"help": "weight of the old outputs, the paper's lambda_o"})
-    temperature: float = field(default=2.0, metadata={"help": "softens the old outputs, the paper's T"})
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.strength < math.inf:
-            raise SettingsError(f"strength is {self.strength}; it must be 0 or more")
-        if not 0 < self.temperature < math.inf:
-            raise SettingsError(f"temperature is {self.temperature}; it must be above 0")
+    strength: float = setting(1.0, "weight of the old outputs, the paper's lambda_o", least=0)
+    temperature: float = setting(2.0, "softens the old outputs, the paper's T", above=0)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, with the old net's outputs as further targets."""

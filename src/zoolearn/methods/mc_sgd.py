@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 import torch
@@ -11,16 +11,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from zoolearn.data.task import Array, Task
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import DataError
 from zoolearn.files import Json
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.parts.memory import Memory, Per, check_sizes
-from zoolearn.methods.parts.memory import check_single_rows as check_memory_rows
+from zoolearn.methods.parts.memory import Memory, Per
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, batch_sizes, steps_per_epoch
 from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy
 from zoolearn.training.recipe import Recipe
@@ -57,47 +57,30 @@ class McSgd(SingleNet):
     there that of q. All tasks get the recipe's epochs; `first_factor=2` is the authors'.
     """
 
-    memory_size: int = field(default=1, metadata={"help": "examples kept of each class or task"})
-    memory_per: Per = field(default="class", metadata={"help": "what memory_size counts for"})
-    line_points: int = field(default=5, metadata={"help": "parts into which each line is cut (the paper's n)"})
-    line_start: float = field(
-        default=0.5, metadata={"help": "where w starts: 0 at the old solution, 1 at the new task's"}
+    memory_size: int = setting(1, "examples kept of each class or task", least=0)
+    memory_per: Per = setting("class", "what memory_size counts for")
+    line_points: int = setting(5, "parts into which each line is cut (the paper's n)", least=1)
+    line_start: float = setting(0.5, "where w starts: 0 at the old solution, 1 at the new task's", least=0, most=1)
+    line_lr: float = setting(0.005, "learning rate along the lines; 0 leaves w where it starts", least=0)
+    line_batch: int = setting(64, "rows per step on each of the two lines", least=1)
+    line_epochs: int = setting(1, "passes over the new task's line_samples", least=1)
+    line_samples: int = setting(
+        500, "examples of the new task used on its line, as many of each class as its share", least=1
     )
-    line_lr: float = field(
-        default=0.005, metadata={"help": "learning rate along the lines; 0 leaves w where it starts"}
+    first_factor: int = setting(
+        1, "epochs of the first task, in those of the others (the authors: 2)", omit_default=True, least=1
     )
-    line_batch: int = field(default=64, metadata={"help": "rows per step on each of the two lines"})
-    line_epochs: int = field(default=1, metadata={"help": "passes over the new task's line_samples"})
-    line_samples: int = field(
-        default=500, metadata={"help": "examples of the new task used on its line, as many of each class as its share"}
+    answer_norms: Literal["memory", "batch"] = setting(
+        "memory", "batch-norm at answers: measured on the memory, or of the inputs at hand", omit_default=True
     )
-    first_factor: int = field(
-        default=1, metadata={"help": "epochs of the first task, in those of the others (the authors: 2)", "later": True}
-    )
-    answer_norms: Literal["memory", "batch"] = field(
-        default="memory",
-        metadata={"help": "batch-norm at answers: measured on the memory, or of the inputs at hand", "later": True},
-    )
-    lr_decay: float = field(default=1.0, metadata={"help": "the learning rate is multiplied by this after every task"})
-    exact_gradient: bool = field(default=True, metadata={"help": "no: the gradient of the authors' code"})
-    continue_from: Literal["hat", "bar"] = field(
-        default="hat", metadata={"help": "hat: learn the next task from the last one's solution; bar: from that of all"}
+    lr_decay: float = setting(1.0, "the learning rate is multiplied by this after every task", above=0, most=1)
+    exact_gradient: bool = setting(True, "no: the gradient of the authors' code")
+    continue_from: Literal["hat", "bar"] = setting(
+        "hat", "hat: learn the next task from the last one's solution; bar: from that of all"
     )
 
     memory: Memory = saved(default_factory=Memory)
     hat: Net | None = saved(default=None)
-
-    def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size)
-        for name in ("line_points", "line_batch", "line_epochs", "line_samples", "first_factor"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if not 0 <= self.line_start <= 1:
-            raise SettingsError(f"line_start is {self.line_start}; it is a place on a line, from 0 to 1")
-        if not 0 <= self.line_lr < math.inf:
-            raise SettingsError(f"line_lr is {self.line_lr}; it must be 0 or more")
-        if not 0 < self.lr_decay <= 1:
-            raise SettingsError(f"lr_decay is {self.lr_decay}; it must be above 0 and at most 1")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, then seeks the solution of all."""
@@ -108,7 +91,7 @@ class McSgd(SingleNet):
         seed = self.episode_seed()
         memory = self.memory.keep(task, self.memory_size, self.memory_per, seed)
         if self.line_lr and len(memory):
-            check_memory_rows(bar, min(len(batch.y) for batch in memory.by_task()))
+            check_single_rows(bar, "the size of a memory batch", min(len(batch.y) for batch in memory.by_task()))
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
         epochs = self.recipe.epochs * (1 if self.classes else self.first_factor)
         loss = yield from self.fit(

@@ -1,20 +1,20 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.keeps_rows import KeepsRows
 from zoolearn.methods.ensemble import Member, Votes, on_labels
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.growth import Statistics, feature_statistics, grow_by_statistics
 from zoolearn.methods.state import saved
 from zoolearn.names import Named
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 
 Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # weights of past tasks from their losses
@@ -43,7 +43,8 @@ def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
-    zoo.even_out(net, tasks[0])
+    for task in tasks:
+        zoo.even_out(net, task)
     votes = {task.name: zoo.vote(task, zoo.share_at_hand(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
@@ -74,17 +75,12 @@ class ModelZoo(KeepsRows):
     [1.0, 1.0, 1.0]
     """
 
-    tasks_per_episode: int = field(default=5, metadata={"help": "tasks that a member is trained on, the paper's b"})
-    weigh: Weigh = field(default=boosted, metadata={"help": "weights of past tasks from losses", "choices": WEIGH})
-    grow: Grow = field(default=from_scratch, metadata={"help": "how members begin", "choices": GROW, "later": True})
+    tasks_per_episode: int = setting(5, "tasks that a member is trained on, the paper's b", least=1)
+    weigh: Weigh = setting(boosted, "weights of past tasks from losses", choices=WEIGH)
+    grow: Grow = setting(from_scratch, "how members begin", choices=GROW, omit_default=True)
 
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
     statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, where nothing is kept
-
-    def __post_init__(self) -> None:
-        if self.tasks_per_episode < 1:
-            raise SettingsError(f"tasks_per_episode is {self.tasks_per_episode}; it counts the new task, so 1 or more")
-        super().__post_init__()
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
@@ -92,7 +88,7 @@ class ModelZoo(KeepsRows):
         self.check_kept(name for name in self.classes if looks_back or name == task.name)
         self.count_arrival(task)
         if not self.replay and task.name in self.classes:
-            return grow_by_statistics(self, self.statistics, task)
+            return grow_by_statistics(self, self.statistics, task, self.balance)
         weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
         tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]

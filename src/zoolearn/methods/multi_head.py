@@ -1,7 +1,7 @@
 """Multi-Head: one net on all tasks at once; not a continual learner, but the reference from above."""
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from zoolearn.data.arrivals import join_parts
@@ -11,6 +11,7 @@ from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
@@ -26,15 +27,13 @@ class MultiHead(Learner):
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
     tasks_grow: ClassVar[bool] = True
 
-    every_episode: bool = field(default=False, metadata={"help": "train again after every task, not once at the end"})
+    every_episode: bool = setting(False, "train again after every task, not once at the end")
 
-    heads: Heads = field(
-        default=as_trained,
-        metadata={
-            "help": "what becomes of them: fitted to all rows once more, past the paper",
-            "choices": HEADS,
-            "later": True,
-        },
+    heads: Heads = setting(
+        as_trained,
+        "what becomes of them: fitted to all rows once more, past the paper",
+        choices=HEADS,
+        omit_default=True,
     )
 
     kept: dict[str, Task] = derived(default_factory=dict)

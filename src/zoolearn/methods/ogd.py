@@ -1,7 +1,7 @@
 """OGD: orthogonal gradient descent (Farajtabar et al., 2020)."""
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
@@ -16,6 +16,7 @@ from zoolearn.methods.parts.pergrad import logit, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
@@ -64,20 +65,13 @@ class Ogd(SingleNet):
 
     tasks_grow: ClassVar[bool] = True
 
-    samples_per_task: int = field(default=100, metadata={"help": "samples whose gradients are kept of each task"})
-    basis_size: int = field(default=1000, metadata={"help": "directions kept in all, at most"})
-    directions: Directions = field(
-        default=true_logit, metadata={"help": "logits of a sample that are kept constant", "choices": DIRECTIONS}
-    )
-    memory_limit: float = field(default=4.0, metadata={"help": "refuse to start if the basis may need more gigabytes"})
+    samples_per_task: int = setting(100, "samples whose gradients are kept of each task", least=0)
+    basis_size: int = setting(1000, "directions kept in all, at most", least=0)
+    directions: Directions = setting(true_logit, "logits of a sample that are kept constant", choices=DIRECTIONS)
+    memory_limit: float = setting(4.0, "refuse to start if the basis may need more gigabytes")
 
     basis: Tensor | None = saved(default=None)  # one orthonormal direction a row
     owners: Tensor | None = saved(default=None)  # the number of the task of each direction
-
-    def __post_init__(self) -> None:
-        if self.samples_per_task < 0 or self.basis_size < 0:
-            few = min(self.samples_per_task, self.basis_size)
-            raise SettingsError(f"samples_per_task or basis_size is {few}; they are counts, so 0 or more")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""

@@ -1,7 +1,7 @@
 """Progressive Nets: a column per task that hears the frozen columns before it (Rusu et al., 2016)."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import torch
@@ -16,6 +16,7 @@ from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
@@ -113,7 +114,7 @@ class Progressive(Learner):
     smooths_labels: ClassVar[bool] = True
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
-    lateral: Lateral = field(default=linear, metadata={"help": "how a layer hears older columns", "choices": LATERALS})
+    lateral: Lateral = setting(linear, "how a layer hears older columns", choices=LATERALS)
 
     columns: list[Net] = saved(default_factory=list)  # one per task, fixed after its episode
 

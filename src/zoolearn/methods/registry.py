@@ -64,7 +64,7 @@ def settings_of(settings: Any) -> dict[str, Json]:
     for setting in fields(settings):
         if setting.init:
             value = getattr(settings, setting.name)
-            if setting.metadata.get("later") and value == setting.default:
+            if setting.metadata.get("omit_default") and value == setting.default:
                 continue
             if "choices" in setting.metadata:
                 value = plain_choice(value, setting.metadata["choices"])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode, check_share, recipe_field
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts.protect import Guard, undecayed
 from zoolearn.methods.parts.taskweight import (
     LAYERS,
@@ -27,6 +27,7 @@ from zoolearn.methods.parts.taskweight import (
 )
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
 from zoolearn.training.fit import Progress, cross_entropy
 from zoolearn.training.recipe import Recipe
@@ -62,22 +63,14 @@ class Rmn(TaskNet):
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(lr=0.05)
-    steepness: float = field(default=100.0, metadata={"help": "of the map's sigmoid (beta)"})
-    least_relevance: float = field(default=0.999999, metadata={"help": "maps keep weights above this (mu)"})
-    least_weight: float = field(default=1e-5, metadata={"help": "maps keep weights larger than this (nu)"})
-    prune_share: float = field(default=0.6, metadata={"help": "share of the epochs, the last ones, that prune the map"})
-    sparsity: float = field(default=0.0, metadata={"help": "weight of the mean relevance in the loss"})
+    steepness: float = setting(100.0, "of the map's sigmoid (beta)", above=0)
+    least_relevance: float = setting(0.999999, "maps keep weights above this (mu)", least=0.5, below=1)
+    least_weight: float = setting(1e-5, "maps keep weights larger than this (nu)", least=0)
+    prune_share: float = setting(0.6, "share of the epochs, the last ones, that prune the map", least=0, most=1)
+    sparsity: float = setting(0.0, "weight of the mean relevance in the loss", least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("prune_share", self.prune_share)
-        if not 0 < self.steepness < math.inf:
-            raise SettingsError(f"steepness is {self.steepness}; it must be above 0")
-        if not 0.5 <= self.least_relevance < 1:
-            raise SettingsError(f"least_relevance is {self.least_relevance}; it must be from 0.5 to below 1")
-        for name in ("least_weight", "sparsity"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingsError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if relevance_at(self.least_relevance, self.steepness) >= 1:
             raise SettingsError(
                 f"least_relevance {self.least_relevance} cannot be reached with steepness {self.steepness}; "

@@ -1,19 +1,19 @@
 """SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.penalties import Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.methods.parts.importance import QuadraticPenalty
 from zoolearn.methods.state import saved
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 
 
@@ -38,17 +38,11 @@ class Si(Regularised):
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
     tasks_grow: ClassVar[bool] = True
 
-    strength: float = field(default=1.0, metadata={"help": "weight of the penalty, the paper's c"})
-    damping: float = field(default=1e-3, metadata={"help": "added to squared ways so that short ones count, their xi"})
-    limited: bool = field(default=True, metadata={"help": "hold no weight firmer than 1 / lr, for stability"})
+    strength: float = setting(1.0, "weight of the penalty, the paper's c", least=0)
+    damping: float = setting(1e-3, "added to squared ways so that short ones count, their xi", above=0)
+    limited: bool = setting(True, "hold no weight firmer than 1 / lr, for stability")
 
     path: "Path | None" = saved(default=None)  # of the task that is being learned
-
-    def __post_init__(self) -> None:
-        if self.strength < 0:
-            raise SettingsError(f"strength is {self.strength}; give 0 or more")
-        if self.damping <= 0:
-            raise SettingsError(f"damping is {self.damping}; it keeps a division from failing, so above 0")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, watching the way of every weight."""

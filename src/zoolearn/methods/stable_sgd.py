@@ -1,13 +1,13 @@
 """Stable-SGD: a training regime that forgets less (Mirzadeh et al., 2020)."""
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
+from zoolearn.settings import setting
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
@@ -33,14 +33,8 @@ class StableSgd(SingleNet):
     tasks_grow: ClassVar[bool] = True
 
     recipe: Recipe = recipe_field(lr=0.05)
-    lr_decay: float = field(default=0.85, metadata={"help": "factor of the learning rate from each task to the next"})
-    lr_floor: float = field(default=5e-5, metadata={"help": "the learning rate does not fall below this"})
-
-    def __post_init__(self) -> None:
-        if not 0 < self.lr_decay <= 1:
-            raise SettingsError(f"lr_decay is {self.lr_decay}; the rate shrinks by it, so above 0 and at most 1")
-        if self.lr_floor < 0:
-            raise SettingsError(f"lr_floor is {self.lr_floor}; give 0 or more")
+    lr_decay: float = setting(0.85, "factor of the learning rate from each task to the next", above=0, most=1)
+    lr_floor: float = setting(5e-5, "the learning rate does not fall below this", least=0)
 
     @property
     def lr(self) -> float:

@@ -2,19 +2,19 @@
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
@@ -48,22 +48,13 @@ class Tag(SingleNet):
     tasks_grow: ClassVar[bool] = True
 
     recipe: Recipe = recipe_field(lr=5e-4, momentum=0.0, weight_decay=0.0)
-    contrast: float = field(
-        default=5.0, metadata={"help": "how sharply agreement with a past task's direction counts (the paper's b)"}
-    )
-    first_decay: float = field(default=0.9, metadata={"help": "share of the mean gradient kept at each step"})
-    second_decay: float = field(default=0.99, metadata={"help": "share of the mean squared gradient kept at each step"})
+    contrast: float = setting(5.0, "how sharply agreement with a past task's direction counts (the paper's b)", least=0)
+    first_decay: float = setting(0.9, "share of the mean gradient kept at each step", least=0, below=1)
+    second_decay: float = setting(0.99, "share of the mean squared gradient kept at each step", least=0, below=1)
 
     directions: Tensor = saved(default_factory=lambda: torch.empty(0))  # past tasks x weights
     seconds: Tensor = saved(default_factory=lambda: torch.empty(0))
     moments: Tensor = saved(default_factory=lambda: torch.empty(0))  # the two of the task that is being learned
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.contrast < math.inf:
-            raise SettingsError(f"contrast is {self.contrast}; it must be 0 or more")
-        for name, decay in (("first_decay", self.first_decay), ("second_decay", self.second_decay)):
-            if not 0 <= decay < 1:
-                raise SettingsError(f"{name} is {decay}; it is a share of the mean that is kept, from 0 to below 1")
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""

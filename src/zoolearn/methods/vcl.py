@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -25,12 +25,13 @@ from zoolearn.methods.parts.gaussian import (
     noise_for_rows,
     sampled_logits,
 )
-from zoolearn.methods.parts.memory import Memory, check_sizes
+from zoolearn.methods.parts.memory import Memory
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.backbones import BACKBONES, Backbone
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end
 from zoolearn.training.recipe import Recipe
@@ -90,50 +91,29 @@ class Vcl(SingleNet):
 
     optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
 
-    backbone: Backbone = field(default=mlp, metadata={"help": "a sequence of linear layers", "choices": BACKBONES})
+    backbone: Backbone = setting(mlp, "a sequence of linear layers", choices=BACKBONES)
     recipe: Recipe = recipe_field(lr=0.03)
-    coreset_size: int = field(
-        default=0, metadata={"help": "examples of each task put aside; the paper has 0, 40 and 200"}
+    coreset_size: int = setting(0, "examples of each task put aside; the paper has 0, 40 and 200", least=0)
+    coreset: Coreset = setting(random_points, "how those examples are chosen", choices=CORESETS)
+    coreset_epochs: int = setting(0, "passes over a coreset before an answer; 0: as many as over a task", least=0)
+    strength: float = setting(1.0, "weight of the divergence from the prior; 1 is Bayes' rule", least=0)
+    prior_variance: float = setting(1.0, "of weights that no task has used yet", above=0)
+    first_log_variance: float = setting(-6.0, "of every new weight when training begins")
+    first_std: float = setting(
+        0.0,
+        "of means of new weights and biases; 0: as the backbone starts (the authors: 0.1)",
+        omit_default=True,
+        least=0,
     )
-    coreset: Coreset = field(
-        default=random_points, metadata={"help": "how those examples are chosen", "choices": CORESETS}
-    )
-    coreset_epochs: int = field(
-        default=0, metadata={"help": "passes over a coreset before an answer; 0: as many as over a task"}
-    )
-    strength: float = field(default=1.0, metadata={"help": "weight of the divergence from the prior; 1 is Bayes' rule"})
-    prior_variance: float = field(default=1.0, metadata={"help": "of weights that no task has used yet"})
-    first_log_variance: float = field(default=-6.0, metadata={"help": "of every new weight when training begins"})
-    first_std: float = field(
-        default=0.0,
-        metadata={
-            "help": "of means of new weights and biases; 0: as the backbone starts (the authors: 0.1)",
-            "later": True,
-        },
-    )
-    likelihood_first: bool = field(
-        default=True, metadata={"help": "start the first task's means from a maximum-likelihood training"}
-    )
-    restart: bool = field(default=False, metadata={"help": "start every task from new weights, not from the posterior"})
-    train_samples: int = field(default=10, metadata={"help": "draws of the weights per step"})
-    answer_samples: int = field(default=100, metadata={"help": "draws of the weights per answer"})
+    likelihood_first: bool = setting(True, "start the first task's means from a maximum-likelihood training")
+    restart: bool = setting(False, "start every task from new weights, not from the posterior")
+    train_samples: int = setting(10, "draws of the weights per step", least=1)
+    answer_samples: int = setting(100, "draws of the weights per answer", least=1)
 
     coresets: Memory = saved(default_factory=Memory)
     refreshed: dict[str, Net] = derived(default_factory=dict)  # made from the above when asked
 
     def __post_init__(self) -> None:
-        check_sizes(coreset_size=self.coreset_size)
-        if self.coreset_epochs < 0:
-            raise SettingsError(f"coreset_epochs is {self.coreset_epochs}; it counts passes, 0 for the recipe's")
-        if self.train_samples < 1 or self.answer_samples < 1:
-            few = min(self.train_samples, self.answer_samples)
-            raise SettingsError(f"train_samples or answer_samples is {few}; they count draws, so 1 or more")
-        if not 0 <= self.strength < math.inf:
-            raise SettingsError(f"strength is {self.strength}; it must be 0 or more")
-        if not 0 <= self.first_std < math.inf:
-            raise SettingsError(f"first_std is {self.first_std}; it must be 0 or more")
-        if not 0 < self.prior_variance < math.inf:
-            raise SettingsError(f"prior_variance is {self.prior_variance}; it must be above 0")
         if self.recipe.flip_tta:
             raise SettingsError("flip_tta is True, but VCL answers by draws of its weights alone; leave it out")
 

@@ -72,8 +72,7 @@ class Checkpoints:
         except StoreError as error:
             raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
         load_state(training.net, _below("net.", tensors), str(path))
-        for name, tensor in training.optimizer.tensors().items():
-            tensor.copy_(tensors[f"optimizer.{name}"])
+        training.optimizer.load(_below("optimizer.", tensors))
         carried = {name: tensor.to(training.device) for name, tensor in _below("carried.", tensors).items()}
         self.carried.load(info["carried"], carried)
         training.scaler.load_state_dict(info["scaler"])

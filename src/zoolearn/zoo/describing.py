@@ -57,14 +57,17 @@ def describe_member(index: Index, entry: MemberEntry) -> dict[str, Json]:
 
 def describe_zoo(name: str, index: Index, tasks: list[dict[str, Json]]) -> dict[str, Json]:
     """The whole of it, around its tasks; `shape` is None until the first task is learned."""
-    shape = index.settings.shape
+    settings = index.settings
+    shape = () if settings.takes_texts else settings.shape
+    dtypes = {0: "text", 1: "float32", 3: "uint8"}  # by the dimensions of a row
     return {
         "zoo": name,
         "generation": index.generation,
         "episodes": len(index.episodes),
         "shape": None if shape is None else list(shape),
-        "dtype": None if shape is None else "uint8" if len(shape) == 3 else "float32",
-        "columns": list(index.settings.columns),
+        "dtype": None if shape is None else dtypes[len(shape)],
+        "features": settings.features["name"] if settings.features else None,
+        "columns": list(settings.columns),
         "tasks": tasks,
     }
 

@@ -16,12 +16,15 @@ from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
 
 
-def undone(folder: ZooFolder, index: Index) -> tuple[str, Index]:
+def undone(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
 
     A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
-    retrained on the rest.
+    retrained on the rest. Where all was made anew since, on other features, it is the zoo before that, and of no task.
     """
+    if index.before is not None:
+        earlier = replace(index.before, generation=index.generation, log=index.log)
+        return None, earlier.after("undone", now(), detail="other features")
     before = index.records.last_arrival
     if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")

@@ -22,7 +22,8 @@ from zoolearn.zoo.settings import ZooSettings
 class Index:
     """A whole zoo at one moment; `generation` grows by one with every change.
 
-    `chosen` are the settings as they were given; the first task settles what they leave open.
+    `chosen` are the settings as they were given; the first task settles what they leave open. `before` is the zoo that undo
+    gives back where its last change made all of it anew; the next change lets it go.
     """
 
     chosen: ZooSettings
@@ -30,6 +31,7 @@ class Index:
     generation: int = 0
     records: Records = field(default_factory=Records)
     log: Chain[LogEntry] = field(default_factory=Chain)
+    before: "Index | None" = None
 
     @cached_property
     def tasks(self) -> Mapping[str, TaskEntry]:
@@ -217,19 +219,22 @@ class Index:
 
     def shaped_by(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        source = self.member(member.refits) if member.refits in self.records.members else member
         return task in (*member.tasks, *member.saw) or (
-            self.settings.descends and member.episode >= self.tasks[task].episode
+            self.settings.descends and source.episode >= self.tasks[task].episode
         )
 
     def files(self) -> set[str]:
         """The names, relative to the folder, of all files that belong to the zoo beside its index."""
-        return self.settings.files.union(*(record.files for record in self.records))
+        kept = self.before.files() if self.before else set()
+        return (self.settings.files | kept).union(*(record.files for record in self.records))
 
     def names_file(self, name: str) -> bool:
         """Whether a file, by its name relative to the folder, belongs to the zoo."""
-        return name in self.settings.files or self.records.names_file(name)
+        kept = self.before is not None and self.before.names_file(name)
+        return kept or name in self.settings.files or self.records.names_file(name)
 
     def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
         log = self.log.plus(LogEntry(when, did, task, detail))
-        return replace(self, generation=self.generation + 1, log=log)
+        return replace(self, generation=self.generation + 1, log=log, before=None)

@@ -209,15 +209,15 @@ class _Growing(Generic[Item]):
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
-    def settle(self) -> None:
-        """Deletes what no longer counts."""
+    def settle(self, keep: Sequence[str] = ()) -> None:
+        """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
         if self.mark is None:
             return
         path = self.folder / self.mark.file
         if path.stat().st_size > self.mark.bytes:
             os.truncate(path, self.mark.bytes)
         for other in self.folder.glob(f"{self.kind}-*"):
-            if other.name != self.mark.file:
+            if other.name not in (self.mark.file, *keep):
                 other.unlink()
 
 

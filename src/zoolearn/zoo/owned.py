@@ -117,7 +117,7 @@ class OwnedZoo(ModelZoo):
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
         drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
-        if task.train.x.dtype == torch.int16:
+        if task.train.x.dtype == torch.int16 or (task.part and not self.replay):
             return Plan((task.name,), len(task.train), 0, 0.0)
         tasks = [self.with_kept(task) if task.part else task, *drawn]
         balanced = self.replay < 1

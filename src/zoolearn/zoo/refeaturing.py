@@ -1,70 +1,62 @@
-"""A zoo on the features of another extractor: its pictures are read again where they were, and all heads made again."""
+"""A zoo on the features of another extractor: its pictures are read again where they were, and all heads made again.
+
+The zoo before stays in the folder, named by the index as what undo gives back, until the next change.
+"""
 
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import numpy as np
 from msgspec.structs import replace as changed
 
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import SettingsError
 from zoolearn.features import Extractor, embedded
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.entries import Measure
-from zoolearn.zoo.extracting import Given, row_ids
+from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting_rows import heard_again, made_again
 from zoolearn.zoo.index import Index
-from zoolearn.zoo.inputs.source import Pictures
+from zoolearn.zoo.leaks import digests_of, store_digests
 from zoolearn.zoo.learning import measure, now
+from zoolearn.zoo.originals import check_at_hand, read_again
 from zoolearn.zoo.retraining import measured_again
 from zoolearn.zoo.stored import stored_names
 from zoolearn.zoo.zoo import Zoo
 
-MOST_NAMED = 10
-
 
 @dataclass(frozen=True)
 class Refeatured:
-    """The new zoo, and how every task was answered before and is now."""
+    """How every task was answered before, and is now."""
 
-    zoo: Zoo
     before: Mapping[str, Measure]
     after: Mapping[str, Measure]
 
 
-def refeatured(zoo: Zoo, to: Path | str, given: Given) -> Generator[Step, None, Refeatured]:
-    """Writes the zoo on other features into a new or empty folder; `zoo` stays as it is, which is the way back.
+def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
+    """Brings a zoo to other features; `undo` takes it back, as long as nothing else was changed.
 
     Its files must be where they were when they were learned from, and be the same.
     """
-    index, target, extractor = zoo.index, ZooFolder(Path(to)), given.extractor
-    target.check_used()
-    if index.settings.features is None or index.settings.features["size"] is None or extractor.size is None:
-        raise SettingsError(
-            "refeature makes features of pictures again; both must be of pictures, the zoo's and the new ones"
-        )
-    if extractor.sha256 == index.settings.features["sha256"]:
-        raise SettingsError(f"{zoo.path} is on the features of {extractor.name!r} already; give another extractor")
-    _check_at_hand(zoo)
-    settings = given.settings(seed=index.settings.seed)
-    with target.beginning():
+    extractor = given.extractor
+    with zoo.folder.writing() as index:
+        if index.settings.features is None or index.settings.features["size"] is None or extractor.size is None:
+            raise SettingsError(
+                "refeature makes features of pictures again; both must be of pictures, the zoo's and the new ones"
+            )
+        if extractor.sha256 == index.settings.features["sha256"]:
+            raise SettingsError(f"{zoo.path} is on the features of {extractor.name!r} already; give another extractor")
+        check_at_hand([name for rows in _all_rows(index) for name in _names(zoo.folder, rows)])
+        settings = given.settings(seed=index.settings.seed)
         if given.content is not None:
-            target.store_bytes("extractors", given.content)
-        rest = replace(index, chosen=settings, settings=settings)
-        done, total = 0, sum(rows.count for _, rows in _all_rows(index))
-        for task, entry in index.tasks.items():
-            arrivals = []
-            for arrival in entry.arrivals:
-                again = yield from _read_again(zoo.folder, target, arrival, extractor, done, total)
-                arrivals.append(again)
-                done += sum(rows.count for side in SIDES if (rows := arrival.rows(side)))
-            rest = rest.remade(tasks={**rest.tasks, task: TaskEntry(task, tuple(arrivals))})
-        rest = _with_heads(target, rest, given)
-        target.commit(rest.after("refeatured", now(), detail=f"from {index.settings.features['name']}"))
-    made = Zoo(to, given.names)
-    return Refeatured(made, index.measures, made.index.measures)
+            zoo.folder.store_bytes("extractors", given.content)
+        rest = yield from _read_again(zoo.folder, replace(index, chosen=settings, settings=settings), extractor)
+        rest = _with_heads(zoo.folder, rest, given)
+        rest = rest.after("refeatured", now(), detail=f"from {index.settings.features['name']} to {extractor.name}")
+        zoo.folder.commit(replace(rest, before=replace(index, before=None)))
+    zoo.names = {**(zoo.names or {}), **given.names}
+    zoo.refresh()
+    return Refeatured(index.measures, rest.measures)
 
 
 def _with_heads(folder: ZooFolder, rest: Index, given: Given) -> Index:
@@ -78,63 +70,40 @@ def _with_heads(folder: ZooFolder, rest: Index, given: Given) -> Index:
     return rest.measured(measure(folder, rest, list(rest.tasks)))
 
 
-def _all_rows(index: Index) -> Iterator[tuple[Arrival, Rows]]:
-    for arrival in index.arrivals:
-        for side in SIDES:
-            rows = arrival.rows(side)
-            if rows is not None:
-                yield arrival, rows
+def _all_rows(index: Index) -> Iterator[Rows]:
+    return (rows for arrival in index.arrivals for side in SIDES if (rows := arrival.rows(side)))
 
 
-def _check_at_hand(zoo: Zoo) -> None:
-    """Refuses to begin where a file is gone."""
-    missing = []
-    for arrival, rows in _all_rows(zoo.index):
-        names = stored_names(zoo.folder, rows) or [f"rows of task {arrival.task!r} that were no files"]
-        missing += [name for name in names if not Path(name).is_file()]
-    if missing:
-        more = f" and {len(missing) - MOST_NAMED:,} more" if len(missing) > MOST_NAMED else ""
-        raise DataError(
-            f"{len(missing):,} files are not where they were when they were learned from: {', '.join(missing[:MOST_NAMED])}"
-            f"{more}; put them back (paths that are not whole begin at the current folder), or learn from others"
-        )
+def _names(folder: ZooFolder, rows: Rows) -> list[str]:
+    return stored_names(folder, rows) or ["rows that were no files"]
 
 
-def _read_again(
-    source: ZooFolder, target: ZooFolder, arrival: Arrival, extractor: Extractor, done: int, total: int
-) -> Generator[Step, None, Arrival]:
-    """An arrival with features of the other extractor; labels, names and corrections are copied."""
-    for part in arrival.stored:
-        if part not in [rows.x for side in SIDES if (rows := arrival.rows(side))]:
-            target.store_copy(source, "data", part.digest)
-    parts: dict[Side, Rows | None] = {}
-    for side in SIDES:
-        rows = arrival.rows(side)
-        parts[side] = None
-        if rows is not None:
-            parts[side] = yield from _rows_again(source, target, rows, extractor, done, total)
-            done += rows.count
-    return changed(arrival, train=parts["train"], test=parts["test"])
+def _read_again(folder: ZooFolder, index: Index, extractor: Extractor) -> Generator[Step, None, Index]:
+    """The zoo with features of the other extractor; labels, names and corrections are those that are there."""
+    done, total = 0, sum(rows.count for rows in _all_rows(index))
+    tasks = {}
+    for task, entry in index.tasks.items():
+        arrivals: list[Arrival] = []
+        for arrival in entry.arrivals:
+            parts: dict[Side, Rows | None] = {side: arrival.rows(side) for side in SIDES}
+            for side, rows in parts.items():
+                if rows is not None:
+                    parts[side] = yield from _rows_again(folder, rows, extractor, done, total)
+                    done += rows.count
+            arrivals.append(changed(arrival, train=parts["train"], test=parts["test"]))
+        tasks[task] = TaskEntry(task, tuple(arrivals))
+    return index.remade(tasks=tasks)
 
 
 def _rows_again(
-    source: ZooFolder, target: ZooFolder, rows: Rows, extractor: Extractor, done: int, total: int
+    folder: ZooFolder, rows: Rows, extractor: Extractor, done: int, total: int
 ) -> Generator[Step, None, Rows]:
-    names = stored_names(source, rows) or []
-    pictures = Pictures("the files of the zoo", names, None)
-    ids = None if rows.ids is None else source.tensor(rows.ids).numpy()
-    side = extractor.size or 0
-    with target.receiving_rows("int16", (extractor.num_features,)) as writer:
-        for block in pictures.blocks(range(len(names)), (3, side, side)):
-            for broken in block.broken:
-                raise DataError(f"{broken.name}: {broken.reason}; it could be read when it was learned from")
-            found = row_ids(block.x, [Path(names[row]) for row in block.rows])
-            if ids is not None and not np.array_equal(found, ids[block.rows]):
-                other = next(
-                    row for row, id_ in zip(block.rows, found, strict=True) if not np.array_equal(id_, ids[row])
-                )
-                raise DataError(f"{names[other]} is no longer the file that was learned from; put that one back")
-            writer.add(embedded(extractor, block.x))
-            done += len(block.rows)
+    ids = None if rows.ids is None else folder.tensor(rows.ids).numpy()
+    with folder.receiving_rows("int16", (extractor.num_features,)) as writer:
+        for pictures in read_again(_names(folder, rows), ids, extractor.size or 0):
+            made = embedded(extractor, pictures)
+            writer.add(made)
+            done += len(made)
             yield Step("reading again", done, total)
-    return changed(rows, x=writer.stored)
+    digests = store_digests(folder, digests_of(folder.tensor(writer.stored)))
+    return changed(rows, x=writer.stored, digests=digests)

@@ -1,7 +1,8 @@
 """The zoo as people hold it: one object for one folder."""
 
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ class Zoo(ZooReader):
         """`learn`, step by step: what will be done, then how training goes."""
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
-        with self.folder.writing() as before:
+        with self._writing() as before:
             if task.name in before.tasks:
                 work = iter_take_in(
                     self.folder, before, task.name, *sources_of(task), new_classes=new_classes, extractor=self.extractor
@@ -158,7 +159,7 @@ class Zoo(ZooReader):
         """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
-        with self.folder.writing() as before:
+        with self._writing() as before:
             index, reading = yield from iter_take_in(
                 self.folder,
                 before,
@@ -226,6 +227,13 @@ class Zoo(ZooReader):
         self._commit(grown)
         return replace(learned, worse=worse)
 
+    @contextmanager
+    def _writing(self) -> Iterator[Index]:
+        """Holds the folder as it is now: on other features than were known before, its extractor is another."""
+        with self.folder.writing() as index:
+            self.refresh()
+            yield index
+
     def _commit(self, index: Index) -> None:
         self.folder.commit(index)
         self.refresh()
@@ -235,8 +243,11 @@ class Zoo(ZooReader):
         with self.folder.writing() as index:
             self._commit(renamed(index, task, to))
 
-    def undo(self) -> str:
-        """Goes back to before the last episode; gives the name of its task, which is no longer known, or as it was before."""
+    def undo(self) -> str | None:
+        """Goes back to before the last episode; gives the name of its task, which is no longer known, or as it was before.
+
+        Where the last change brought the zoo to other features, to before that; it gives None.
+        """
         with self.folder.making_room() as index:
             name, earlier = undone(self.folder, index)
             self._commit(earlier)

@@ -182,7 +182,7 @@ class ZooReader:
                 net = self._net_in(self.index)(voter)
                 found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
             except StoreError:
-                if not self.refresh():
+                if not self._take_up_newer():
                     raise
                 return self.familiarity(task, at)
             self._familiar[task, voter.file] = found
@@ -198,9 +198,8 @@ class ZooReader:
         are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
         check_unrecognisable(self.index, sure)
-        inputs = self.rows(x)
         while True:
-            generation = self.generation
+            generation, inputs = self.generation, self.rows(x)
             try:
                 fitted = self.which_task()
                 if sure and self.settings.features is None:
@@ -236,9 +235,17 @@ class ZooReader:
         try:
             return self._votes(x, task, at)
         except StoreError:
-            if not self.refresh():  # a file is gone that the folder, as we know it, should have
+            if not self._take_up_newer():  # a file is gone that the folder, as we know it, should have
                 raise
             return self._votes(x, task, at)
+
+    def _take_up_newer(self) -> bool:
+        """`refresh` amid an answer; refused where rows may have been made by an extractor that is no longer the zoo's."""
+        before = self.settings.features
+        changed = self.refresh()
+        if self.settings.features != before:
+            raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
+        return changed
 
     def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index

@@ -1,28 +1,26 @@
 """What the ensembles share that keep a part of every task's training rows: to look back at, and to let tasks grow."""
 
 from collections.abc import Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from zoolearn.data.task import Task, merge_classes
 from zoolearn.errors import DataError
 from zoolearn.methods.ensemble import Ensemble
-from zoolearn.methods.learner import check_share
 from zoolearn.methods.parts.growth import correct_class_priors
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
+from zoolearn.settings import setting
 
 
 @dataclass(kw_only=True, eq=False)
 class KeepsRows(Ensemble):
     """Members, and a share of the training data of every task met."""
 
-    replay: float = field(default=1.0, metadata={"help": "share of each past task's training data that is kept"})
+    replay: float = setting(1.0, "share of each past task's training data that is kept", least=0, most=1)
+    balance: float = setting(0.0, "how far classes count as equally frequent", least=0, most=1, omit_default=True)
 
     kept: MutableMapping[str, Task] = derived(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_share("replay", self.replay)
 
     def check_kept(self, tasks: Iterable[str]) -> None:
         """What an episode looks back at must be at hand: it is not where a learner was loaded to answer only."""
@@ -46,8 +44,8 @@ class KeepsRows(Ensemble):
 
     def even_out(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
-        if self.replay < self.share_at_hand(task) < 1.0:
-            correct_class_priors(net, seen or task, self.arrived[task.name].rows)
+        if self.balance or self.replay < self.share_at_hand(task) < 1.0:
+            correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)
 
     def keep(self, task: Task) -> None:
         """Keeps a share of a task, or of a part of one."""

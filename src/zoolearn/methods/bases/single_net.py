@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
@@ -13,6 +13,7 @@ from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.settings import setting
 from zoolearn.training.fit import OPTIMIZERS, Progress
 
 
@@ -20,9 +21,7 @@ from zoolearn.training.fit import OPTIMIZERS, Progress
 class SingleNet(Learner):
     """One net for all tasks, with a new head for each."""
 
-    shared_head: bool = field(
-        default=False, metadata={"help": "one head for all tasks, for streams whose tasks have the same labels"}
-    )
+    shared_head: bool = setting(False, "one head for all tasks, for streams whose tasks have the same labels")
 
     net: Net | None = saved(default=None)
 

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, TypedDict
 
 import torch
@@ -12,12 +12,13 @@ from zoolearn.data.task import Task
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.memory import Memory, Per, check_single_rows, check_sizes
+from zoolearn.methods.parts.memory import Memory, Per
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
+from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Adjust, Loss, Progress, cross_entropy
+from zoolearn.training.fit import Adjust, Loss, Progress, check_single_rows, cross_entropy
 
 
 class Slots(TypedDict, total=False):
@@ -44,12 +45,9 @@ class GradientGuided(WithMemory):
 
     tasks_grow: ClassVar[bool] = True
 
-    memory_size: int = field(default=13, metadata={"help": "examples kept of each class or task"})
-    memory_per: Per = field(default="class", metadata={"help": "what memory_size counts for"})
-    memory_batch: int = field(default=256, metadata={"help": "examples drawn from the memory for each step"})
-
-    def __post_init__(self) -> None:
-        check_sizes(memory_size=self.memory_size, memory_batch=self.memory_batch)
+    memory_size: int = setting(13, "examples kept of each class or task", least=0)
+    memory_per: Per = setting("class", "what memory_size counts for")
+    memory_batch: int = setting(256, "examples drawn from the memory for each step", least=0)
 
     def look(self, net: Net, batch: Batch) -> None:
         """What passes through the net before the memory's batch and the new one: nothing."""
@@ -64,7 +62,9 @@ class GradientGuided(WithMemory):
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        check_single_rows(net, min(len(kept), self.memory_batch))  # what the next task would meet, before any training
+        check_single_rows(
+            net, "the size of a memory batch", min(len(kept), self.memory_batch)
+        )  # what the next task would meet, before any training
         flat = Flat(net.trainable(known))
         past = torch.zeros(len(flat), device=device)
         past_loss, new_loss = torch.zeros(2, device=device)

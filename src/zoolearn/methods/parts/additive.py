@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.taskweight import LAYERS, Layer, Norm, TaskLayer, TaskNorm, follow, parts, replace_modules
 from zoolearn.nets.net import Net
 from zoolearn.training.adam import CACHED
@@ -151,10 +150,3 @@ def objective(net: Net, sparsity: float, retention: float, decay: float) -> Loss
         return cross_entropy(net, batch) + sum(added, torch.zeros((), device=batch.y.device))
 
     return loss
-
-
-def check_strengths(**strengths: float) -> None:
-    """Refuses negative weights of penalties."""
-    for name, strength in strengths.items():
-        if not 0 <= strength < math.inf:
-            raise SettingsError(f"{name} is {strength}; it must be 0 or more")

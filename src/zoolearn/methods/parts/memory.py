@@ -5,11 +5,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.errors import SettingsError
-from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.training.batches import Batch
 
@@ -65,18 +63,3 @@ class Memory:
 
     def to(self, device: torch.device) -> "Memory":
         return Memory(self.tasks, self.x.to(device), self.y.to(device), self.task_index.to(device))
-
-
-def check_single_rows(net: Net, rows: int) -> None:
-    """Refuses memory batches of one row for a net that cannot take them."""
-    if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
-        raise SettingsError(
-            "a memory batch has 1 row but the backbone has batch-norm, which needs 2 or more; keep more"
-        )
-
-
-def check_sizes(**sizes: int) -> None:
-    """Refuses negative sizes of a memory or of what is drawn from it."""
-    for name, size in sizes.items():
-        if size < 0:
-            raise SettingsError(f"{name} is {size}; it counts examples, so 0 (none) or more")

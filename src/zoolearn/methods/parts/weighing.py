@@ -1,12 +1,12 @@
 """Other weights of past tasks than the paper's `boosted`: those of the authors' code, and none."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolearn.errors import SettingsError
+from zoolearn.settings import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,13 +16,11 @@ class Released:
     The mean is over all tasks of the stream: one that was not met yet counts with the loss of a guess, log C.
     """
 
-    stream_tasks: int = field(default=20, metadata={"help": "tasks of the whole stream, met or not"})
-    stream_classes: int = field(default=5, metadata={"help": "classes of each of them (C)"})
+    stream_tasks: int = setting(20, "tasks of the whole stream, met or not", least=1)
+    stream_classes: int = setting(5, "classes of each of them (C)", least=1)
 
     def __post_init__(self) -> None:
-        if self.stream_tasks < 1 or self.stream_classes < 1:
-            few = min(self.stream_tasks, self.stream_classes)
-            raise SettingsError(f"stream_tasks or stream_classes is {few}; they count what a stream has, so 1 or more")
+        check_settings(Released, vars(self))
 
     def __call__(self, losses: NDArray[np.float64]) -> NDArray[np.float64]:
         unseen = max(0, self.stream_tasks - len(losses))

@@ -203,10 +203,10 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                 check_growable(entry)
         except DataError as error:
             raise Problem(422, str(error)) from error
-        if service.index.settings.kind == "features":
-            shape = service.index.settings.shape
-            assert shape is not None
-            raise Problem(422, f"this zoo takes {taken(shape)}, no images; teach it with `zoo learn`")
+        settings = service.index.settings
+        if settings.kind == "features":
+            takes = "texts" if settings.takes_texts else taken(settings.shape or ())
+            raise Problem(422, f"this zoo takes {takes}, no images; teach it with `zoo learn`")
         try:
             with training.reserved(name) as order:
                 async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:

@@ -163,6 +163,11 @@ class Following:
         x = self.zoo.rows(_tensor(rows))
         return replace(self._ask(task, x), strange=familiar.strange(x))
 
+    def features(self, texts: Sequence[str]) -> Rows:
+        """What is stored of texts; on the thread."""
+        found: NDArray[np.int16] = self.zoo.rows(list(texts)).numpy()
+        return found
+
     def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
         """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
         key = "".join(part.digest for part in entry.stored)

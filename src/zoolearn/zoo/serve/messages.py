@@ -127,6 +127,7 @@ class Scores(Right):
 class Tasks(Message):
     """Tasks, in the order they were learned, and what a row is; `shape` is null until the first task is learned.
 
+    `features` is the name of the pre-trained extractor, where there is one. Of texts, `dtype` is "text" and `shape` is empty.
     `columns` are the names of its features, in their order, where it was taught with a table; rows may be objects by them.
     `total` is the number of tasks that were searched for, `first` the place among them of the first that is here.
     """
@@ -135,7 +136,8 @@ class Tasks(Message):
     generation: int
     episodes: int
     shape: list[int] | None
-    dtype: Literal["uint8", "float32"] | None
+    dtype: Literal["uint8", "float32", "text"] | None
+    features: str | None
     columns: list[str]
     learns: bool
     total: int
@@ -267,19 +269,26 @@ def share(name: str, default: float | None = None) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "schema": schema}
 
 
+def listing(name: str, items: dict[str, Any]) -> dict[str, Any]:
+    """An object that holds one list."""
+    return {
+        "type": "object",
+        "properties": {name: {"type": "array", "items": items, "minItems": 1}},
+        "required": [name],
+        "additionalProperties": False,
+    }
+
+
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 FILE = {"schema": {"type": "string", "format": "binary"}}
 QUESTION = {
-    "description": "Rows of the zoo's shape (`GET /tasks` tells it), objects by its `columns`, or image files of any size.",
+    "description": "Rows of the zoo's shape (`GET /tasks` tells it), objects by its `columns`, image files of any size, or texts.",
     "required": True,
     "content": {
         "application/json": {
             "schema": {
-                "type": "object",
-                "properties": {"rows": {"type": "array", "items": {"type": ["array", "object"]}, "minItems": 1}},
-                "required": ["rows"],
-                "additionalProperties": False,
+                "oneOf": [listing("rows", {"type": ["array", "object"]}), listing("texts", {"type": "string"})],
             },
         },
         "application/octet-stream": FILE,

@@ -1,4 +1,4 @@
-"""The body of a question becomes rows of the zoo's shape: JSON arrays, raw bytes, or image files."""
+"""The body of a question becomes rows of the zoo's shape: JSON arrays, raw bytes, or image files; or texts, where it takes those."""
 
 import io
 import json
@@ -14,7 +14,7 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, pixel_count
 from zoolearn.zoo.serve.problems import Problem
 
-Rows = NDArray[np.uint8] | NDArray[np.float32]
+Rows = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int16]  # the last: features of texts
 
 
 def taken(shape: Shape) -> str:
@@ -35,16 +35,9 @@ def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ())
     >>> from_json(b'{"rows": [{"b": 1, "a": 2.5}]}', (2,), most=8, columns=("a", "b")).tolist()
     [[2.5, 1.0]]
     """
-    try:
-        content = json.loads(body.decode(), parse_constant=_not_finite)
-    except (ValueError, RecursionError) as error:
-        raise Problem(422, f'the body is not the JSON that is wanted ({error}); send {{"rows": [...]}}') from error
-    if not isinstance(content, dict) or content.keys() != {"rows"} or not isinstance(content["rows"], list):
-        raise Problem(422, 'the body is not of the form {"rows": [...]}; send that, with nothing beside it')
+    given = _listed(body, "rows", most)
     if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
         raise _other_rows("true or false", shape)
-    _check_count(len(content["rows"]), most)
-    given = content["rows"]
     if any(isinstance(row, dict) for row in given):
         given = [_by_name(row, place, columns, shape) for place, row in enumerate(given, start=1)]
     try:
@@ -54,6 +47,32 @@ def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ())
     if rows.dtype.kind not in "iuf":
         raise _other_rows("something else than numbers", shape)
     return _checked(rows, shape)
+
+
+def texts_from_json(body: bytes, most: int) -> list[str]:
+    """`{"texts": [...]}`.
+
+    >>> texts_from_json(b'{"texts": ["two words"]}', most=8)
+    ['two words']
+    """
+    texts = _listed(body, "texts", most)
+    other = next((place for place, text in enumerate(texts, start=1) if not isinstance(text, str)), None)
+    if other is not None:
+        raise Problem(422, f"text {other} is no string; send each text in quotes")
+    return texts
+
+
+def _listed(body: bytes, word: str, most: int) -> list[Any]:
+    """The list that a body has under its one word."""
+    try:
+        content = json.loads(body.decode(), parse_constant=_not_finite)
+    except (ValueError, RecursionError) as error:
+        raise Problem(422, f'the body is not the JSON that is wanted ({error}); send {{"{word}": [...]}}') from error
+    if not isinstance(content, dict) or content.keys() != {word} or not isinstance(content[word], list):
+        raise Problem(422, f'the body is not of the form {{"{word}": [...]}}; send that, with nothing beside it')
+    _check_count(len(content[word]), most)
+    found: list[Any] = content[word]
+    return found
 
 
 def _by_name(row: Any, place: int, columns: Sequence[str], shape: Shape) -> list[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from starlette.datastructures import UploadFile
 
-from zoolearn.errors import DataError, SettingsError, UnknownTask, ZooError
+from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.recognising import Recognised
@@ -21,7 +21,7 @@ from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recogniti
 from zoolearn.zoo.serve.limits import Limits, Room, limited
 from zoolearn.zoo.serve.listing import Listing
 from zoolearn.zoo.serve.problems import Problem, busy
-from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw
+from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw, texts_from_json
 from zoolearn.zoo.serve.training import Training
 
 log = logging.getLogger("zoolearn.zoo.serve")
@@ -30,6 +30,7 @@ FORMS = (
     'JSON {"rows": [...]} (application/json), raw rows (application/octet-stream), an image (image/png, image/jpeg, ...) '
     "or several (multipart/form-data)"
 )
+TEXTS = 'JSON {"texts": [...]} (application/json)'
 
 
 class Service:
@@ -40,8 +41,7 @@ class Service:
         self.model = ThreadPoolExecutor(1, "model")
         self.decoder = ThreadPoolExecutor(1, "decoder")
         self.following = Following(folder, self.model, log.info)
-        if self.index.settings.takes_texts:
-            raise SettingsError(f"{folder} takes texts, which are not served; ask it with `zoo predict`, or in Python")
+        _ = self.following.zoo.extractor  # one that cannot be opened is refused now
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
         self.listing = Listing(self.following, self.name, learns=learns)
@@ -74,6 +74,12 @@ class Service:
         """The rows of a question, whatever form they are sent in."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         limits = self.limits
+        if self.index.settings.takes_texts:
+            if kind != "application/json":
+                raise Problem(
+                    415, f"the body is said to be {kind[:80] or 'nothing'!r}; this zoo takes texts, send {TEXTS}"
+                )
+            return await self._features(texts_from_json(await request.body(), limits.rows))
         if kind == "application/json":
             return from_json(await request.body(), shape, limits.rows, self.index.settings.columns)
         if kind == "application/octet-stream":
@@ -86,6 +92,11 @@ class Service:
             raise Problem(415, f"the body is said to be {kind[:80] or 'nothing'!r}; send {FORMS}")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
+
+    async def _features(self, texts: list[str]) -> Rows:
+        """The features of texts, by the thread that may touch the zoo."""
+        with _told():
+            return await asyncio.get_running_loop().run_in_executor(self.model, self.following.features, texts)
 
     @asynccontextmanager
     async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:

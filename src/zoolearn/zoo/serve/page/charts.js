@@ -81,7 +81,7 @@ function detail(task, scores) {
     make("h3", {}, task.name),
     make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; balanced accuracy ${percent(scores.balanced_accuracy)}. ` +
       `Always naming ${scores.most_frequent} would get ${percent(scores.majority)}. Log-loss ${scores.log_loss.toFixed(3)}, guessing by frequency ${scores.chance_log_loss.toFixed(3)}. ` +
-      `Chances miss by ${percent(scores.calibration_error)} (expected calibration error), at the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for.`),
+      `Chances miss by ${percent(scores.calibration_error)} (expected calibration error)${zoo.features ? "" : `, at the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for`}.`),
     ...scores.notes.map((note) => make("p", { class: "wrong" }, note)),
     make("div", { class: "twofold" },
       make("table", { class: "tasks classes" },
@@ -176,6 +176,7 @@ function chart(task) {
 // ---- who knows what
 
 const MARKS = { own: "its own task", replayed: "replayed", fitted: "head fitted", pruned: "not asked", none: "not seen" };
+const OF_STATISTICS = { own: "made of its rows", replayed: "made again as it grew", pruned: "made before it grew", none: "not seen" }; // on features nothing is trained
 const MEANINGS = { own: "trained on it when it was new", replayed: "replayed it later", fitted: "has a head that was fitted to it", pruned: "knows it, but is not asked" };
 
 function mark(task, member) {
@@ -194,14 +195,15 @@ function showPicture(tasks) {
     make("th", { scope: "row", class: "name", title: task.name }, task.name),
     shown.map((member) => {
       const kind = mark(task, member);
+      const words = (zoo.features ? OF_STATISTICS : MARKS)[kind];
       kinds.add(kind);
-      return make("td", { title: `${task.name}, member ${member.number}: ${MARKS[kind]}` },
-        make("span", { class: `dot ${kind}` }), make("span", { class: "unseen" }, MARKS[kind]));
+      return make("td", { title: `${task.name}, member ${member.number}: ${words}` },
+        make("span", { class: `dot ${kind}` }), make("span", { class: "unseen" }, words));
     })));
   const head = make("tr", {}, make("th", { class: "name", scope: "col" }, "member"),
-    shown.map((member) => make("th", { scope: "col", title: `member ${member.number}: episode ${member.episode}, ${(member.bytes / 1e6).toFixed(2)} MB, trained in ${member.seconds.toFixed(1)} s` }, String(member.number))));
+    shown.map((member) => make("th", { scope: "col", title: `member ${member.number}: episode ${member.episode}, ${(member.bytes / 1e6).toFixed(2)} MB, ${zoo.features ? "made" : "trained"} in ${member.seconds.toFixed(1)} s` }, String(member.number))));
   byId("who").replaceChildren(make("table", { class: shown.length > 24 ? "who close" : "who" }, make("thead", {}, head), make("tbody", {}, rows)));
   byId("legend").replaceChildren(...Object.keys(MEANINGS).filter((kind) => kinds.has(kind)).map((kind) =>
-    make("span", { class: "legend" }, make("span", { class: `dot ${kind}` }), MEANINGS[kind])),
+    make("span", { class: "legend" }, make("span", { class: `dot ${kind}` }), (zoo.features ? OF_STATISTICS : MEANINGS)[kind])),
   ...(shown.length === MOST_MEMBERS && members.length > MOST_MEMBERS ? [`The newest ${MOST_MEMBERS} of ${members.length} members.`] : []));
 }

@@ -1,7 +1,7 @@
 // The API as openapi.json declares it, with a curl example for each way to ask.
 
 const SENDS = {
-  "application/json": "-H 'Content-Type: application/json' -d '{\"rows\": [[...]]}'",
+  "application/json": ['{"rows": [[...]]}', '{"texts": ["..."]}'].map((body) => `-H 'Content-Type: application/json' -d '${body}'`),
   "application/octet-stream": "-H 'Content-Type: application/octet-stream' --data-binary @rows.bin",
   "multipart/form-data": "-F image=@first.jpg -F image=@second.png",
   "image/jpeg": "-H 'Content-Type: image/jpeg' --data-binary @photo.jpg",
@@ -12,7 +12,7 @@ function examples(path, method, operation) {
   const place = `${location.origin}${path.replace("{name}", "NAME")}`;
   const carried = sessionStorage.getItem("token") ? "-H \"Authorization: Bearer $ZOO_TOKEN\" " : "";
   if (method === "get") return [`curl ${carried}${path === "/training" ? "-N " : ""}${place}`];
-  return Object.keys(operation.requestBody.content).filter((kind) => kind in SENDS).map((kind) => `curl ${carried}${SENDS[kind]} ${place}`);
+  return Object.keys(operation.requestBody.content).filter((kind) => kind in SENDS).flatMap((kind) => SENDS[kind]).map((sent) => `curl ${carried}${sent} ${place}`);
 }
 
 function option({ name, schema }) {

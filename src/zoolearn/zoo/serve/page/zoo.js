@@ -7,6 +7,7 @@ let chosenTask = null;
 const UNKNOWN = ""; // the zoo is to find out the task by itself
 
 const takesImages = () => zoo.shape === null || zoo.shape.length === 3;
+const takesTexts = () => zoo.dtype === "text";
 
 // A thousand tasks at most: the newest, or those with these words in their names.
 const listed = (wanted) => `/tasks?count=${showsAll || wanted ? 1000 : 100}&search=${encodeURIComponent(wanted)}`;
@@ -27,19 +28,31 @@ async function load() {
   for (const id of ["known", "grown", "picture"]) byId(id).hidden = isEmpty;
   byId("ask").hidden = isEmpty || isReport;
   byId("teach").hidden = !zoo.learns || !takesImages();
-  byId("how").textContent = `zoo learn ${zoo.zoo} birds FOLDER_OF_IMAGES\nzoo learn ${zoo.zoo} wine wine.csv --label kind`;
+  byId("how").textContent = HOW.filter(([taken]) => taken()).map(([, words]) => `zoo learn ${zoo.zoo} ${words}`).join("\n");
   byId("how-more").textContent = zoo.learns
     ? "Or send an archive of images below. This page shows the task as soon as it is learned."
     : "Run this beside the server: the page shows the task as soon as it is learned. With `zoo serve --learn`, images can be sent from here.";
+  byId("calibrated").textContent = zoo.features ? "" : ", as these rows have calibrated it";
+  byId("member").textContent = zoo.features
+    ? "A member is one linear head, made of the statistics of a task’s rows; the newest of a task answers."
+    : "A member is a small net that never changes again; a task is answered by the vote of those that know it.";
   showQuestion();
   showTasks();
 }
 
+// How it is taught what it takes; a zoo that has learned nothing may take anything.
+const HOW = [
+  [takesImages, "birds FOLDER_OF_IMAGES"],
+  [() => !zoo.features && (zoo.shape === null || zoo.shape.length === 1), "wine wine.csv --label kind"],
+  [takesTexts, "intents tickets.csv --text body --label intent"],
+];
+
 function inputs() {
   if (zoo.shape === null) return "";
+  if (takesTexts()) return `texts, by ${zoo.features}`;
   if (zoo.shape.length === 1) return `rows of ${plural(zoo.shape[0], "number")}`;
   const [channels, height, width] = zoo.shape;
-  return `${channels === 1 ? "grey" : "colour"} images, ${width} × ${height}`;
+  return `${channels === 1 ? "grey" : "colour"} images, ${width} × ${height}${zoo.features ? `, by ${zoo.features}` : ""}`;
 }
 
 // ---- asking
@@ -61,18 +74,24 @@ function showQuestion() {
 }
 
 function hint() {
-  byId("answer").replaceChildren(make("p", { class: "soft empty" }, "The answer, and what each member says, comes here."));
+  byId("answer").replaceChildren(make("p", { class: "soft empty" }, zoo.features ? "The answer comes here." : "The answer, and what each member says, comes here."));
 }
 
-// One field for each column that the zoo knows by name; else one for the whole row.
+// One field for each column that the zoo knows by name; else one for the whole row, or the text.
 function showColumns() {
   if (byId("columns").dataset.names === JSON.stringify(zoo.columns)) return;
   byId("columns").dataset.names = JSON.stringify(zoo.columns);
-  byId("columns").classList.toggle("columns", zoo.columns.length > 0);
-  byId("columns").replaceChildren(...(zoo.columns.length
+  const named = zoo.columns.length > 0 && !takesTexts();
+  byId("columns").classList.toggle("columns", named);
+  byId("columns").replaceChildren(...(named
     ? zoo.columns.map((name) => make("label", { class: "field" }, name, make("input", { name, required: true, inputmode: "decimal", autocomplete: "off", spellcheck: "false" })))
-    : [make("label", { class: "field", for: "row" }, `One row of ${plural(zoo.shape[0], "number")}, separated by commas or spaces`),
-      make("textarea", { id: "row", rows: 4, spellcheck: "false", required: true })]));
+    : [make("label", { class: "field", for: "row" }, takesTexts() ? `A text${zoo.columns.map((name) => ` (${name})`).join("")}` : `One row of ${plural(zoo.shape[0], "number")}, separated by commas or spaces`),
+      make("textarea", { id: "row", rows: 4, spellcheck: takesTexts() ? "true" : "false", required: true })]));
+}
+
+// What was typed, as the body of a question.
+function typed() {
+  return takesTexts() ? { texts: [byId("row").value] } : { rows: [typedRow()] };
 }
 
 function typedRow() {
@@ -160,17 +179,23 @@ function showAnswer(prediction) {
   byId("answer").replaceChildren(
     make("p", { class: "soft" }, `${chosenTask}:`),
     make("p", { class: "verdict" }, none ? "none of these" : prediction.class),
-    make("p", { class: "soft" }, none ?? `${percent(prediction.probability)}, ${agree} of ${plural(votes.length, "member")} agree`),
+    make("p", { class: "soft" }, none ?? `${percent(prediction.probability)}${zoo.features ? "" : `, ${agree} of ${plural(votes.length, "member")} agree`}`),
     ...worth(zoo.tasks.find((task) => task.name === chosenTask)),
     make("h3", {}, "The zoo"),
     ...bars(prediction.probabilities, likeliest),
+    ...(zoo.features ? [] : each(votes, likeliest)),
+  );
+}
+
+function each(votes, likeliest) {
+  return [
     make("h3", {}, "Each member’s vote"),
     make("dl", { class: "bars" }, votes.flatMap((vote) => [
       make("dt", {}, `member ${vote.member}`, vote.weight === 1 ? "" : make("small", {}, ` weight ${vote.weight.toFixed(2)}`)),
       make("dd", { class: vote.class === likeliest ? "" : "other" }, bar(vote.probability),
         make("span", { class: "said" }, `${vote.class} ${percent(vote.probability)}`)),
     ])),
-  );
+  ];
 }
 
 // What the probability of an answer is worth.
@@ -270,7 +295,7 @@ byId("lesson").addEventListener("submit", teach);
 byId("numbers").addEventListener("submit", (event) => {
   event.preventDefault();
   try {
-    question({ body: JSON.stringify({ rows: [typedRow()] }), headers: { "Content-Type": "application/json" } });
+    question({ body: JSON.stringify(typed()), headers: { "Content-Type": "application/json" } });
   } catch (error) {
     byId("answer").replaceChildren(make("p", { class: "wrong" }, error.message));
   }
