@@ -59,6 +59,11 @@ class LazyView(Sequence[Value]):
         found = self.places[place]
         return [self.read(one) for one in found] if isinstance(found, range) else self.read(found)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 class LazyList(MutableSequence[Value]):
     """As many values as there are calls that read them; each is made when it is asked for, and not kept.
