@@ -43,7 +43,7 @@ class Isolated(KeepsRows):
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
         net = self.new_net([task], seed)
         loss = yield from self.fit(net, [task], seed)
-        self.even_out(net, task)
+        self.correct_priors(net, task)
         return Member(net.freeze(), {}, loss, self.episode)
 
     def check_growth(self, task: str) -> None:

@@ -44,7 +44,7 @@ def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
     for task in tasks:
-        zoo.even_out(net, task)
+        zoo.correct_priors(net, task)
     votes = {task.name: zoo.vote(task, zoo.share_at_hand(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
