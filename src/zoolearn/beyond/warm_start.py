@@ -73,7 +73,7 @@ class WarmStart:
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
-        loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
+        loss = yield from zoo.fit(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         for task, part in zip(tasks, seen, strict=True):
             zoo.even_out(net, task, part)
         net.freeze()

@@ -42,7 +42,7 @@ class Isolated(KeepsRows):
 
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
         net = self.new_net([task], seed)
-        loss = yield from self.fit_member(net, [task], seed)
+        loss = yield from self.fit(net, [task], seed)
         self.even_out(net, task)
         return Member(net.freeze(), {}, loss, self.episode)
 
