@@ -44,3 +44,8 @@ def test_the_zoo_rises_fine_tuning_falls_and_isolated_nets_stay(runs):
 def _plain(run, method):
     what = (run.method, run.benchmark, run.spec.changes, run.spec.options)
     return what == (method, "split-cifar100", {"epochs": 1}, {})
+
+
+def test_missing_runs_are_named(runs):
+    with pytest.raises(DataError, match=r"0 finished run.* of fine-tune on split-cifar100 with one epoch"):
+        picture([run for run in runs if run.method != "fine-tune"], "light")
