@@ -213,7 +213,7 @@ class Column(nn.Module):
                 inputs.append(x)
                 if str(place) in self.laterals:
                     extra = self.laterals[str(place)]([trace.inputs[place] for trace in older_traces])
-                    x = _joined(stage, x, extra)
+                    x = _join(stage, x, extra)
                     continue
             x = stage(x)
         return Trace(inputs, x)
@@ -242,7 +242,7 @@ def _open_shortcut(layer: nn.Module) -> None:
         layer.shortcut = Shortcut(shortcut)
 
 
-def _joined(layer: nn.Module, x: Tensor, extra: Tensor) -> Tensor:
+def _join(layer: nn.Module, x: Tensor, extra: Tensor) -> Tensor:
     """The layer's output with what older columns say."""
     shortcut = getattr(layer, "shortcut", None)
     if not isinstance(shortcut, Shortcut):
