@@ -101,7 +101,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
             answers, first = await service.ask(name, rows, sure)
         told = answers.told(first, len(rows), sure)
-        service.counters.answered(name, told.named())
+        service.answered(name, told, rows)
         return Response(told.json(votes=votes), media_type="application/json")
 
     @app.post(
