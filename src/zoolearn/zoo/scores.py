@@ -291,7 +291,7 @@ class Scores:
         if self.log_loss > self.chance_log_loss:
             told.append(
                 f"its probabilities are worse than guessing by the frequency of the classes (log-loss "
-                f"{self.log_loss:.2f}, guessing {self.chance_log_loss:.2f}): believe the class, not the probability"
+                f"{self.log_loss:.3f}, guessing {self.chance_log_loss:.3f}): believe the class, not the probability"
             )
         return told
 
@@ -308,7 +308,7 @@ def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: floa
     if accuracy.value <= rate:
         told.append(f"no better than {always}")
     elif accuracy.low <= rate:
-        told.append(f"not surely better than {always}: {accuracy.rows:,} held-out rows are too few to tell")
+        told.append(f"not surely better than {always}: {accuracy.rows:,} rows are too few to tell")
     if is_overconfident(accuracy, confidence):
         told.append(f"overconfident: on average {confidence:.0%} sure, but right for {accuracy.value:.0%}")
     return told

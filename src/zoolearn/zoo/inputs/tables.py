@@ -2,6 +2,7 @@
 
 import csv
 import io
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ class Columns:
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
     """A text table with a header line; commas, semicolons or tabs."""
-    table, rows = _read_csv(path, 2 if columns.embed is None else 1)
+    table, rows = read_csv(path, 2 if columns.embed is None else 1)
     return table_source(path, table, rows, columns, labelled=labelled)
 
 
@@ -168,10 +169,15 @@ def _holds_images(values: NDArray[Any]) -> bool:
     return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
 
 
-def _read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
-    """The columns, at least the `fewest`, and the number of each row: empty ones are left out, and count."""
+def read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
+    """The columns of a text table, at least the `fewest`, and the number of each row: empty ones are left out, and count.
+
+    Commas, semicolons or tabs, in UTF-8, or in UTF-16 with its mark as spreadsheets write it.
+    """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with path.open("rb") as file:
+            encoding = "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        with path.open(newline="", encoding=encoding) as file:
             first = file.readline()
             delimiter = max(",;\t", key=first.count)
             header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
@@ -179,8 +185,14 @@ def _read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
             read = [(place, reader.line_num + 1, row) for place, row in enumerate(reader, start=2)]
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
-    except (csv.Error, UnicodeDecodeError, OSError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no text in UTF-8 from byte {error.start:,} on; save it as CSV in UTF-8") from error
+    except (csv.Error, OSError) as error:
         raise DataError(f"{path} is not a text table ({error}); save it as CSV in UTF-8") from error
+    if not first.strip():
+        raise DataError(
+            f"{path} {'has an empty first line' if read else 'is empty'}; a table begins with the names of its columns"
+        )
     if len(header) < fewest or len(set(header)) < len(header):
         raise DataError(
             f"{path} starts with {first[:80].rstrip()!r}; its first line must name {fewest} or more columns, each once"
