@@ -2,6 +2,7 @@
 
 import csv
 import io
+import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -75,9 +76,9 @@ class Columns:
             guess = f"; it has {close[0]!r}: is that meant, name it {missing[0]!r}" if close else ""
             raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}{guess}")
         if more and labelled:
-            raise DataError(
-                f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
-            )
+            which = f"column {more[0]!r} is none" if len(more) == 1 else f"{len(more)} columns are none"
+            them, names = "it" if len(more) == 1 else "them", shlex.join(more[:MOST_NAMED])
+            raise DataError(f"{where}: {which} that this zoo takes ({known}); leave {them} out with --ignore {names}")
 
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
