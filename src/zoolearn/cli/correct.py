@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
     console = output.console()
     if options.purge:
-        _purge(zoo, options, _wanted(options.file), console)
+        _purge(zoo, options, _read_table(options.file), console)
         return
 
     def show_correction(event: Any) -> None:
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
             console.print(Text(str(event)))
 
     learned = follow(
-        zoo.iter_correct(options.name, _wanted(options.file), epochs=options.epochs), console, also=show_correction
+        zoo.iter_correct(options.name, _read_table(options.file), epochs=options.epochs), console, also=show_correction
     )
     how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
     console.print(Text(f"episode {learned.episode}: {how}"))
@@ -90,7 +90,7 @@ def _print_rows(zoo: Zoo, task: str) -> None:
         writer.writerow([row.number, row.label, "train" if row.side == "train" else "held out", row.name or ""])
 
 
-def _wanted(file: Path) -> dict[str | int, str | None]:
+def _read_table(file: Path) -> dict[str | int, str | None]:
     """What a table says about rows, each once."""
     table, numbers = read_csv(file, 2)
     if not {"row", "label"} <= table.keys():

@@ -11,7 +11,7 @@ from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.pruning import ALLOWED_LOSS, Pruning
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
         console.print(
-            f"{counted(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            f"{plural(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
             if silent
             else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
         )
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
             for line in too_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
                 console.print(line, markup=False, soft_wrap=True)
     if options.commit:
-        console.print(f"{counted(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
+        console.print(f"{plural(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
     else:
         console.print("Nothing is deleted yet: --commit does that, --restore takes it back")
 
