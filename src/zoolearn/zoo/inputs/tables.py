@@ -67,9 +67,9 @@ class Columns:
         more = [name for name in names if name not in self.wanted]
         known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
         if missing and missing[0] in (self.label, *self.ignore):
-            said = "named as the label" if missing[0] == self.label else "to be left out"
+            wanted_as = "named as the label" if missing[0] == self.label else "to be left out"
             raise DataError(
-                f"{where}: column {missing[0]!r} is {said}, but it is a feature of this zoo, which takes the columns {known}"
+                f"{where}: column {missing[0]!r} is {wanted_as}, but it is a feature of this zoo, which takes the columns {known}"
             )
         if missing:
             close = [name for name in more if name.strip().casefold() == missing[0].strip().casefold()]

@@ -101,17 +101,17 @@ class Drift:
     Of the stored rows themselves, one in a hundred to one in twenty is. The alarm is raised where even the low end of the
     share's 95 % interval is above `share`, and ends where the share is below it.
 
-    >>> told = []
-    >>> drift = Drift(rows=100, share=0.1, told=told.append)
+    >>> alarms = []
+    >>> drift = Drift(rows=100, share=0.1, notify=alarms.append)
     >>> drift.add([False] * 90 + [True] * 10), drift.is_alarming
     (None, False)
-    >>> drift.add([True] * 15), drift.is_alarming, len(told)
+    >>> drift.add([True] * 15), drift.is_alarming, len(alarms)
     (None, True, 1)
     """
 
-    def __init__(self, rows: int, share: float, told: Callable[[str], None]) -> None:
+    def __init__(self, rows: int, share: float, notify: Callable[[str], None]) -> None:
         self.last: deque[bool] = deque(maxlen=rows)
-        self.share, self.told, self.is_alarming = share, told, False
+        self.share, self.notify, self.is_alarming = share, notify, False
 
     @property
     def now(self) -> Share:
@@ -124,11 +124,11 @@ class Drift:
         now, was = self.now, self.is_alarming
         self.is_alarming = now.value > self.share if was else now.low > self.share
         if self.is_alarming and not was:
-            self.told(
+            self.notify(
                 f"{now.value:.0%} of the last {now.rows} rows that were compared are like nothing stored (1 to 5 % are usual): "
                 "what is asked has changed; look at it, and teach the zoo what is new"
             )
         elif was and not self.is_alarming:
-            self.told(
+            self.notify(
                 f"{now.value:.0%} of the last {now.rows} rows that were compared are like nothing stored: usual again"
             )

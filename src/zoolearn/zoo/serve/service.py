@@ -99,11 +99,11 @@ class Service:
 
     async def _features(self, texts: list[str]) -> Rows:
         """The features of texts, by the thread that may touch the zoo."""
-        with _told():
+        with _problems_in_words():
             return await asyncio.get_running_loop().run_in_executor(self.model, self.following.features, texts)
 
     @asynccontextmanager
-    async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
+    async def read_rows(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
         """The rows of a question whose answers have this many numbers each; their memory counts until they are answered."""
         limits = self.limits
         is_json = request.headers.get("content-type", "").lower().startswith("application/json")
@@ -116,12 +116,12 @@ class Service:
     async def scores(self, task: str) -> Scores:
         """How a task is answered on its held-out rows."""
         loop = asyncio.get_running_loop()
-        with _told():
+        with _problems_in_words():
             return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
 
     async def ask(self, task: str, rows: Rows, sure: float) -> tuple[Answers, int]:
         """What the model says about rows of a task, and the place of the first row in it."""
-        with _told():
+        with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
                 if not sure:
                     return await self.answers.answer(task, rows)
@@ -132,7 +132,7 @@ class Service:
 
     async def recognise(self, sure: str, rows: Rows) -> tuple[Recognitions, int]:
         """What the model makes of rows whose task is not told, and the place of the first one in it."""
-        with _told():
+        with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
                 while True:
                     await self.following.fit()
@@ -183,7 +183,7 @@ class Service:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _problems_in_words() -> Iterator[None]:
     """What goes wrong in the zoo becomes an answer that says whose fault it is."""
     try:
         yield
