@@ -7,6 +7,7 @@ import shutil
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -33,7 +34,8 @@ from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export_features import at_temperature
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
-from zoolearn.zoo.stored import stored_task
+from zoolearn.zoo.stored import row_names, stored_task
+from zoos import TASKS as NETS
 from zoos import alike, answers, small_zoo, stray_files
 
 SIDE, FEATURES = 16, 24
@@ -315,6 +317,37 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
         said = session.run(["probabilities"], {"inputs": rows[:count].numpy()})[0]
         assert said == pytest.approx(zoo.predict_proba(rows[:count], name).numpy(), abs=0.02)
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(KINDS[name])
+
+
+@pytest.mark.slow
+def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty, tmp_path, capsys):
+    folder = save_pictures(tmp_path / "birds", task_of("birds", 12))
+    empty.learn_from("birds", folder)
+    main(["export", str(empty.path), "birds", "--int8", "--out", str(tmp_path / "small.onnx")])
+    said = " ".join(capsys.readouterr().out.split())
+    held = empty.tasks["birds"].rows_held_out
+    wanted = f"accuracy {empty.measure('birds').accuracy:.1%} -> "
+    assert wanted in said
+    assert f"on {held} held-out pictures" in said
+    session = onnxruntime.InferenceSession(tmp_path / "small.onnx", providers=["CPUExecutionProvider"])
+    names, labels = row_names(empty.folder, empty.tasks["birds"], "test"), empty.task("birds").test.y
+    pixels = np.stack([np.asarray(Image.open(name)).transpose(2, 0, 1) for name in names])
+    right = session.run(["probabilities"], {"inputs": pixels})[0].argmax(1) == labels.numpy()
+    assert f"-> {right.mean():.1%}" in said
+    assert b"QuantizeLinear" in (tmp_path / "small.onnx").read_bytes()
+    Path(names[0]).unlink()
+    with pytest.raises(DataError, match="1 files are not where they were"):
+        empty.export("birds", tmp_path / "other.onnx", int8=True)
+    empty.learn(TASKS[1])
+    with pytest.raises(DataError, match="rows that were no files"):
+        empty.export("cars", tmp_path / "other.onnx", int8=True)
+    assert not (tmp_path / "other.onnx").exists()
+
+
+def test_8_bits_are_refused_where_nets_were_trained(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", NETS[:1])
+    with pytest.raises(SettingsError, match="int8 is for zoos on features"):
+        zoo.export(NETS[0].name, tmp_path / "task.onnx", int8=True)
 
 
 def test_pictures_of_another_kind_are_none_of_these(zoo):
