@@ -26,9 +26,11 @@ from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
+from zoolearn.features.quantizing import quantized
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
+from zoolearn.zoo import export_int8
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export_features import at_temperature
@@ -320,7 +322,10 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
 
 
 @pytest.mark.slow
-def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty, tmp_path, capsys):
+def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty, tmp_path, capsys, monkeypatch):
+    """With another net in place of the one in 8 bits: it costs a lot, and that is told."""
+    other = toy_file(seed=9, size=SIDE, features=FEATURES)
+    monkeypatch.setattr(export_int8, "quantized", lambda content, pictures: quantized(other, pictures))
     folder = save_pictures(tmp_path / "birds", task_of("birds", 12))
     empty.learn_from("birds", folder)
     main(["export", str(empty.path), "birds", "--int8", "--out", str(tmp_path / "small.onnx")])
@@ -334,6 +339,7 @@ def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty
     pixels = np.stack([np.asarray(Image.open(name)).transpose(2, 0, 1) for name in names])
     right = session.run(["probabilities"], {"inputs": pixels})[0].argmax(1) == labels.numpy()
     assert f"-> {right.mean():.1%}" in said
+    assert right.mean() < empty.measure("birds").accuracy
     assert b"QuantizeLinear" in (tmp_path / "small.onnx").read_bytes()
     Path(names[0]).unlink()
     with pytest.raises(DataError, match="1 files are not where they were"):
