@@ -3,6 +3,7 @@
 import json
 import pickle
 import random
+import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
@@ -392,6 +393,26 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
     assert not (tmp_path / "other").exists()
 
 
+def test_zoo_new_says_what_features_are_better_for_with_the_figures_of_the_guide(extractor, tmp_path, capsys):
+    guide = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
+    table = guide[guide.index("| inputs | rows a class | nets | features |") :].partition("\n\n")[0]
+    measured = {tuple(row.split("|")[1:3]): row.split("|")[3:5] for row in table.splitlines()[2:]}
+    (nets, features), (other_nets, other_features) = (
+        [float(cell.strip("* ")) for cell in measured[f" `{name}` ", " 20 "]]
+        for name in ("coarse-cifar100", "permuted-mnist")
+    )
+    assert features > nets
+    assert other_nets > other_features
+    figures = [f"{value:.1f}" for value in (features, nets, other_nets, other_features)]
+    main(["new", str(tmp_path / "on features"), "--features", str(extractor)])
+    told = capsys.readouterr().out
+    assert re.findall(r"(\d+\.\d) %", told) == figures
+    main(["new", str(tmp_path / "nets")])
+    assert re.findall(r"(\d+\.\d) %", capsys.readouterr().out) == figures
+    main(["new", str(tmp_path / "tables"), "--backbone", "tabular"])
+    assert "%" not in capsys.readouterr().out
+
+
 def test_the_estimator_takes_pictures_and_its_pickle_answers_alike(extractor):
     task = TASKS[0]
     x, y = task.train.x.permute(0, 2, 3, 1).numpy(), np.array(task.classes)[task.train.y.numpy()]
@@ -583,7 +604,11 @@ def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_p
     zoo, rng, first = zoolearn.open(shutil.copytree(grown[0], tmp_path / "zoo")), random.Random(seed), KINDS_OF_ALL[:3]
     zoo.learn(Task("all", examples(first, 4, 0), examples(first, 2, 50), tuple(first)))
     for step in range(1, 9):
+        before = zoo.index
         change_at_random(zoo, step, rng)
+        if len(zoo.index.episodes) > len(before.episodes) and rng.random() < 0.5:
+            zoo.undo()
+            assert zoo.index.records() == before.records(), "undo gives what was before"
     for member in zoo.members:
         left = stored_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
         wanted = stat_head(left.train.x, left.train.y, len(left.classes))
