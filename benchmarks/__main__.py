@@ -7,7 +7,7 @@ from pathlib import Path
 
 NAMES = (
     "train-loop", "methods", "whole-run", "growth", "prediction", "input-pipeline", "workers", "jobs", "peers", "start-up", "serve",
-    "leak", "scale", "year", "sure", "features",
+    "leak", "scale", "year", "sure", "uneven", "features",
 )  # fmt: skip
 
 

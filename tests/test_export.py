@@ -9,6 +9,7 @@ import torch
 
 import zoolearn
 from toys import blobs, pictures
+from zoolearn.data.arrivals import part_by_class
 from zoolearn.errors import StoreError
 from zoolearn.training.recipe import Recipe
 from zoos import small_zoo
@@ -38,6 +39,21 @@ def test_onnx_takes_raw_pixels_and_gives_the_averaged_probabilities(zoo, tmp_pat
     notes = session.get_modelmeta().custom_metadata_map
     assert (notes["task"], json.loads(notes["classes"])) == ("first", list(FIRST.classes))
     assert list(tmp_path.iterdir()) == [made.path], "one file"
+
+
+def test_onnx_of_a_grown_task_answers_as_members_do_that_know_all_classes_and_those_that_do_not(tmp_path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    first, then = part_by_class(blobs("blobs", 4), [[0, 2], [3, 1]])
+    zoo = small_zoo(tmp_path / "zoo", [first])
+    zoo.learn(then, new_classes="any")
+    made = zoo.export("blobs", tmp_path / "blobs.onnx", "onnx")
+    session = onnxruntime.InferenceSession(made.path, providers=["CPUExecutionProvider"])
+    x = torch.cat([first.test.x, then.test.x])
+    (found,) = session.run(None, {"inputs": x.numpy()})
+    knows = [len(zoo.index.knows(member, "blobs")) for member in zoo.index.voters("blobs")]
+    assert (knows, found.shape) == ([2, 4], (len(x), 4))
+    np.testing.assert_allclose(found, zoo.predict_proba(x, "blobs").numpy(), atol=1e-5)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(zoo.tasks["blobs"].classes)
 
 
 def test_torch_loads_what_was_exported_without_zoolearn_and_without_a_stored_row(tmp_path) -> None:

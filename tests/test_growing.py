@@ -240,7 +240,7 @@ def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_epi
     corrected = []
     monkeypatch.setattr(
         "zoolearn.methods.bases.keeps_rows.correct_class_priors",
-        lambda net, task, arrived: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
+        lambda net, task, arrived, _: corrected.append((task.name, torch.bincount(task.train.y).tolist(), arrived)),
     )
     zoo = zoo_of(FIRST, DOTS, replay=0.25, **{"grow": grow} if grow else {})
     assert corrected == []
@@ -250,6 +250,25 @@ def test_limited_replay_corrects_only_the_head_of_the_task_that_grows_in_its_epi
     zoo.learn(WAVES)
     assert corrected == []
     assert zoo.share_at_hand(zoo.kept["stripes"]) == 0.25
+
+
+@pytest.mark.parametrize("grow", [None, WarmStart(held_out=0.0, vote_sharpness=0.0)])
+def test_every_head_of_a_balanced_zoo_answers_as_if_classes_were_equally_frequent(grow):
+    few = (STRIPES.train.y < 2) | (torch.arange(24) < 6)
+    rare = replace(STRIPES, train=STRIPES.train.select(few.nonzero()[:, 0]))
+    counts = torch.tensor([8.0, 8.0, 2.0]).double()
+    plain, half, whole = (
+        zoo_of(rare, DOTS, balance=balance, **{"grow": grow} if grow else {}) for balance in (0.0, 0.5, 1.0)
+    )
+    for before, some, after in zip(plain.members, half.members, whole.members, strict=True):
+        for name in before.votes:
+            told = probabilities(before.net, STRIPES.test.x, name, TINY).double()
+            for member, balance in ((some, 0.5), (after, 1.0)):
+                by_hand = told / counts**balance if name == "stripes" else told
+                said = probabilities(member.net, STRIPES.test.x, name, TINY).double()
+                assert torch.allclose(said, by_hand / by_hand.sum(dim=1, keepdim=True), atol=1e-5), (name, balance)
+    with pytest.raises(SettingsError, match=r"balance is 1\.5"):
+        zoo_of(balance=1.5)
 
 
 def test_statistics_of_parts_add_up_to_those_of_all_rows():
@@ -289,9 +308,9 @@ def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_o
 
 def test_without_replay_a_warm_start_goes_on_from_the_last_member_that_was_trained(monkeypatch):
     zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0, grow=WarmStart())
-    begun, fit = [], ModelZoo.fit_member
+    begun, fit = [], ModelZoo.fit
     monkeypatch.setattr(
-        ModelZoo, "fit_member", lambda zoo, net, *a, **o: begun.append(state(net.backbone)) or fit(zoo, net, *a, **o)
+        ModelZoo, "fit", lambda zoo, net, *a, **o: begun.append(state(net.backbone)) or fit(zoo, net, *a, **o)
     )
     zoo.learn(WAVES)
     assert same(begun[0], state(zoo.members[1].net.backbone))
@@ -320,7 +339,7 @@ def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_a
 def test_one_net_for_all_tasks_widens_the_head_and_begins_with_what_it_knew():
     tuned = zoo_of(FIRST, DOTS, kind=FineTune, recipe=LONGER)
     before = tuned.net
-    grown = tuned.grown(THEN.relabel(STRIPES.classes))
+    grown = tuned.grow_net(THEN.relabel(STRIPES.classes))
     assert torch.equal(grown.head("stripes").weight[:2], before.head("stripes").weight)
     assert grown.head("stripes").out_features == 3
     tuned.learn(THEN)
@@ -357,10 +376,10 @@ def test_a_memory_of_rows_knows_the_task_of_rows_that_came_later():
 def test_an_open_softmax_inherits_what_a_head_knew_before_its_task_grew(monkeypatch):
     zoo = zoo_of(FIRST, DOTS, grow=WarmStart(open_softmax=True), tasks_per_episode=2)
     last, begun = zoo.members[-1].net, []
-    fit = ModelZoo.fit_member
+    fit = ModelZoo.fit
     monkeypatch.setattr(
         ModelZoo,
-        "fit_member",
+        "fit",
         lambda zoo, net, *a, **o: begun.append(net.head("stripes").weight.clone()) or fit(zoo, net, *a, **o),
     )
     zoo.learn(THEN)

@@ -13,10 +13,12 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import part_by_class
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.intake import Reading
+from zoolearn.zoo.statistics import stored_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -30,7 +32,11 @@ def garden(folder, **settings) -> Zoo:
     return small_zoo(folder, [OTHERS[0], FIRST, OTHERS[1]], **settings)
 
 
-@pytest.mark.parametrize("settings", [{}, {"replay": 0.5}, {"grow": WarmStart()}], ids=["paper", "replay", "warm"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"replay": 0.5}, {"grow": WarmStart()}, {"replay": 0.0}, {"replay": 0.0, "grow": WarmStart(read_layers=True)}],
+    ids=["paper", "replay", "warm", "nothing", "nothing-warm"],
+)
 def test_a_task_grows_by_a_class_alone_is_asked_as_of_any_episode_and_undone_bit_for_bit(tmp_path, settings):
     zoo = garden(tmp_path / "zoo", **settings)
     before, tasks = contents(zoo.path), [*OTHERS, FIRST]
@@ -91,8 +97,7 @@ def test_a_grown_zoo_is_renamed_pruned_exported_distilled_and_forgets(tmp_path, 
     said = zoo.predict_proba(WHOLE.test.x, "garden")
     zoo.rename("garden", "park")
     assert torch.equal(zoo.predict_proba(WHOLE.test.x, "park"), said)
-    exported = zoo.export("park", tmp_path / "park.pt2", "torch")
-    assert exported.difference < 1e-4
+    assert zoo.export("park", tmp_path / "park.pt2", "torch").difference < 1e-4
     small = run_to_end(distilled(zoo, tmp_path / "small", epochs=2))
     assert small.predict_proba(WHOLE.test.x, "park").shape == said.shape
     assert run_to_end(small.verify()) == []
@@ -142,10 +147,23 @@ def test_what_is_not_announced_or_known_already_is_refused_and_named(tmp_path):
     assert contents(zoolearn.open(zoo.path).path) == before
 
 
-def test_without_rows_kept_a_task_cannot_grow(tmp_path):
-    zoo = garden(tmp_path / "zoo", replay=0.0)
-    with pytest.raises(DataError, match=r"no rows of task 'garden' are kept \(replay is 0\)"):
-        zoo.learn(EGRET, new_classes=["egret"])
+def test_without_a_row_kept_a_head_is_made_of_the_statistics_of_all_rows_and_nothing_is_trained(tmp_path):
+    zoo = garden(tmp_path / "zoo", replay=0.0, grow=WarmStart())
+    learned = zoo.learn(EGRET, new_classes=["egret"])
+    first, last = zoo.index.member(2), zoo.index.members[-1]
+    assert (learned.refits, last.rows_trained, learned.trained_on) == (first.number, 0, ("garden",))
+    kept = stored_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
+    whole = feature_statistics(zoo.net(first.number), FIRST.join_part(EGRET), zoolearn.Recipe())
+    assert all(torch.allclose(getattr(kept, part), getattr(whole, part), rtol=1e-4, atol=1e-4) for part in vars(kept))
+    assert torch.allclose(zoo.net(last.number).head("garden").weight.double(), kept.discriminant()[0], rtol=1e-3)
+    zoo.forget("dots")  # which came after the member on whose features that head is
+    zoo.prune(loss=1.0)
+    zoo.commit_pruning()
+    zoo.learn(KESTREL, new_classes=["kestrel"])  # though the first member, whose features they are, is gone
+    assert (zoo.predict_proba(WHOLE.test.x, "garden").argmax(dim=1) == WHOLE.test.y).float().mean() > 0.5
+    zoo.forget("garden")
+    assert stray_files(zoo) == set()
+    assert sum("statistics" in name for name in contents(zoo.path)) == 1, "of stripes"
 
 
 def saved(folder, name, *parts):

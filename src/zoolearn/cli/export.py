@@ -9,9 +9,9 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.exporting import SUFFIXES, Exported, check_target
@@ -25,17 +25,16 @@ The file is loaded again and compared with the zoo on stored rows before it gets
 class ExportOptions:
     """What to write."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     name: Annotated[str | None, tyro.conf.Positional, optional("NAME", "the task", "every task, a file each")] = None
-    to: Annotated[Literal["onnx", "torch"], tyro.conf.arg(help="torch: load it with torch.export.load")] = "onnx"
+    to: Annotated[Literal["onnx", "torch"], about("torch: load it with torch.export.load")] = "onnx"
     out: Annotated[
         Path | None, optional("FILE", "the file to write; without NAME, a folder", "NAME.onnx or NAME.pt2, here")
     ] = None
     int8: Annotated[
-        bool,
-        tyro.conf.arg(help="of a zoo on features: 8-bit whole numbers, about twice as fast; tells what that costs"),
+        bool, about("of a zoo on features: 8-bit whole numbers, about twice as fast; tells what that costs")
     ] = False
-    overwrite: Annotated[bool, tyro.conf.arg(help="write over files that exist")] = False
+    overwrite: Annotated[bool, about("write over files that exist")] = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -81,10 +80,10 @@ def _tell(zoo: Zoo, made: Exported) -> None:
     kind = "uint8" if zoo.settings.kind == "images" else "float32"
     rows = "held-out rows" if zoo.settings.features is None else "pictures made for it"
     output.console().print(
-        f"{escape(str(made.path))}: {counted(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
+        f"{escape(str(made.path))}: {plural(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
         f"checked on {made.rows} {rows}, largest difference {made.difference:.1e}"
     )
     if made.before is not None:
         output.console().print(
-            f"in 8 bits, accuracy {made.before:.1%} -> {made.after:.1%} on {counted(made.pictures, 'held-out picture')}"
+            f"in 8 bits, accuracy {made.before:.1%} -> {made.after:.1%} on {plural(made.pictures, 'held-out picture')}"
         )

@@ -3,12 +3,13 @@
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.errors import SettingsError
 from zoolearn.names import registered_name
 
@@ -27,7 +28,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str, def
             form,
             args=list(arguments),
             prog=prog,
-            description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
+            description=wrap(description, hanging=1),  # tyro joins lines that begin with a letter
             config=(tyro.conf.OmitArgPrefixes,),
             **({} if default is None else {"default": default}),
         )
@@ -90,9 +91,33 @@ def _check_repeats(arguments: Sequence[str]) -> None:
             )
 
 
+def about(meaning: str, metavar: str | None = None) -> Any:
+    """What a flag means, and the word for its value."""
+    return tyro.conf.arg(help=meaning, metavar=metavar)
+
+
 def optional(metavar: str, meaning: str, default: str) -> Any:
     """How a flag that may be left out is shown: its value's kind, what it means, what happens without it."""
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
+
+
+# What several commands take.
+ZooPath = Annotated[Path, tyro.conf.Positional, about("the zoo", "FOLDER")]
+TaskName = Annotated[str, tyro.conf.Positional, about("the task", "NAME")]
+Inputs = Annotated[
+    tuple[Path, ...],
+    tyro.conf.Positional,
+    tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
+]
+DataRoot = Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")]
+LabelColumn = Annotated[
+    str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
+]
+LabelsFile = Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")]
+IgnoredColumns = Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")]
+EpisodeEpochs = Annotated[
+    int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
+]
 
 
 def settings_form(settings: type, only: Collection[str] | None = None, own: Collection[str] = ()) -> type:
@@ -104,14 +129,14 @@ def settings_form(settings: type, only: Collection[str] | None = None, own: Coll
     ours = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
     ours = [setting for setting in ours if only is None or setting.name in only]
     hints = get_type_hints(settings)
-    shown = [(setting, _annotated(setting, hints[setting.name], own=own)) for setting in ours]
+    shown = [(setting, _annotate(setting, hints[setting.name], own=own)) for setting in ours]
     for setting in ours:
         for name, choice in _choices(setting).items():
             for each in fields(choice) if is_dataclass(choice) else ():
                 shown.append(
                     (
                         each,
-                        _annotated(each, get_type_hints(choice)[each.name], f"with {flag_of(setting.name)} {name}: "),
+                        _annotate(each, get_type_hints(choice)[each.name], f"with {flag_of(setting.name)} {name}: "),
                     )
                 )
     return make_dataclass(settings.__name__, [(each.name, hint, _default(each)) for each, hint in shown])
@@ -131,7 +156,7 @@ def open_form(usual: Mapping[str, str], *kinds: type) -> type:
                 shown.append((flag, Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help=words)], False))
         else:
             choices = f"one of {', '.join(about['choices'])}" if "choices" in about else about["help"]
-            kind = str if "choices" in about else int
+            kind = str if "choices" in about else float if hints[name] is float else int
             shown.append(
                 (name, Annotated[kind | None, optional(about.get("metavar", "N"), choices, usual[name])], None)
             )
@@ -163,7 +188,7 @@ def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
     return choices
 
 
-def _annotated(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
+def _annotate(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
     if "choices" in setting.metadata:
         hint = Literal[(*setting.metadata["choices"], *own)]
     shown = tyro.conf.arg(help=where + setting.metadata.get("help", ""), metavar=setting.metadata.get("metavar"))

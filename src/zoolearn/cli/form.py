@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from zoolearn.cli.flags import command_line, optional, parse, settings_form
+from zoolearn.cli.flags import about, command_line, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.streams import benchmark_at, benchmark_options, options_given, own_benchmark_in, places_in, read_order
 from zoolearn.data.benchmarks import BENCHMARKS
@@ -35,7 +35,7 @@ class RunOptions:
         Path | None,
         optional("DIR", "run folder; of several runs, the folder of their folders", "runs/METHOD-BENCHMARK-seedN"),
     ] = None
-    seeds: Annotated[int, tyro.conf.arg(help="so many runs, with this seed and the ones after it")] = 1
+    seeds: Annotated[int, about("number of runs: this seed and the ones after it")] = 1
     checkpoint_every: Annotated[
         int | None,
         optional(
@@ -46,11 +46,9 @@ class RunOptions:
         str | None,
         optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
     ] = None
-    exact: Annotated[
-        bool, tyro.conf.arg(help="refuse to continue with other threads, libraries or processor than before")
-    ] = False
+    exact: Annotated[bool, about("refuse to continue with other threads, libraries or processor than before")] = False
     continue_anyway: Annotated[
-        bool, tyro.conf.arg(help="continue though a method or function of your own was changed; it is recorded")
+        bool, about("continue though a method or function of your own was changed; it is recorded")
     ] = False
     log_every: Annotated[
         int | None,
@@ -60,7 +58,7 @@ class RunOptions:
         int | None, optional("N", "write test accuracies of the net in training to it, every N epochs", "never")
     ] = None
     tensorboard: Annotated[
-        bool, tyro.conf.arg(help="show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
+        bool, about("show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
     ] = False
 
 
@@ -80,7 +78,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     kind = _form(method, options, own, arguments)
     preset = _preset_in(arguments, [name_of(name) for name in names])
     on_features = any(word.partition("=")[0] == "--features" for word in arguments)
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
+    form = parse(kind, arguments, program, idea, _fill(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
@@ -147,7 +145,7 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments
     )
 
 
-def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
+def _fill(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
     A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
@@ -160,11 +158,11 @@ def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: 
         if name not in ("samples_seed", "arrivals_seed") or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
-            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _written(name, value))))
+            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _to_words(name, value))))
     return form
 
 
-def _written(name: str, value: Any) -> list[str]:
+def _to_words(name: str, value: Any) -> list[str]:
     """A value in the words that a flag takes."""
     if not isinstance(value, list):
         return [str(value)]

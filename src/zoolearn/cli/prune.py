@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.pruning import Pruning
@@ -28,14 +26,12 @@ is deleted: `--restore` takes it back, `--commit` deletes what is silenced, perm
 class PruneOptions:
     """How far to go (one of three), or what to do with an earlier pruning."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     loss: Annotated[float | None, optional("SHARE", "accuracy that each task may lose", "0.005")] = None
     budget: Annotated[float | None, optional("MB", "megabytes of members to keep at most", "none")] = None
     latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
-    restore: Annotated[bool, tyro.conf.arg(help="let all members speak again")] = False
-    commit: Annotated[
-        bool, tyro.conf.arg(help="delete permanently what is silenced, after pruning if a limit is given")
-    ] = False
+    restore: Annotated[bool, about("let all members speak again")] = False
+    commit: Annotated[bool, about("delete permanently what is silenced, after pruning if a limit is given")] = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -51,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
         console.print(
-            f"{counted(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            f"{plural(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
             if silent
             else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
         )
@@ -59,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     if given or not options.commit:
         _tell(zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency), console)
     if options.commit:
-        console.print(f"{counted(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
+        console.print(f"{plural(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
     else:
         console.print("Nothing is deleted yet: --commit does that, --restore takes it back")
 

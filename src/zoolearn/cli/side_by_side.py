@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,19 +24,12 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
     if outcome:
         console.print(f"{len(outcome)} of {len(specs)} runs are finished; nothing to train for them")
     missing = {title: spec for title, spec in specs.items() if title not in outcome}
-    try:
-        with closing(execute_all(missing, folder, plan, place)) as events:
-            ends = follow_all(events, console)
-    except KeyboardInterrupt:
-        print(
-            f"\nzoo: stopped; what the runs have learned is kept in {folder}. The same command continues",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+    kept = f"what the runs have learned is kept in {folder}"
+    ends = follow_all(execute_all(missing, folder, plan, place), console, kept)
     outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
     failed = [end for end in ends if isinstance(end, Failed)]
     for end in failed:
-        if (run := _lost(specs[end.job.name], folder / end.job.name, end.why, [*outcome.values()])) is not None:
+        if (run := _find_lost(specs[end.job.name], folder / end.job.name, end.why, [*outcome.values()])) is not None:
             outcome[end.job.name] = run
     if outcome:
         print(text(report([outcome[title] for title in specs if title in outcome]), output.width()))
@@ -49,7 +41,7 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
         sys.exit(1)
 
 
-def _lost(spec: RunSpec, folder: Path, error: str, others: Sequence[Results]) -> Results | None:
+def _find_lost(spec: RunSpec, folder: Path, error: str, others: Sequence[Results]) -> Results | None:
     """What there is of a run that diverged or failed; if that is nothing, what others tell that differ in their seeds."""
     if (folder / Results.FILE).exists():
         run = Results.load(folder)

@@ -9,8 +9,8 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.commands import wrapped
-from zoolearn.cli.flags import command_line, optional, parse
+from zoolearn.cli.commands import wrap
+from zoolearn.cli.flags import DataRoot, about, command_line, optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError, unknown_name
@@ -39,13 +39,13 @@ class StudyOptions:
     ]
     epochs: Annotated[int | None, optional("N", "epochs of every training", "the paper's for this study")] = None
     seeds: Annotated[int | None, optional("N", "number of seeds", "3, or 5 for samples")] = None
-    seed: Annotated[int, tyro.conf.arg(help="the first seed")] = 0
+    seed: Annotated[int, about("the first seed")] = 0
     samples_per_class: Annotated[
         int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")
     ] = None
-    backbone: Annotated[str, tyro.conf.arg(help="network of every learner")] = "small-conv"
+    backbone: Annotated[str, about("network of every learner")] = "small-conv"
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    data: DataRoot = None
     out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
     reuse: Annotated[tuple[Path, ...], optional("DIR...", "also reuse finished runs below these folders", "none")] = ()
     place: PlaceOptions = field(default_factory=PlaceOptions)
@@ -54,7 +54,7 @@ class StudyOptions:
 def main(arguments: Sequence[str]) -> None:
     """Does what is missing of a study and says where it is."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(wrapped(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items()))))
+        print(wrap(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items()))))
         return
     name = arguments[0]
     if name not in SUMMARIES:

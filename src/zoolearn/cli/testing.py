@@ -14,9 +14,9 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import source_of
@@ -33,15 +33,13 @@ MOST_NAMED = 10
 class TestOptions:
     """What to test, and on what."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
-    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="labelled rows")]
-    json: Annotated[bool, tyro.conf.arg(help="print one JSON object instead")] = False
-    label: Annotated[
-        str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
-    ] = None
-    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
-    labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+    folder: ZooPath
+    name: TaskName
+    data: Annotated[Path, tyro.conf.Positional, about("labelled rows", "DATA")]
+    json: Annotated[bool, about("print one JSON object instead")] = False
+    label: LabelColumn = None
+    ignore: IgnoredColumns = ()
+    labels: LabelsFile = None
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -59,10 +57,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.json:
         print(json.dumps(as_json(tested)))
         return
-    show_scores(tested.scores, console, f"on {counted(tested.scores.rows, 'row')} of {options.data}")
+    show_scores(tested.scores, console, f"on {plural(tested.scores.rows, 'row')} of {options.data}")
     if tested.seen:
         console.print(
-            Text(f"! {counted(tested.seen, 'row')} of these the zoo was trained on: the accuracy is no test", "yellow")
+            Text(f"! {plural(tested.seen, 'row')} of these the zoo was trained on: the accuracy is no test", "yellow")
         )
     show_confusion(tested.scores, console)
     show_calibration(tested.scores, console)
@@ -75,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
     for row in tested.broken[:MOST_NAMED]:
         console.print(Text(f"left out: {printable(row.name)}: {row.reason}"))
     if tested.broken:
-        console.print(f"{counted(len(tested.broken), 'row')} left out because they cannot be read")
+        console.print(f"{plural(len(tested.broken), 'row')} left out because they cannot be read")
 
 
 def _show_mistakes(tested: Tested, console: Console) -> None:

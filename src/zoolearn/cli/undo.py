@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import parse
-from zoolearn.cli.words import counted
+from zoolearn.cli.flags import ZooPath, parse
+from zoolearn.cli.words import plural
 from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: what it brought of its task, all or more of it, and its member are deleted.
@@ -23,7 +20,7 @@ Where the last change brought it to other features (`zoo refeature`), that is ta
 class UndoOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -36,5 +33,5 @@ def main(arguments: Sequence[str]) -> None:
         return
     gone = "as it was before" if name in zoo.tasks else "no longer known"
     output.console().print(
-        f"{escape(name)} is {gone}; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"
+        f"{escape(name)} is {gone}; {plural(len(zoo.tasks), 'task')} and {plural(len(zoo.members), 'member')} left"
     )

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import parse
-from zoolearn.cli.words import counted
+from zoolearn.cli.flags import ZooPath, parse
+from zoolearn.cli.words import plural
 from zoolearn.errors import StoreError
 from zoolearn.zoo import Zoo
 
@@ -20,7 +17,7 @@ from zoolearn.zoo import Zoo
 class VerifyOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -31,5 +28,5 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder)
     problems = follow(zoo.verify(), output.console(stderr=True))
     if problems:
-        raise StoreError(f"{counted(len(problems), 'problem')} in {zoo.path}:\n  " + "\n  ".join(problems))
+        raise StoreError(f"{plural(len(problems), 'problem')} in {zoo.path}:\n  " + "\n  ".join(problems))
     output.console().print(f"{escape(str(zoo.path))} is whole: {len(zoo.index.files())} files and the index")

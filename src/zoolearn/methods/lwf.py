@@ -45,7 +45,7 @@ class Lwf(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, with the old net's outputs as further targets."""
-        net, old = self.grown(task), self.net
+        net, old = self.grow_net(task), self.net
         held = () if old is None or not self.strength else old.tasks[:1] if self.shared_head else old.tasks
 
         def loss(net: Net, batch: Batch) -> Tensor:

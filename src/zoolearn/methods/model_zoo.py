@@ -42,8 +42,9 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
-    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
-    zoo.even_out(net, tasks[0])
+    loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
+    for task in tasks:
+        zoo.correct_priors(net, task)
     votes = {task.name: zoo.vote(task, zoo.share_at_hand(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 
@@ -87,7 +88,7 @@ class ModelZoo(KeepsRows):
         self.check_kept(name for name in self.classes if looks_back or name == task.name)
         self.count_arrival(task)
         if not self.replay and task.name in self.classes:
-            return grow_by_statistics(self, self.statistics, task)
+            return grow_by_statistics(self, self.statistics, task, self.balance)
         weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
         tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]

@@ -4,8 +4,6 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
-from msgspec.structs import replace as changed
-
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -15,7 +13,7 @@ from zoolearn.seeds import derive
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index
 from zoolearn.zoo.intake import taken_in
-from zoolearn.zoo.learning import entry_of, kept_rows, measure, now, written
+from zoolearn.zoo.learning import as_kept, entry_of, measure, now, written
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.zoo import Zoo
 
@@ -37,7 +35,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, arrival = taken_in(zoo, index, task)
-            index = settled.with_arrival(changed(arrival, train=kept_rows(zoo, arrival, task, learner)))
+            index = settled.with_arrival(as_kept(zoo, arrival, task, learner))
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)

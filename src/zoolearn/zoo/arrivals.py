@@ -72,7 +72,8 @@ class Fixes(Struct, frozen=True, gc=False):
 class Arrival(Struct, frozen=True, gc=False):
     """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
 
-    `votes` is the file of what the members `asked`, who are older, say of the rows held out of it.
+    `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all
+    rows of the task that have come until then, where none are kept.
     """
 
     task: Name
@@ -86,6 +87,7 @@ class Arrival(Struct, frozen=True, gc=False):
     fix_test: Fixes | None = None
     asked: tuple[Number, ...] = ()
     votes: Digest | None = None
+    statistics: Digest | None = None
 
     def rows(self, side: Side) -> Rows | None:
         """Its rows on one side."""
@@ -110,7 +112,8 @@ class Arrival(Struct, frozen=True, gc=False):
     def files(self) -> set[str]:
         """The names, relative to the folder, of its files."""
         data = {f"data/{part.digest}.bin" for part in self.stored}
-        return data if self.votes is None else data | {f"votes/{self.votes}.safetensors"}
+        beside = {"votes": self.votes, "statistics": self.statistics}
+        return data | {f"{place}/{digest}.safetensors" for place, digest in beside.items() if digest is not None}
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,11 @@ class TaskEntry:
     def keeps_rows(self) -> bool:
         """Whether there are rows to train on."""
         return any(arrival.train for arrival in self.arrivals)
+
+    @property
+    def statistics(self) -> Digest | None:
+        """The file of those of all its rows; None where rows are kept."""
+        return next((arrival.statistics for arrival in reversed(self.arrivals) if arrival.statistics), None)
 
     @cached_property
     def rows_kept(self) -> int:

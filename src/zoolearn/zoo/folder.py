@@ -5,6 +5,7 @@ index/episodes-N.jsonl         a journal of the episodes: a line each, with its 
 index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
+statistics/DIGEST.safetensors  counts, means and scatter of a task's features, where no rows of it are kept
 data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
 extractors/DIGEST.onnx         the pre-trained net whose features are stored, where there is one
 checkpoints/KEY/               a training under way

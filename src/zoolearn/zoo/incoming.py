@@ -14,7 +14,8 @@ from zoolearn.errors import StoreError
 from zoolearn.files import flush
 from zoolearn.zoo.reader import DIGEST
 
-PLACES = {"members": ".safetensors", "votes": ".safetensors", "data": ".bin", "extractors": ".onnx"}
+TENSORS = ".safetensors"
+PLACES = {"members": TENSORS, "votes": TENSORS, "statistics": TENSORS, "data": ".bin", "extractors": ".onnx"}
 INCOMING = "incoming"
 
 

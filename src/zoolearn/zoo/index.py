@@ -245,8 +245,9 @@ class Index:
 
     def shaped_by(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        source = member if member.refits is None else self._numbered.get(member.refits, member)
         return task in (*member.tasks, *member.saw) or (
-            self.settings.descends and member.episode >= self.tasks[task].episode
+            self.settings.descends and source.episode >= self.tasks[task].episode
         )
 
     def files(self) -> set[str]:

@@ -97,7 +97,9 @@ def _wrong_arrival(arrival: Arrival, settings: ZooSettings) -> str | None:
         return "votes of earlier members are not those of who was asked"
     return (
         None
-        if _is_hex("".join([part.digest for part in arrival.stored]) + (arrival.votes or ""))
+        if _is_hex(
+            "".join([part.digest for part in arrival.stored]) + (arrival.votes or "") + (arrival.statistics or "")
+        )
         else "a file is not named by a sha256"
     )
 

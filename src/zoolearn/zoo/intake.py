@@ -27,7 +27,7 @@ from zoolearn.zoo.leaks import Prints, digests_of, store_digests
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.splitting import Holdout
-from zoolearn.zoo.stored import store_chosen, store_names, stored_task
+from zoolearn.zoo.stored import arrived_task, store_chosen, store_names
 
 ROWS_AT_ONCE = 1024
 
@@ -115,7 +115,7 @@ def iter_take_in(
     if settings.lacks_gpu:
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
     entry = entry.grown(arrival)
-    stored_task(folder, entry)  # its own checks, before anything is trained
+    arrived_task(folder, index, arrival)  # its own checks, before anything is trained
     reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes), growth)
     return replace(index, settings=settings), reading
 
@@ -140,11 +140,11 @@ def growth_of(index: Index, name: str, data: Source) -> Growth | None:
 
 
 def check_growable(entry: TaskEntry) -> None:
-    """Refuses to grow a task of which nothing is kept: a member that sees new rows only cannot tell them from the others."""
-    if not entry.keeps_rows:
+    """Refuses to grow a task of which neither rows nor statistics are kept: nothing would tell its classes from new ones."""
+    if not entry.keeps_rows and entry.statistics is None:
         raise DataError(
-            f"no rows of task {entry.name!r} are kept (replay is 0), so that nothing would tell its classes from new ones; "
-            "learn it all once more under another name, into a zoo that keeps rows (`zoo new --replay 0.1`)"
+            f"neither rows nor statistics of task {entry.name!r} are kept, so that nothing would tell its classes from new "
+            "ones; learn it all once more under another name"
         )
 
 

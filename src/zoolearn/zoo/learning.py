@@ -30,14 +30,11 @@ from zoolearn.zoo.owned import OwnedZoo, Plan
 from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
-from zoolearn.zoo.stored import (
-    arrived_task,
-    choose_rows,
-    stored_examples,
-    stored_inputs,
-    stored_labels,
-)
+from zoolearn.zoo.statistics import store_statistics, stored_statistics
+from zoolearn.zoo.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
 from zoolearn.zoo.testing import held_out_scores
+
+CHECKPOINTS = 20  # of a training, at most
 
 
 @dataclass(frozen=True)
@@ -79,14 +76,14 @@ def iter_learn(
 ) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
     """Says what the episode will do, makes its member and writes it; gives the index that makes it part of the zoo.
 
-    It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only` nothing is trained,
-    and it is a head for these rows on the features of an earlier member. Of corrected rows nothing comes.
+    It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only`, and where nothing is
+    kept, nothing is trained, and it is a head on the features of an earlier member. Of corrected rows nothing comes.
     """
     learner = learner_of(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
     digests = (part.digest for part in arrival.stored)
     learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
     seed, started = learner.episode_seed(), perf_counter()
-    source, rows = None, Counter[str]()
+    rows = Counter[str]()
     if arrival.corrects and arrival.fix_train is None:
         return _measured_again(folder, index, arrival)
     if arrival.corrects:
@@ -94,19 +91,21 @@ def iter_learn(
         _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
     else:
         part = arrived_task(folder, index, arrival)
-        if heads_only:
-            source = newest_features(index, arrival.task)
-            learner.refit(part, learner.members[index.members.index(source)])
+        if part.part and not learner.replay:
+            learner.statistics[arrival.task] = stored_statistics(folder, index, net_of, index.tasks[arrival.task])
+        if heads_only and learner.replay:
+            learner.refit(part, learner.members[index.members.index(newest_features(index, arrival.task))])
         else:
             yield learner.plan(part)
             started = perf_counter()
             _, rows = yield from count_rows(learner.iter_learn(part))
-        arrival = changed(arrival, train=kept_rows(folder, arrival, part, learner))
+        arrival = as_kept(folder, arrival, part, learner)
     seconds = perf_counter() - started
     assert learner.latest is not None
     number, tasks = next_number(index), learner.latest.tasks
     entry = changed(entry_of(learner.members[-1], number, tasks, seed, seconds, rows["trained"]), epochs=epochs)
-    if source is not None:
+    if not learner.members[-1].trained:
+        source = newest_features(index, arrival.task)
         entry = changed(entry, refits=source.number, saw=saw_of(source, but=arrival.task))
     return _ended(folder, index, arrival, learner, entry, net_of)
 
@@ -222,10 +221,17 @@ def next_number(index: Index) -> int:
     return max((member.number for member in index.members), default=0) + 1
 
 
-def kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:
+def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:
+    """An arrival with the rows of it that are kept, or with statistics where none are."""
+    if learner.replay:
+        return changed(arrival, train=_kept_rows(folder, arrival, part, learner))
+    return changed(arrival, train=None, statistics=store_statistics(folder, learner.statistics[arrival.task]))
+
+
+def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:
     """Where the rows that are kept of an arrival lie; all of them are there already."""
-    if not learner.replay or arrival.train is None or learner.replay == 1:
-        return arrival.train if learner.replay else None
+    if arrival.train is None or learner.replay == 1:
+        return arrival.train
     numbers = Examples(torch.arange(len(part.train), dtype=torch.float32)[:, None], part.train.y)
     kept = replace(part, train=numbers, test=numbers, augment=()).subsample(
         learner.replay, derive(learner.seed, "replay")
@@ -276,7 +282,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
 def checkpoints(folder: ZooFolder, index: Index, *what: str) -> Checkpoints:
     """Where this very training is kept while it goes on: found again only by the same work on the same zoo."""
     key = sha256("/".join([str(index.generation), *what]).encode()).hexdigest()[:32]
-    return Checkpoints(folder.checkpoints(key), every=1)
+    return Checkpoints(folder.checkpoints(key), every=1, most=CHECKPOINTS)
 
 
 def now() -> str:

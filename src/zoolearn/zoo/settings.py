@@ -143,6 +143,13 @@ class ZooSettings:
     seed: int = field(default=0, metadata={"read": lambda record: record.whole(-(1 << 63), 1 << 63)})
     tasks_per_episode: int = field(default=5, metadata={"read": lambda record: record.whole(1, 1 << 31)})
     replay: float = field(default=1.0, metadata={"read": lambda record: record.number(0, 1)})
+    balance: float = field(
+        default=0.5,
+        metadata={
+            "read": lambda record: record.number(0, 1),
+            "help": "0 to 1: how far classes count as equally frequent",
+        },
+    )
     weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
     grow: Json = field(default=FROM_SCRATCH, metadata={"read": _read_grow, "choices": GROW})
     side: int | None = field(
@@ -355,6 +362,8 @@ def _values(recipe: Recipe) -> dict[str, Json]:
         raise SettingsError(
             f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
         )
+    if recipe.optimizer == "own":
+        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     return {setting.name: getattr(recipe, setting.name) for setting in OF_RECIPE}
 
 

@@ -8,6 +8,7 @@ from zoolearn.runs.step import Step
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.recall import NetOf, member_votes, votes_beside
+from zoolearn.zoo.statistics import stored_statistics
 from zoolearn.zoo.stored import stored_examples, stored_task
 
 
@@ -31,6 +32,7 @@ def _unusable(folder: ZooFolder, index: Index, net_of: NetOf) -> list[str]:
     checks += [partial(votes_beside, folder, index, arrival) for arrival in index.arrivals if arrival.votes is not None]
     checks += [partial(stored_task, folder, entry) for entry in entries if entry.keeps_rows]
     checks += [partial(stored_examples, folder, entry, "test") for entry in entries]
+    checks += [partial(stored_statistics, folder, index, net_of, entry) for entry in entries if entry.statistics]
     for check in checks:
         try:
             check()

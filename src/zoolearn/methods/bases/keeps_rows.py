@@ -18,6 +18,7 @@ class KeepsRows(Ensemble):
     """Members, and a share of the training data of every task met."""
 
     replay: float = setting(1.0, "share of each past task's training data that is kept", least=0, most=1)
+    balance: float = setting(0.0, "how far classes count as equally frequent", least=0, most=1, omit_default=True)
 
     kept: MutableMapping[str, Task] = derived(default_factory=dict)
 
@@ -41,10 +42,10 @@ class KeepsRows(Ensemble):
         grows = len(task.train) != len(self.kept[task.name].train)
         return len(task.train) / self.arrived[task.name].total if grows else self.replay
 
-    def even_out(self, net: Net, task: Task, seen: Task | None = None) -> None:
+    def correct_priors(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
-        if self.replay < self.share_at_hand(task) < 1.0:
-            correct_class_priors(net, seen or task, self.arrived[task.name].rows)
+        if self.balance or self.replay < self.share_at_hand(task) < 1.0:
+            correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)
 
     def keep(self, task: Task) -> None:
         """Keeps a share of a task, or of a part of one."""

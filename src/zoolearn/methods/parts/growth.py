@@ -26,10 +26,13 @@ RIDGE = 0.3  # of the pull of scatter towards a ball, in units of features per r
 
 
 @torch.no_grad()
-def correct_class_priors(net: Net, task: Task, arrived: Sequence[int]) -> None:
-    """Lets a head that was trained on the task's rows count classes as they have arrived: + log(arrived / at hand)."""
+def correct_class_priors(net: Net, task: Task, arrived: Sequence[int], balance: float = 0.0) -> None:
+    """Lets a head that was trained on the task's rows count classes as they have arrived: + log(arrived / at hand).
+
+    With `balance`, as if they were equally frequent, or on the way there: - balance x log(arrived) (Menon et al., 2021).
+    """
     at_hand = torch.bincount(task.train.y, minlength=len(arrived))
-    more = (torch.tensor(arrived).double() / at_hand).log()
+    more = (1 - balance) * torch.tensor(arrived).double().clamp_min(1.0).log() - at_hand.clamp_min(1).log()
     bias = net.head(task.name).bias
     bias.add_((more - more.mean()).to(bias))
 
@@ -61,7 +64,7 @@ class Statistics:
         apart = (before * share)[:, None] * moved
         return Statistics(counts, means + share[:, None] * moved, self.scatter + later.scatter + moved.T @ apart)
 
-    def discriminant(self) -> tuple[Tensor, Tensor]:
+    def discriminant(self, balance: float = 0.0) -> tuple[Tensor, Tensor]:
         """Weights and biases of the head that takes every class for a bell around its mean, all of one shape.
 
         Distances from the mean of few rows are too large by chance; that much is taken off.
@@ -72,7 +75,7 @@ class Statistics:
         inverse = torch.linalg.inv(shape + pull * torch.eye(size, dtype=shape.dtype))
         weight = self.means @ inverse
         chance = float((inverse * shape).sum()) / self.counts
-        return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + self.counts.log()
+        return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * self.counts.log()
 
 
 def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
@@ -81,7 +84,7 @@ def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
     return Statistics.of(features, task.train.y, len(task.classes))
 
 
-def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: Task) -> Episode:
+def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: Task, balance: float) -> Episode:
     """An episode without training: the task's first member, its head made of statistics, answers for all classes alone."""
     if part.name not in statistics:
         raise DataError(
@@ -92,7 +95,7 @@ def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: T
     net = deepcopy(first.net)
     statistics[part.name] = statistics[part.name].merge(feature_statistics(net, part, zoo.recipe))
     net.widen_head(part.name, len(part.classes))
-    weight, bias = statistics[part.name].discriminant()
+    weight, bias = statistics[part.name].discriminant(balance)
     with torch.no_grad():
         net.head(part.name).weight.copy_(weight)
         net.head(part.name).bias.copy_(bias)
