@@ -64,8 +64,8 @@ class Lwf(SingleNet):
             before = old.embed(x)
         now = net.embed(x)
         pairs = [(net.head(task)(now), old.head(task)(before)) for task in tasks]
-        known = [(logits[:, : old.shape[1]], old) for logits, old in pairs]  # a head may have grown since
-        return torch.stack([distillation_loss(logits, old, self.temperature) for logits, old in known]).sum()
+        known = [(logits[:, : targets.shape[1]], targets) for logits, targets in pairs]  # a head may have grown since
+        return torch.stack([distillation_loss(*pair, self.temperature) for pair in known]).sum()
 
 
 def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:
