@@ -327,7 +327,6 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def tasks(self) -> Sequence[str]:
-        """The names of the tasks met."""
         check_is_fitted(self, "task_")
         return tuple(self.task_classes_)
 

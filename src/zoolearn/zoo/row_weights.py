@@ -29,7 +29,6 @@ class Rows:
     weights: torch.Tensor
 
     def select(self, chosen: NDArray[np.bool_]) -> "Rows":
-        """Some of them."""
         places = torch.from_numpy(chosen)
         return Rows(self.x[places], self.y[chosen], self.weights[places])
 
@@ -55,7 +54,6 @@ class WeightedZoo(ModelZoo):
             self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
 
     def weights_of(self, task: Task) -> torch.Tensor:
-        """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
     def fit(
