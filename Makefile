@@ -18,8 +18,8 @@ demo: setup        ## grow a zoo on the embedded digits and compare it with its 
 figures: setup     ## all that is made of results/: the picture of the README, the reproduction, every figure in build/
 	$(BIN)/zoo paper --runs results --write REPRODUCTION.md --beyond docs/beyond.md
 	$(BIN)/zoo report results --html build/results.html
-	$(BIN)/python -m zoolearn.lab.front_picture results docs
-	$(BIN)/python -m zoolearn.lab.growing_picture results docs
+	$(BIN)/python docs/front_picture.py results docs
+	$(BIN)/python docs/growing_picture.py results docs
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal

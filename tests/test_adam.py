@@ -74,17 +74,18 @@ def test_a_training_by_adam_is_torchs_with_the_recipes_momentum_and_weight_decay
         torch.testing.assert_close(state(ours)[name], tensor, atol=1e-5, rtol=1e-4)
 
 
-def test_a_training_cut_short_is_taken_up_exactly(tmp_path):
-    task = pictures()
+@pytest.mark.parametrize("kind", ["adam", "own"])
+def test_a_training_cut_short_is_taken_up_exactly(tmp_path, kind):
+    task, recipe = pictures(), OWN if kind == "own" else replace(RECIPE, optimizer=kind)
     whole = net_for([task])
-    fit(whole, [task], RECIPE, seed=0, optimizer=Adam)
+    fit(whole, [task], recipe, seed=0)
     for cut in (1, 3):
         checkpoints = Checkpoints(tmp_path / str(cut), 1)
-        work = iter_fit(net_for([task]), [task], RECIPE, seed=0, optimizer=Adam, checkpoints=checkpoints)
+        work = iter_fit(net_for([task]), [task], recipe, seed=0, checkpoints=checkpoints)
         list(islice(work, cut))
         work.close()
         resumed = net_for([task])
-        fit(resumed, [task], RECIPE, seed=0, optimizer=Adam, checkpoints=checkpoints)
+        fit(resumed, [task], recipe, seed=0, checkpoints=checkpoints)
         assert same(state(resumed), state(whole))
 
 
@@ -118,14 +119,68 @@ def test_the_recipe_names_adamw_whose_steps_are_torchs():
 def test_methods_that_leave_gradients_alone_are_trained_by_any(name):
     losses = {}
     for kind in OPTIMIZERS:
-        recipe = replace(TINY, optimizer=kind, lr=0.003, weight_decay=0.1)
+        own = {"optimizer_by": rms} if kind == "own" else {}
+        recipe = replace(TINY, optimizer=kind, lr=0.003, weight_decay=0.1, **own)
         losses[kind] = run(learner_of(METHODS[name], recipe), benchmark(2)).episodes[-1].loss
-    assert len({*losses.values()}) == 3
+    assert len({*losses.values()}) == 4
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("gem", "adam"), ("hat", "adamw"), ("stable-sgd", "adam"), ("vcl", "adamw")]
+    ("name", "kind"), [("gem", "adam"), ("hat", "adamw"), ("stable-sgd", "adam"), ("vcl", "adamw"), ("gem", "own")]
 )
 def test_methods_that_need_steps_of_their_own_say_so(name, kind):
+    own = {"optimizer_by": rms} if kind == "own" else {}
     with pytest.raises(SettingsError, match=f"optimizer is {kind}, but .* is trained by sgd"):
-        learner_of(METHODS[name], replace(TINY, optimizer=kind))
+        learner_of(METHODS[name], replace(TINY, optimizer=kind, **own))
+
+
+def rms(parameters, recipe):
+    slow, *others = parameters
+    return torch.optim.RMSprop(
+        [{"params": [slow], "lr": recipe.lr / 4}, {"params": others}], lr=recipe.lr, momentum=0.5
+    )
+
+
+OWN = replace(RECIPE, optimizer="own", optimizer_by=rms, schedule="cosine")
+
+
+def test_an_optimizer_of_ones_own_takes_torchs_steps_at_the_rates_of_the_schedule():
+    task, spy = vague("one", classes=3), Spy()
+    ours, theirs = (net_for([task], smooth) for _ in range(2))
+    fit(ours, [task], OWN, seed=0, loss=spy)
+    reference = rms([*theirs.parameters()], OWN)
+    for step, batch in enumerate(spy.batches):
+        rate = OWN.lr_at(step, len(spy.batches))
+        for group, share in zip(reference.param_groups, (0.25, 1.0), strict=True):
+            group["lr"] = share * rate
+        reference.zero_grad()
+        cross_entropy(theirs, batch).backward()
+        reference.step()
+    for name, tensor in state(theirs).items():
+        torch.testing.assert_close(state(ours)[name], tensor, atol=1e-5, rtol=1e-4)
+
+
+def test_what_makes_no_optimizer_or_stands_alone_is_refused():
+    with pytest.raises(SettingsError, match="'own' and optimizer_by, what makes it, go together"):
+        Recipe(optimizer_by=rms)
+    with pytest.raises(SettingsError, match="'own' and optimizer_by, what makes it, go together"):
+        Recipe(optimizer="own")
+    with pytest.raises(SettingsError, match=r"optimizer_by <lambda> gave a .*; it must give a torch.optim.Optimizer"):
+        fit(
+            net_for([pictures()]),
+            [pictures()],
+            replace(OWN, optimizer_by=lambda parameters, recipe: parameters),
+            seed=0,
+        )
+
+
+def test_a_state_that_no_checkpoint_could_hold_is_refused(tmp_path):
+    recipe = replace(OWN, optimizer_by=lambda parameters, _: Counting(parameters, {"lr": OWN.lr}))
+    with pytest.raises(SettingsError, match="Counting keeps count as a int, which a checkpoint cannot hold"):
+        fit(net_for([pictures()]), [pictures()], recipe, seed=0, checkpoints=Checkpoints(tmp_path, 1))
+
+
+class Counting(torch.optim.Optimizer):
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            self.state[parameter]["count"] = 1

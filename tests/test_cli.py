@@ -140,9 +140,9 @@ def test_other_settings_are_refused_by_name(tmp_path, capsys):
     [
         (["run", "model-zo", "split-digits"], "did you mean 'model-zoo'?"),
         (["run", "isolated", "split-digit"], "did you mean 'split-digits'?"),
-        (["run", "isolated", "split-digits", "--epochs", "0"], "epochs is 0; it must be at least 1"),
+        (["run", "isolated", "split-digits", "--epochs", "0"], "epochs is 0; it must be 1 or more"),
         (["run", "isolated", "split-digits", "--first-tasks", "9"], "first_tasks is 9, but split-digits has 5 tasks"),
-        (["run", "model-zoo", "split-digits", "--replay", "2"], "replay is 2.0; it is a share"),
+        (["run", "model-zoo", "split-digits", "--replay", "2"], "replay is 2.0; it must be 0 or more and at most 1"),
         (["report", "no-such-folder"], "no-such-folder does not exist"),
         (["data", "--download", "imagenet"], "unknown data set 'imagenet'"),
     ],

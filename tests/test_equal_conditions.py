@@ -114,13 +114,16 @@ def test_the_paragraph_names_who_is_ahead_and_marks_single_seeds(er, wins):
 def test_without_isolated_the_paragraph_tells_the_others_and_that_it_is_missing():
     runs = [*searched(FINE_TUNE, 0), *searched(ER, 0), *line_runs(FINE_TUNE, 0, 0.6), *line_runs(ER, 0, 0.8)]
     told = " ".join(board.paragraph(equal.board(runs)).split())
-    assert "isolated was not run yet; with no stored samples: fine-tune 60.00 (one seed); with 5,000 stored" in told
+    assert "isolated was not run yet; with no stored samples: fine-tune 60.00; with 5,000 stored" in told
+    assert told.endswith("lines were run so far, with one seed.")
 
 
 def test_what_was_not_run_is_called_so():
-    table = board.table(equal.board([]), STREAMS[0])
-    assert len(table.rows) == len(ENTRIES)
-    assert all("not run yet" in row and "not searched yet" in row for row in table.rows)
+    lines = equal.board([*searched(FINE_TUNE, 0), *line_runs(FINE_TUNE, 0, 0.6)])
+    assert [row[1] for row in board.table(lines, STREAMS[0]).rows] == ["fine-tune"]
+    missing = board.name_missing(lines, STREAMS[0])
+    assert "fine-tune" not in missing
+    assert all(entry.name in missing for entry in ENTRIES if entry.name != "fine-tune")
     assert "not run yet" in board.paragraph(equal.board([]))
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,14 @@ def test_a_row_is_a_run_with_every_digit_and_every_setting():
     assert float(rows[0]["average_accuracy"]) == 1 / 3
     assert rows[0]["recipe.epochs"] == "1"
     assert (rows[0]["replay"], rows[1]["replay"]) == ("", "1.0")  # er has no such setting
+
+
+def test_rows_say_how_a_run_ended_and_on_which_data():
+    lost = replace(finished_run(episodes=2), diverged="the loss is nan")
+    rows = run_rows([finished_run(), replace(lost, data="digest"), replace(lost, diverged="", failed="KeyError")])
+    assert [row["ended"] for row in rows] == ["finished", "diverged", "failed"]
+    assert rows[1]["data"] == "digest"
+    assert run_rows([finished_run(episodes=2)])[0]["ended"] is None, "it is under way"
 
 
 def test_the_frame_is_that_of_the_library_that_is_there(runs, monkeypatch):

@@ -308,9 +308,9 @@ def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_o
 
 def test_without_replay_a_warm_start_goes_on_from_the_last_member_that_was_trained(monkeypatch):
     zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0, grow=WarmStart())
-    begun, fit = [], ModelZoo.fit_member
+    begun, fit = [], ModelZoo.fit
     monkeypatch.setattr(
-        ModelZoo, "fit_member", lambda zoo, net, *a, **o: begun.append(state(net.backbone)) or fit(zoo, net, *a, **o)
+        ModelZoo, "fit", lambda zoo, net, *a, **o: begun.append(state(net.backbone)) or fit(zoo, net, *a, **o)
     )
     zoo.learn(WAVES)
     assert same(begun[0], state(zoo.members[1].net.backbone))
@@ -376,10 +376,10 @@ def test_a_memory_of_rows_knows_the_task_of_rows_that_came_later():
 def test_an_open_softmax_inherits_what_a_head_knew_before_its_task_grew(monkeypatch):
     zoo = zoo_of(FIRST, DOTS, grow=WarmStart(open_softmax=True), tasks_per_episode=2)
     last, begun = zoo.members[-1].net, []
-    fit = ModelZoo.fit_member
+    fit = ModelZoo.fit
     monkeypatch.setattr(
         ModelZoo,
-        "fit_member",
+        "fit",
         lambda zoo, net, *a, **o: begun.append(net.head("stripes").weight.clone()) or fit(zoo, net, *a, **o),
     )
     zoo.learn(THEN)

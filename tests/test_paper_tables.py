@@ -140,6 +140,13 @@ class TestReproduction:
         assert "isolated-small" not in missing
         assert table_page(table, zoo_runs()) == text
 
+    def test_what_stands_in_the_way_of_a_row_that_was_not_run_is_said_beside_it(self):
+        missing = table_page(TABLES["published-rows"], []).partition("## Not run")[2]
+        for method in ("lwf", "derpp"):
+            assert re.search(
+                rf"- {method} der-2020 on split-cifar10: .*theirs is the full ResNet18, and 50 epochs", missing
+            )
+
     @pytest.mark.parametrize(
         ("accuracy", "verdicts"),
         [  # of 71.60, 0.00 and 71.60: accuracy, forgetting and forward

@@ -20,7 +20,7 @@ from zoolearn.methods.registry import METHODS
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- rooms -->\n", "<!-- end of rooms -->\n"
 ROOMS = ("data", "nets", "training", "features", "methods", "beyond", "runs", "zoo", "lab", "cli")
-GROUND = "errors, names, seeds, cores, files, locks"
+GROUND = "errors, names, settings, seeds, cores, files, locks"
 
 
 def first_sentence(path: Path) -> str:

@@ -14,7 +14,7 @@ from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
 from zoolearn.lab.studies import ablations, competition, growing, together, transfer, tricks
-from zoolearn.lab.studies.conduct import STUDIES, conduct, parts_of
+from zoolearn.lab.studies.conduct import STUDIES, conduct
 from zoolearn.lab.studies.exponent import exponent, resolution, resolved
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study, find_studies
@@ -206,7 +206,7 @@ class TestAblations:
     def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "samples", "seeds": (0,)})
         work = conduct(setup, tmp_path, place=Local(1))
-        assert [next(work).done for _ in parts_of(setup)] == [1, 2, 3]
+        assert [next(work).done for _ in STUDIES["samples"].specs(setup)] == [1, 2, 3]
         study = _end(work)
         assert [path.name for path in find_studies([tmp_path])] == [tmp_path.name]
         assert Study.load(tmp_path).figures[0].csv() == study.figures[0].csv()

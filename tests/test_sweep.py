@@ -54,7 +54,7 @@ def test_a_sweep_runs_what_zoo_run_runs(tmp_path: Path) -> None:
             ["--vary", "weigh=boosted,heavy"],
             "weigh cannot be 'heavy'; it takes one of boosted, released, uniform",
         ),
-        (["--vary", "epochs=0"], "epochs is 0; it must be at least 1"),
+        (["--vary", "epochs=0"], "epochs is 0; it must be 1 or more"),
         (["--vary", "first_tasks=2,9"], "first_tasks is 9, but split-digits has 5 tasks"),
         (["--vary", "lr"], "no values; write --vary lr=VALUE,VALUE"),
         (["--vary", "lr=0.1", "--vary", "lr=0.2"], "lr varies twice"),

@@ -453,6 +453,13 @@ def test_a_training_cut_after_any_epoch_is_taken_up_and_ends_the_same(tmp_path, 
     assert same(state(resumed), state(whole))
 
 
+def test_a_long_training_is_kept_so_often_at_most(tmp_path):
+    often, seldom = Checkpoints(tmp_path, 1), Checkpoints(tmp_path, 1, most=4)
+    assert [epoch for epoch in range(1, 9) if often.due(epoch, 8)] == [*range(1, 9)]
+    assert [epoch for epoch in range(1, 9) if seldom.due(epoch, 8)] == [2, 4, 6, 8]
+    assert [epoch for epoch in range(1, 4) if seldom.due(epoch, 3)] == [1, 2, 3]
+
+
 def test_a_checkpoint_is_written_every_few_epochs_only(tmp_path, every_batch):
     settings = recipe(epochs=5)
     cut(TASKS, settings, tmp_path, 6 * 3 + 2, every=2)

@@ -373,6 +373,7 @@ def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
     for task in TASKS:
         newest = probabilities(zoo.members[-1].net, task.test.x, task.name, TINY)
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), newest)
+        assert torch.equal(zoo.test_answers(task), newest)
         assert zoo.evaluate([task])[task.name] == zoolearn.accuracy(newest, task.test.y)
 
 

@@ -165,7 +165,7 @@ def test_stopping_a_training_leaves_the_zoo_and_says_how_to_go_on(zoo, tmp_path,
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("zoolearn.cli.learn._understood", stopped)
+    monkeypatch.setattr("zoolearn.cli.learn._show_reading", stopped)
     assert "the zoo is as it was. The same command continues" in said(
         capsys, "learn", "zoo", "rings", "rows.npz", code=130
     )

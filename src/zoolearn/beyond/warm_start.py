@@ -73,9 +73,9 @@ class WarmStart:
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
-        loss = yield from zoo.fit_member(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
+        loss = yield from zoo.fit(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
         for task, part in zip(tasks, seen, strict=True):
-            zoo.even_out(net, task, part)
+            zoo.correct_priors(net, task, part)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
         votes |= {task.name: self.fitted_vote(zoo, net, task) for task in others}
@@ -120,7 +120,7 @@ class WarmStart:
             net.add_head(task.name, len(task.classes), task.train.x)
         head = self._fitted(zoo, net, task)
         set_head(net, task.name, head)
-        zoo.even_out(net, task)
+        zoo.correct_priors(net, task)
         return self._vote(zoo, task, head.unseen)
 
     def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:

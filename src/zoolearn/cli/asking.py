@@ -19,6 +19,13 @@ from zoolearn.zoo.inputs.pictures import SUFFIXES
 Answer = TypeVar("Answer")
 
 
+def confirm(question: str, what: str) -> bool:
+    """Asks before something that cannot be undone."""
+    if not sys.stdin.isatty():
+        raise SettingsError(f"{what} cannot be undone, and there is no terminal to ask on; add --yes")
+    return input(f"There is no way back. {question}? [y/N] ").strip().lower() in ("y", "yes")
+
+
 def check_question(inputs: Sequence[Path], *, csv: bool, json: bool) -> None:
     """Refuses a question about nothing, and answers in two forms at once."""
     if csv and json:

@@ -1,7 +1,8 @@
 """What work reports as it goes, drawn in the terminal as bars; where there is none, a line for each thing that is done."""
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -91,11 +92,23 @@ def follow(
                     also(event)
 
 
-def follow_all(events: Iterable[Event], console: Console) -> list[Done | Failed]:
+@contextmanager
+def continues(kept: str) -> Iterator[None]:
+    """Ctrl-C inside ends the command, and says what is kept: the same command continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not kept:
+            raise
+        print(f"\nzoo: stopped; {kept}. The same command continues", file=sys.stderr)
+        sys.exit(130)
+
+
+def follow_all(events: Generator[Event, None, None], console: Console, kept: str = "") -> list[Done | Failed]:
     """Follows several runs to their ends with one bar for each that is under way; returns how they ended."""
     ends: list[Done | Failed] = []
     bars = Bars(console)
-    with bars.progress:
+    with continues(kept), closing(events), bars.progress:
         for event in events:
             title = event.job.name
             match event:

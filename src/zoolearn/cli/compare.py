@@ -1,17 +1,15 @@
 """`zoo compare FOLDER`: the zoo beside other ways to learn the same tasks."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import torch
-import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import command_line, optional, parse
+from zoolearn.cli.bars import continues, follow
+from zoolearn.cli.flags import ZooPath, command_line, optional, parse
 from zoolearn.cores import default_threads
 from zoolearn.files import save_text
 from zoolearn.lab.beside import beside_figure, beside_table
@@ -30,7 +28,7 @@ and one figure, with accuracy, time, rows trained and size. What is trained alre
 class CompareOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     out: Annotated[
         Path | None, optional("DIR", "where the runs, the table and the figure go", "runs/compare-FOLDER")
     ] = None
@@ -48,11 +46,8 @@ def main(arguments: Sequence[str]) -> None:
     console = output.console()
     zoo = Zoo(options.folder)
     out = options.out or Path("runs") / f"compare-{zoo.path.resolve().name}"
-    try:
+    with continues(f"what was learned is kept in {out}"):
         shown = follow(iter_compare(zoo, out, options.epochs, command_line("compare", *arguments)), console)
-    except KeyboardInterrupt:
-        print(f"\nzoo: stopped; what was learned is kept in {out}. The same command continues", file=sys.stderr)
-        sys.exit(130)
     table = beside_table(shown, differences(zoo, options.epochs))
     print(text(table, output.width()))
     save_text(out / "compared.md", markdown(table))

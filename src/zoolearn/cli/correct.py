@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from zoolearn.cli import output
+from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
@@ -31,21 +32,15 @@ and members that were trained on rows that change are trained again."""
 class CorrectOptions:
     """What to correct."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
-    file: Annotated[
-        Path | None,
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="FILE.csv", help="rows, and the labels they should have"),
-    ] = None
-    list: Annotated[bool, tyro.conf.arg(help="print the stored rows of the task as a table to edit, and stop")] = False
-    purge: Annotated[bool, tyro.conf.arg(help="permanently: retrain every member that saw the rows; no way back")] = (
-        False
+    folder: ZooPath
+    name: TaskName
+    file: Annotated[Path | None, tyro.conf.Positional, about("rows, and the labels they should have", "FILE.csv")] = (
+        None
     )
-    yes: Annotated[bool, tyro.conf.arg(help="do not ask before a purge")] = False
-    epochs: Annotated[
-        int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
-    ] = None
+    list: Annotated[bool, about("print the stored rows of the task as a table to edit, and stop")] = False
+    purge: Annotated[bool, about("permanently: retrain every member that saw the rows; no way back")] = False
+    yes: Annotated[bool, about("do not ask before a purge")] = False
+    epochs: EpisodeEpochs = None
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -80,12 +75,9 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     console.print(Text(str(correction)))
     numbers = ", ".join(map(str, cost.retrained)) or "none"
     console.print(f"retrained, in about {cost.seconds:.0f} s: members {numbers}")
-    if not options.yes:
-        if not sys.stdin.isatty():
-            raise SettingsError("a purge cannot be undone, and there is no terminal to ask on; add --yes")
-        if input("There is no way back. Purge? [y/N] ").strip().lower() not in ("y", "yes"):
-            console.print("nothing was changed")
-            return
+    if not options.yes and not confirm("Purge", "a purge"):
+        console.print("nothing was changed")
+        return
     follow(zoo.iter_purge(options.name, rows), console)
     show_scores(zoo.scores(options.name), console, "on held-out rows")
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import DataRoot, about, optional, parse
 from zoolearn.data.datasets import data_root, download, status
 
 COLOURS = {"verified": "green", "present": "green", "missing": "yellow", "damaged": "red"}
@@ -20,11 +18,11 @@ COLOURS = {"verified": "green", "present": "green", "missing": "yellow", "damage
 class DataOptions:
     """Which data root, and what to fetch into it."""
 
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    data: DataRoot = None
     download: Annotated[
         tuple[str, ...], optional("NAME...", "fetch these data sets from their publishers", "none")
     ] = ()
-    verify: Annotated[bool, tyro.conf.arg(help="compare every file with the publisher's checksum")] = True
+    verify: Annotated[bool, about("compare every file with the publisher's checksum")] = True
 
 
 def main(arguments: Sequence[str]) -> None:

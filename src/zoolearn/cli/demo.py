@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import about, parse
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
@@ -30,8 +29,8 @@ CONTENDERS = {
 class DemoOptions:
     """How long to train."""
 
-    epochs: Annotated[int, tyro.conf.arg(help="passes over the training data")] = 20
-    seed: Annotated[int, tyro.conf.arg(help="seed of everything random")] = 0
+    epochs: Annotated[int, about("passes over the training data")] = 20
+    seed: Annotated[int, about("seed of everything random")] = 0
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
@@ -25,8 +25,8 @@ It becomes the only member of a new zoo, which predicts, exports and learns on l
 class DistilOptions:
     """From where, to where."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    to: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="TO", help="a new or empty folder")]
+    folder: ZooPath
+    to: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "TO")]
     epochs: Annotated[int | None, optional("N", "passes over all stored rows", "as the zoo's members")] = None
 
 

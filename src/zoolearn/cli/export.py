@@ -9,7 +9,7 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
@@ -25,13 +25,13 @@ The file is loaded again and compared with the zoo on stored rows before it gets
 class ExportOptions:
     """What to write."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     name: Annotated[str | None, tyro.conf.Positional, optional("NAME", "the task", "every task, a file each")] = None
-    to: Annotated[Literal["onnx", "torch"], tyro.conf.arg(help="torch: load it with torch.export.load")] = "onnx"
+    to: Annotated[Literal["onnx", "torch"], about("torch: load it with torch.export.load")] = "onnx"
     out: Annotated[
         Path | None, optional("FILE", "the file to write; without NAME, a folder", "NAME.onnx or NAME.pt2, here")
     ] = None
-    overwrite: Annotated[bool, tyro.conf.arg(help="write over files that exist")] = False
+    overwrite: Annotated[bool, about("write over files that exist")] = False
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import tyro
@@ -90,9 +91,33 @@ def _check_repeats(arguments: Sequence[str]) -> None:
             )
 
 
+def about(meaning: str, metavar: str | None = None) -> Any:
+    """What a flag means, and the word for its value."""
+    return tyro.conf.arg(help=meaning, metavar=metavar)
+
+
 def optional(metavar: str, meaning: str, default: str) -> Any:
     """How a flag that may be left out is shown: its value's kind, what it means, what happens without it."""
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
+
+
+# What several commands take.
+ZooPath = Annotated[Path, tyro.conf.Positional, about("the zoo", "FOLDER")]
+TaskName = Annotated[str, tyro.conf.Positional, about("the task", "NAME")]
+Inputs = Annotated[
+    tuple[Path, ...],
+    tyro.conf.Positional,
+    tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
+]
+DataRoot = Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")]
+LabelColumn = Annotated[
+    str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
+]
+LabelsFile = Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")]
+IgnoredColumns = Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")]
+EpisodeEpochs = Annotated[
+    int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
+]
 
 
 def settings_form(settings: type, only: Collection[str] | None = None, own: Collection[str] = ()) -> type:

@@ -1,6 +1,5 @@
 """`zoo forget FOLDER NAME`: a task, a class or rows removed permanently, with all that was made of them."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from zoolearn.cli import output
+from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
@@ -29,7 +29,7 @@ nothing else is removed. There is no way back. Copies outside of the folder (bac
 class ForgetOptions:
     """What to forget."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     name: Annotated[
         str | None, tyro.conf.Positional, optional("NAME", "the task", "with --rows, every task that has them")
     ] = None
@@ -41,8 +41,8 @@ class ForgetOptions:
     rows: Annotated[
         tuple[Path, ...], optional("FILE...", "forget the rows of these files, in a zoo on features", "all rows")
     ] = ()
-    drop: Annotated[bool, tyro.conf.arg(help="delete members that saw the task instead of retraining them")] = False
-    yes: Annotated[bool, tyro.conf.arg(help="do not ask")] = False
+    drop: Annotated[bool, about("delete members that saw the task instead of retraining them")] = False
+    yes: Annotated[bool, about("do not ask")] = False
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.name is None:
         raise SettingsError("there is nothing to forget; name a task, or rows (--rows FILE...)")
     _tell(zoo.cost_of_forgetting(options.name, drop=options.drop), options.name, console)
-    if not options.yes and not _agreed(options.name):
+    if not options.yes and not confirm(f"Forget {options.name!r}", "forgetting"):
         console.print("nothing was changed")
         return
     follow(zoo.forgetting(options.name, drop=options.drop), console)
@@ -74,7 +74,7 @@ def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
     if options.rows == () and options.name is None:
         raise SettingsError(f"whose {what} is to be forgotten? Name the task")
     check_forgettable(zoo.index)
-    if not options.yes and not _agreed(what):
+    if not options.yes and not confirm(f"Forget {what!r}", "forgetting"):
         console.print("nothing was changed")
         return
     if options.rows:
@@ -100,9 +100,3 @@ def _tell(cost: Cost, name: str, console: Console) -> None:
         console.print(
             f"  keeps {cost.kept_for_others:,} bytes of rows that another task has stored too, as that task's"
         )
-
-
-def _agreed(name: str) -> bool:
-    if not sys.stdin.isatty():
-        raise SettingsError("forgetting cannot be undone, and there is no terminal to ask on; add --yes")
-    return input(f"There is no way back. Forget {name!r}? [y/N] ").strip().lower() in ("y", "yes")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from zoolearn.cli.flags import command_line, optional, parse, settings_form
+from zoolearn.cli.flags import about, command_line, optional, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.streams import benchmark_at, benchmark_options, options_given, own_benchmark_in, places_in, read_order
 from zoolearn.data.benchmarks import BENCHMARKS
@@ -35,7 +35,7 @@ class RunOptions:
         Path | None,
         optional("DIR", "run folder; of several runs, the folder of their folders", "runs/METHOD-BENCHMARK-seedN"),
     ] = None
-    seeds: Annotated[int, tyro.conf.arg(help="so many runs, with this seed and the ones after it")] = 1
+    seeds: Annotated[int, about("number of runs: this seed and the ones after it")] = 1
     checkpoint_every: Annotated[
         int | None,
         optional(
@@ -46,11 +46,9 @@ class RunOptions:
         str | None,
         optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
     ] = None
-    exact: Annotated[
-        bool, tyro.conf.arg(help="refuse to continue with other threads, libraries or processor than before")
-    ] = False
+    exact: Annotated[bool, about("refuse to continue with other threads, libraries or processor than before")] = False
     continue_anyway: Annotated[
-        bool, tyro.conf.arg(help="continue though a method or function of your own was changed; it is recorded")
+        bool, about("continue though a method or function of your own was changed; it is recorded")
     ] = False
     log_every: Annotated[
         int | None,
@@ -60,7 +58,7 @@ class RunOptions:
         int | None, optional("N", "write test accuracies of the net in training to it, every N epochs", "never")
     ] = None
     tensorboard: Annotated[
-        bool, tyro.conf.arg(help="show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
+        bool, about("show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
     ] = False
 
 

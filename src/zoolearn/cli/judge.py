@@ -10,7 +10,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import DataRoot, about, optional, parse
 from zoolearn.cli.streams import benchmark_at
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
@@ -31,8 +31,8 @@ class JudgeOptions:
         tyro.conf.Positional,
         tyro.conf.arg(metavar="RUN...", help="run folders", help_behavior_hint="(required)"),
     ]
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
-    epochs: Annotated[int, tyro.conf.arg(help="passes over the stored rows of the distilled net")] = 1
+    data: DataRoot = None
+    epochs: Annotated[int, about("passes over the stored rows of the distilled net")] = 1
     benchmark: Annotated[
         str | None,
         optional("FILE.py:NAME", "what made the benchmark, if it is your own: a function, or a zoo folder", "none"),

@@ -17,7 +17,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import EpisodeEpochs, IgnoredColumns, LabelColumn, LabelsFile, ZooPath, about, optional, parse
 from zoolearn.cli.growing import agreed
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
 from zoolearn.cli.screens import All
@@ -48,15 +48,15 @@ library saved to disk. Rows are held out to measure how well the task is answere
 class LearnOptions:
     """The task."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     name: Annotated[
         str,
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="NAME", help="a name for the new task, or the name of a known one"),
+        about("a name for the new task, or the name of a known one", "NAME"),
     ]
-    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="what to learn from")]
+    data: Annotated[Path, tyro.conf.Positional, about("what to learn from", "DATA")]
     test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
-    holdout: Annotated[float, tyro.conf.arg(help="share of each class that is held out")] = 0.2
+    holdout: Annotated[float, about("share of each class that is held out")] = 0.2
     last: Annotated[
         float | None, optional("SHARE", "hold out the last rows, as they come in time", "rows at random")
     ] = None
@@ -66,36 +66,28 @@ class LearnOptions:
     new_class: Annotated[
         tuple[str, ...], optional("NAME...", "classes that a known task gets now and does not have yet", "none")
     ] = ()
-    yes: Annotated[bool, tyro.conf.arg(help="do not ask whether new classes are meant, unless one may be a typo")] = (
-        False
-    )
-    skip_known: Annotated[bool, tyro.conf.arg(help="leave out rows that a known task has already")] = False
+    yes: Annotated[bool, about("do not ask whether new classes are meant, unless one may be a typo")] = False
+    skip_known: Annotated[bool, about("leave out rows that a known task has already")] = False
     heads_only: Annotated[
-        bool, tyro.conf.arg(help="train nothing: fit the head of a known task again to its rows and these, in seconds")
+        bool, about("train nothing: fit the head of a known task again to its rows and these, in seconds")
     ] = False
-    skip_broken: Annotated[bool, tyro.conf.arg(help="leave out images that cannot be read, instead of stopping")] = (
-        False
-    )
+    skip_broken: Annotated[bool, about("leave out images that cannot be read, instead of stopping")] = False
     augment: Annotated[
-        Augment, tyro.conf.arg(help="vary training images; auto: shifts, and mirror images if they are in colour")
+        Augment, about("vary training images; auto: shifts, and mirror images if they are in colour")
     ] = "auto"
-    label: Annotated[
-        str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
-    ] = None
+    label: LabelColumn = None
     text: Annotated[
         str | None, optional("COLUMN", "column of a table that holds texts, for a zoo that takes them", "text, body")
     ] = None
-    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    ignore: IgnoredColumns = ()
     features: Annotated[
         str | None,
         optional(
             "FILE|NAME", "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "none"
         ),
     ] = None
-    labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
-    epochs: Annotated[
-        int | None, optional("N", "passes over the rows of this episode", "the zoo's, or as many as the rows need")
-    ] = None
+    labels: LabelsFile = None
+    epochs: EpisodeEpochs = None
     unless_worse: Annotated[
         float | None,
         optional(
@@ -105,9 +97,7 @@ class LearnOptions:
             "it is kept",
         ),
     ] = None
-    dry_run: Annotated[bool, tyro.conf.arg(help="read the data, say what would be done and how long, then stop")] = (
-        False
-    )
+    dry_run: Annotated[bool, about("read the data, say what would be done and how long, then stop")] = False
     threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
     everything: All = False
 

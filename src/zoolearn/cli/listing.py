@@ -4,11 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import tyro
-
 from zoolearn.cli import output
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import about, parse
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.lab.published import PRESETS
 from zoolearn.methods.registry import METHODS
@@ -19,7 +17,7 @@ from zoolearn.nets.backbones import BACKBONES
 class ListOptions:
     """What to list."""
 
-    presets: Annotated[bool, tyro.conf.arg(help="the settings behind published numbers instead")] = False
+    presets: Annotated[bool, about("the settings behind published numbers instead")] = False
 
 
 def main(arguments: Sequence[str]) -> None:

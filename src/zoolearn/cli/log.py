@@ -3,14 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import ZooPath, parse
 from zoolearn.cli.screens import SCREEN, All
 from zoolearn.zoo.folder import ZooFolder
 
@@ -19,7 +15,7 @@ from zoolearn.zoo.folder import ZooFolder
 class LogOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     everything: All = False
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import given_in, open_form, optional, parse, settings_form
+from zoolearn.cli.flags import about, given_in, open_form, optional, parse, settings_form
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import preset_settings
 from zoolearn.methods.model_zoo import ModelZoo
@@ -41,7 +41,7 @@ RECIPE = ("batch_size", "lr", "dropout", "flip_tta", "device")  # what else of a
 class NewOptions:
     """The zoo, permanently."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a new or empty folder")]
+    folder: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "FOLDER")]
     features: Annotated[
         str | None,
         optional("FILE|NAME", "learn from features of pictures by an ONNX file, or of texts by wordllama:", "none"),

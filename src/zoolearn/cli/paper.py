@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Collection, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -12,7 +11,7 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import DataRoot, about, optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, unknown_name
@@ -34,16 +33,16 @@ ALL = "all"
 class PaperOptions:
     """A table, or what to make of all that was run."""
 
-    table: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="[TABLE]", help="see --list")] = ""
-    list: Annotated[bool, tyro.conf.arg(help="the tables and their rows")] = False
+    table: Annotated[str, tyro.conf.Positional, about("see --list", "[TABLE]")] = ""
+    list: Annotated[bool, about("the tables and their rows")] = False
     rows: Annotated[
         tuple[str, ...],
         optional("ROW...", "run what is missing of these rows, of rows of these benchmarks, or of all", "run nothing"),
     ] = ()
-    seeds: Annotated[int, tyro.conf.arg(help="number of seeds, from 0")] = 3
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    seeds: Annotated[int, about("number of seeds, from 0")] = 3
+    data: DataRoot = None
     runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where new runs go, a folder each")] = Path("runs/paper")
+    out: Annotated[Path, about("where new runs go, a folder each", "DIR")] = Path("runs/paper")
     place: PlaceOptions = field(default_factory=PlaceOptions)
     write: Annotated[
         Path | None, optional("FILE", "write how much is reproduced, and a page a table beside it", "no")
@@ -130,8 +129,10 @@ def _board(options: PaperOptions, folders: Sequence[Path]) -> None:
     lines = [line for line in equal.board(runs, entries) if not streams or line.stream in streams]
     specs = [spec for line in lines for spec in equal.missing_runs(line, options.seeds)] if options.rows else []
     failed += _execute(specs, options, runs)
+    lines = equal.board(runs, entries)
     for stream in equal.STREAMS:
-        print(f"{stream}\n{text(board.table(equal.board(runs, entries), stream), output.width())}")
+        print(f"{stream}\n{text(board.table(lines, stream), output.width())}")
+        print(board.name_missing(lines, stream))
     check_failures(failed, len(trials) + len(specs))
 
 
@@ -140,14 +141,8 @@ def _execute(specs: Sequence[RunSpec], options: PaperOptions, runs: list[Results
     if not specs:
         return []
     by_name = {spec.name: spec for spec in specs}
-    try:
-        with closing(
-            execute_all(by_name, options.out, Plan(data=options.data, keep=keep), options.place.place())
-        ) as events:
-            ends = follow_all(events, output.console(stderr=True))
-    except KeyboardInterrupt:
-        print(f"\nzoo: stopped; what there is is kept in {options.out}. The same command continues", file=sys.stderr)
-        sys.exit(130)
+    events = execute_all(by_name, options.out, Plan(data=options.data, keep=keep), options.place.place())
+    ends = follow_all(events, output.console(stderr=True), f"what there is is kept in {options.out}")
     runs += [end.result for end in ends if isinstance(end, Done)]
     return [end for end in ends if isinstance(end, Failed)]
 

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
-
-from zoolearn.cli.flags import optional
+from zoolearn.cli.flags import about, optional
 from zoolearn.cores import default_threads
 from zoolearn.errors import SettingsError
 from zoolearn.runs.jobs import Local, Place, Ray
@@ -17,7 +15,7 @@ class PlaceOptions:
 
     on: Annotated[
         Literal["local", "here", "ray"],
-        tyro.conf.arg(help="local: worker processes; here: one job after another; ray: a cluster (docs/cluster.md)"),
+        about("local: worker processes; here: one job after another; ray: a cluster (docs/cluster.md)"),
     ] = "local"
     workers: Annotated[
         int | None, optional("N", "processes that work side by side, on this machine", "the usable cores")

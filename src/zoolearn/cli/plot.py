@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.cli.report import other_words
 from zoolearn.cli.task_figures import task_figures
@@ -29,20 +29,16 @@ class PlotOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(
-            metavar="DIR...",
-            help="folders that hold runs or studies at any depth, or one zoo",
-            help_behavior_hint="(default: runs)",
-        ),
+        optional("DIR...", "folders that hold runs or studies at any depth, or one zoo", "runs"),
     ]
-    to: Annotated[Path, tyro.conf.arg(metavar="DIR", help="where the files go")] = Path("figures")
-    format: Annotated[Format, tyro.conf.arg(help="kind of file")] = "pdf"
+    to: Annotated[Path, about("where the files go", "DIR")] = Path("figures")
+    format: Annotated[Format, about("kind of file")] = "pdf"
     only: Annotated[
         tuple[str, ...], optional("WORD...", "only figures whose name has one of these words, as `ranking`", "all")
     ] = ()
-    width: Annotated[float, tyro.conf.arg(help="inches")] = WIDTH
+    width: Annotated[float, about("inches")] = WIDTH
     height: Annotated[float | None, optional("INCHES", "of each figure", "as it suits the figure")] = None
-    title: Annotated[bool, tyro.conf.arg(help="say above each figure what it shows")] = True
+    title: Annotated[bool, about("say above each figure what it shows")] = True
     names: Annotated[
         tuple[str, ...], optional("OLD=NEW...", "other words for titles, axes, methods and tasks", "as they are")
     ] = ()

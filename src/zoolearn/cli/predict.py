@@ -6,14 +6,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
-import tyro
 from torch import Tensor
 
 from zoolearn.cli.asking import check_question, print_answers, printable
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import IgnoredColumns, Inputs, TaskName, ZooPath, about, optional, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns
 from zoolearn.zoo.none_of_these import NONE, Why, check_sure, why_none
@@ -31,24 +29,20 @@ HEADER = f"{'chance':>6}  {'class':<20}  input"
 class PredictOptions:
     """What to ask, and how to print the answers."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
-    inputs: Annotated[
-        tuple[Path, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
-    ]
-    votes: Annotated[bool, tyro.conf.arg(help="also say what each member thinks")] = False
-    csv: Annotated[bool, tyro.conf.arg(help="print comma-separated values with a header")] = False
-    json: Annotated[bool, tyro.conf.arg(help="print one JSON object a line, with all probabilities")] = False
-    sure: Annotated[float, tyro.conf.arg(help="least chance of a class that is named; 0: always name one")] = 0.0
+    folder: ZooPath
+    name: TaskName
+    inputs: Inputs
+    votes: Annotated[bool, about("also say what each member thinks")] = False
+    csv: Annotated[bool, about("print comma-separated values with a header")] = False
+    json: Annotated[bool, about("print one JSON object a line, with all probabilities")] = False
+    sure: Annotated[float, about("least chance of a class that is named; 0: always name one")] = 0.0
     at: Annotated[int | None, optional("K", "answer as of episode K", "now")] = None
-    skip_broken: Annotated[bool, tyro.conf.arg(help="inputs that cannot be read are no error")] = False
+    skip_broken: Annotated[bool, about("inputs that cannot be read are no error")] = False
     label: Annotated[
         str | None,
         optional("COLUMN", "column of a table that holds the label", "label, class, target, if it is one too many"),
     ] = None
-    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    ignore: IgnoredColumns = ()
 
 
 @dataclass(frozen=True)

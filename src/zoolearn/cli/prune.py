@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
 from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError
@@ -28,14 +26,12 @@ is deleted: `--restore` takes it back, `--commit` deletes what is silenced, perm
 class PruneOptions:
     """How far to go (one of three), or what to do with an earlier pruning."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     loss: Annotated[float | None, optional("SHARE", "accuracy that each task may lose", "0.005")] = None
     budget: Annotated[float | None, optional("MB", "megabytes of members to keep at most", "none")] = None
     latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
-    restore: Annotated[bool, tyro.conf.arg(help="let all members speak again")] = False
-    commit: Annotated[
-        bool, tyro.conf.arg(help="delete permanently what is silenced, after pruning if a limit is given")
-    ] = False
+    restore: Annotated[bool, about("let all members speak again")] = False
+    commit: Annotated[bool, about("delete permanently what is silenced, after pruning if a limit is given")] = False
 
 
 def main(arguments: Sequence[str]) -> None:

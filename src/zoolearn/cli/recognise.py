@@ -5,14 +5,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-import tyro
 from torch import Tensor
 
 from zoolearn.cli.asking import check_question, print_answers, printable
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, about, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Columns
 from zoolearn.zoo.recognising import Recognised, check_unrecognisable
@@ -29,17 +27,13 @@ Show = Callable[[tuple[str, Recognised]], None]
 class RecogniseOptions:
     """What to ask, and how sure an answer must be."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    inputs: Annotated[
-        tuple[Path, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="INPUT...", help="images, folders, arrays, tables", help_behavior_hint="(required)"),
-    ]
-    sure: Annotated[float, tyro.conf.arg(help="least chance of a task that is named; 0: always name one")] = 0.5
-    csv: Annotated[bool, tyro.conf.arg(help="print comma-separated values with a header")] = False
-    json: Annotated[bool, tyro.conf.arg(help="print one JSON object a line, with the chances of all tasks")] = False
-    skip_broken: Annotated[bool, tyro.conf.arg(help="inputs that cannot be read are no error")] = False
-    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
+    folder: ZooPath
+    inputs: Inputs
+    sure: Annotated[float, about("least chance of a task that is named; 0: always name one")] = 0.5
+    csv: Annotated[bool, about("print comma-separated values with a header")] = False
+    json: Annotated[bool, about("print one JSON object a line, with the chances of all tasks")] = False
+    skip_broken: Annotated[bool, about("inputs that cannot be read are no error")] = False
+    ignore: IgnoredColumns = ()
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
@@ -25,8 +25,8 @@ and every head is made again. Until the next change, `zoo undo` gives back the z
 class RefeatureOptions:
     """The zoo, and what to see with."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="a zoo on features of pictures")]
-    features: Annotated[Path, tyro.conf.arg(metavar="FILE", help="the ONNX file of the other extractor")]
+    folder: Annotated[Path, tyro.conf.Positional, about("a zoo on features of pictures", "FOLDER")]
+    features: Annotated[Path, about("the ONNX file of the other extractor", "FILE")]
 
 
 def main(arguments: Sequence[str]) -> None:

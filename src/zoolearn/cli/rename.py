@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import TaskName, ZooPath, about, parse
 from zoolearn.zoo import Zoo
 
 IDEA = """Give a task another name. Members, answers and measures stay as they are; programs that ask for the old name are
@@ -20,9 +19,9 @@ told that it is unknown."""
 class RenameOptions:
     """Which task, and its new name."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
-    new: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NEW", help="its new name")]
+    folder: ZooPath
+    name: TaskName
+    new: Annotated[str, tyro.conf.Positional, about("its new name", "NEW")]
 
 
 def main(arguments: Sequence[str]) -> None:

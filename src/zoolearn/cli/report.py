@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.cli.words import counted
 from zoolearn.errors import SettingsError, unknown_name
@@ -34,15 +34,11 @@ class ReportOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(
-            metavar="DIR...",
-            help="run folders, files of records, or folders that hold such at any depth",
-            help_behavior_hint="(default: runs)",
-        ),
+        optional("DIR...", "run folders, files of records, or folders that hold such at any depth", "runs"),
     ]
     format: Annotated[
         Literal["text", "markdown", "latex", "csv", "parquet"],
-        tyro.conf.arg(help="a table of means, or (csv, parquet) a row a run with unrounded numbers"),
+        about("a table of means, or (csv, parquet) a row a run with unrounded numbers"),
     ] = "text"
     columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
     names: Annotated[
@@ -51,7 +47,7 @@ class ReportOptions:
     against: Annotated[
         str | None, optional("METHOD", "differences from this one, seed by seed, with intervals", "no")
     ] = None
-    matrix: Annotated[bool, tyro.conf.arg(help="the accuracy matrix of each group of runs instead")] = False
+    matrix: Annotated[bool, about("the accuracy matrix of each group of runs instead")] = False
     out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
     html: Annotated[
         Path | None,

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.errors import MissingData, SettingsError
 
 IDEA = """Serve a zoo: predictions over HTTP, and a page that shows what it knows. New episodes are picked up as they come.
@@ -21,13 +19,13 @@ Without --host, only programs on this machine are answered. The guide docs/servi
 class ServeOptions:
     """Where, for whom, and whether it may learn."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    host: Annotated[str, tyro.conf.arg(help="address to listen on; 0.0.0.0: all of this machine's")] = "127.0.0.1"
-    port: Annotated[int, tyro.conf.arg(help="0: any that is free")] = 8000
+    folder: ZooPath
+    host: Annotated[str, about("address to listen on; 0.0.0.0: all of this machine's")] = "127.0.0.1"
+    port: Annotated[int, about("0: any that is free")] = 8000
     token: Annotated[
         str | None, optional("TOKEN", "what clients must send; better set as the variable ZOO_TOKEN", "none is needed")
     ] = None
-    learn: Annotated[bool, tyro.conf.arg(help="also take archives of images and learn from them")] = False
+    learn: Annotated[bool, about("also take archives of images and learn from them")] = False
     access_log: Annotated[
         Path | None, optional("FILE", "add a JSON line to this file for every request", "none is kept")
     ] = None

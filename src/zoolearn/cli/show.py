@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
@@ -12,7 +11,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import ZooPath, optional, parse
 from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import counted
@@ -30,7 +29,7 @@ DOUBT = "!"
 class ShowOptions:
     """Which zoo, or which of its tasks."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
     name: Annotated[
         str | None, tyro.conf.Positional, optional("NAME", "a task: its classes and what it mistakes", "all tasks")
     ] = None

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +24,8 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
     if outcome:
         console.print(f"{len(outcome)} of {len(specs)} runs are finished; nothing to train for them")
     missing = {title: spec for title, spec in specs.items() if title not in outcome}
-    try:
-        with closing(execute_all(missing, folder, plan, place)) as events:
-            ends = follow_all(events, console)
-    except KeyboardInterrupt:
-        print(
-            f"\nzoo: stopped; what the runs have learned is kept in {folder}. The same command continues",
-            file=sys.stderr,
-        )
-        sys.exit(130)
+    kept = f"what the runs have learned is kept in {folder}"
+    ends = follow_all(execute_all(missing, folder, plan, place), console, kept)
     outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
     failed = [end for end in ends if isinstance(end, Failed)]
     for end in failed:

@@ -10,9 +10,7 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
 
-import tyro
-
-from zoolearn.cli.flags import flag_of, optional
+from zoolearn.cli.flags import DataRoot, about, flag_of, optional
 from zoolearn.cli.folders import is_zoo
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError
@@ -27,13 +25,13 @@ PLAIN = (bool, int, float, str)  # what a flag and a record can say
 class BenchmarkOptions:
     """The benchmark."""
 
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    data: DataRoot = None
     features: Annotated[
         Path | None,
         optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
     ] = None
     samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
-    samples_seed: Annotated[int, tyro.conf.arg(help="seed that picks those examples")] = 0
+    samples_seed: Annotated[int, about("seed that picks those examples")] = 0
     task_order: Annotated[
         str | None,
         optional("SEED|FILE", "shuffle the tasks, or take them as a file names them, one a line", "as listed"),
@@ -62,9 +60,11 @@ class BenchmarkOptions:
     ] = ()
     arrivals: Annotated[
         tuple[int, ...],
-        optional("CLASSES...", "let tasks come in parts of so many classes each, as 3 1 1 (docs/growing.md)", "whole"),
+        optional(
+            "CLASSES...", "let tasks come in parts of this many classes each, as 3 1 1 (docs/growing.md)", "whole"
+        ),
     ] = ()
-    arrivals_seed: Annotated[int, tyro.conf.arg(help="seed that deals classes and parts out")] = 0
+    arrivals_seed: Annotated[int, about("seed that deals classes and parts out")] = 0
 
 
 OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
@@ -110,12 +110,12 @@ def benchmark_options(
     return make_dataclass("BenchmarkOptions", shown, bases=(BenchmarkOptions,), namespace=about_all)
 
 
-def _flag(parameter: Parameter, hint: Any, about: str) -> tuple[Any, Any]:
+def _flag(parameter: Parameter, hint: Any, meaning: str) -> tuple[Any, Any]:
     """The type and the default of a parameter's flag."""
     if parameter.default is Parameter.empty:
-        shown = optional("VALUE", about, "none, it must be given")
+        shown = optional("VALUE", meaning, "none, it must be given")
         return Annotated[Optional[hint], shown], field(default=None)  # noqa: UP045 (of a value)
-    return Annotated[hint, tyro.conf.arg(help=about)], field(default=parameter.default)
+    return Annotated[hint, about(meaning)], field(default=parameter.default)
 
 
 def _plain_hint(parameter: Parameter) -> Any:

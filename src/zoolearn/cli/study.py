@@ -10,7 +10,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrapped
-from zoolearn.cli.flags import command_line, optional, parse
+from zoolearn.cli.flags import DataRoot, about, command_line, optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError, unknown_name
@@ -39,14 +39,14 @@ class StudyOptions:
     ]
     epochs: Annotated[int | None, optional("N", "epochs of every training", "the paper's for this study")] = None
     seeds: Annotated[int | None, optional("N", "number of seeds", "3, or 5 for samples")] = None
-    seed: Annotated[int, tyro.conf.arg(help="the first seed")] = 0
+    seed: Annotated[int, about("the first seed")] = 0
     samples_per_class: Annotated[
         int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")
     ] = None
-    backbone: Annotated[str, tyro.conf.arg(help="network of every learner")] = "small-conv"
-    precision: Annotated[str, tyro.conf.arg(help="arithmetic of every net")] = "auto"
+    backbone: Annotated[str, about("network of every learner")] = "small-conv"
+    precision: Annotated[str, about("arithmetic of every net")] = "auto"
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
-    data: Annotated[Path | None, optional("DIR", "data root", "$ZOOLEARN_DATA, else the cache folder")] = None
+    data: DataRoot = None
     out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
     reuse: Annotated[tuple[Path, ...], optional("DIR...", "also reuse finished runs below these folders", "none")] = ()
     place: PlaceOptions = field(default_factory=PlaceOptions)

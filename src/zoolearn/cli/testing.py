@@ -14,7 +14,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import optional, parse
+from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
 from zoolearn.cli.words import counted
 from zoolearn.files import Json
@@ -33,15 +33,13 @@ MOST_NAMED = 10
 class TestOptions:
     """What to test, and on what."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help="the task")]
-    data: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DATA", help="labelled rows")]
-    json: Annotated[bool, tyro.conf.arg(help="print one JSON object instead")] = False
-    label: Annotated[
-        str | None, optional("COLUMN", "column of a table that holds the label", "label, class, target")
-    ] = None
-    ignore: Annotated[tuple[str, ...], optional("COLUMN...", "columns of a table to leave out", "none")] = ()
-    labels: Annotated[Path | None, optional("FILE", ".npy file of labels for an .npy of inputs", "named alike")] = None
+    folder: ZooPath
+    name: TaskName
+    data: Annotated[Path, tyro.conf.Positional, about("labelled rows", "DATA")]
+    json: Annotated[bool, about("print one JSON object instead")] = False
+    label: LabelColumn = None
+    ignore: IgnoredColumns = ()
+    labels: LabelsFile = None
 
 
 def main(arguments: Sequence[str]) -> None:

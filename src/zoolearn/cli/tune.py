@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +13,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrapped
-from zoolearn.cli.flags import optional
+from zoolearn.cli.flags import about, optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.streams import benchmark_at
 from zoolearn.data.benchmarks import BENCHMARKS
@@ -46,16 +45,14 @@ class TuneOptions(RunOptions):
     seeds: tyro.conf.Suppress[int] = 1  # a search has one
 
     out: Annotated[Path | None, optional("DIR", "folder of the search", "runs/tune-METHOD-BENCHMARK")] = None
-    trials: Annotated[int, tyro.conf.arg(help="how many settings are tried")] = 50
+    trials: Annotated[int, about("how many settings are tried")] = 50
     space: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
         optional("SETTING=LOW..HIGH|SETTING=VALUE,...", "what is searched, in place of the default", " ".join(PAPER)),
     ] = ()
-    search: Annotated[Literal["optuna", "nevergrad"], tyro.conf.arg(help="who proposes settings")] = "optuna"
+    search: Annotated[Literal["optuna", "nevergrad"], about("who proposes settings")] = "optuna"
     tune_on: Annotated[str | None, optional("BENCHMARK", "tune on this one instead", "the benchmark itself")] = None
-    validation: Annotated[int, tyro.conf.arg(help="percent of the training data that is set aside to judge trials")] = (
-        20
-    )
+    validation: Annotated[int, about("percent of the training data that is set aside to judge trials")] = 20
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -116,14 +113,8 @@ def _refuse(form: Any) -> None:
 
 
 def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
-    events = tuning.execute(search, count, place)
-    try:
-        with closing(events):
-            ends = follow_all(events, output.console())
-    except KeyboardInterrupt:
-        print(f"\nzoo: stopped; the trials are kept in {tuning.folder}. The same command continues", file=sys.stderr)
-        sys.exit(130)
-    for end in ends:
+    kept = f"the trials are kept in {tuning.folder}"
+    for end in follow_all(tuning.execute(search, count, place), output.console(), kept):
         if isinstance(end, Failed):
             print(f"zoo: {end.job.name}: {end.why}", file=sys.stderr)
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import ZooPath, parse
 from zoolearn.cli.words import counted
 from zoolearn.zoo import Zoo
 
@@ -23,7 +20,7 @@ Where the last change brought it to other features (`zoo refeature`), that is ta
 class UndoOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
 
 
 def main(arguments: Sequence[str]) -> None:

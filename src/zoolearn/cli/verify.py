@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import ZooPath, parse
 from zoolearn.cli.words import counted
 from zoolearn.errors import StoreError
 from zoolearn.zoo import Zoo
@@ -20,7 +17,7 @@ from zoolearn.zoo import Zoo
 class VerifyOptions:
     """Which zoo."""
 
-    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER", help="the zoo")]
+    folder: ZooPath
 
 
 def main(arguments: Sequence[str]) -> None:

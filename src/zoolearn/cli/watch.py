@@ -15,7 +15,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import parse
+from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import RunStatus, read_statuses
@@ -32,14 +32,10 @@ class WatchOptions:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(
-            metavar="DIR...",
-            help="folders that hold runs at any depth; new ones are found as they begin",
-            help_behavior_hint="(default: runs)",
-        ),
+        optional("DIR...", "folders that hold runs at any depth; new ones are found as they begin", "runs"),
     ]
-    every: Annotated[float, tyro.conf.arg(metavar="SECONDS", help="time between two looks")] = 2.0
-    once: Annotated[bool, tyro.conf.arg(help="look once and leave")] = False
+    every: Annotated[float, about("time between two looks", "SECONDS")] = 2.0
+    once: Annotated[bool, about("look once and leave")] = False
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -46,8 +46,10 @@ def _row(run: Results) -> Row:
         "seed": run.settings.get("seed"),
         "tasks": len(run.tasks),
         "episodes": len(run.accuracy),
+        "ended": "diverged" if run.diverged else "failed" if run.failed else "finished" if run.finished else None,
         **run.summary(),
         **{f"{phase}_seconds": seconds for phase, seconds in run.seconds.items()},
+        "data": run.data,
         "commit": run.environment.get("commit"),
         **{name: value for name, value in _flat(run.settings).items() if name != "seed"},
     }

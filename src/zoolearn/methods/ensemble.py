@@ -1,11 +1,11 @@
 """Members that vote: what Model Zoo and Isolated share."""
 
-from collections.abc import Generator, Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import zip_longest
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
-from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.fit import OPTIMIZERS
 from zoolearn.training.predict import combine, probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -85,10 +85,6 @@ class Ensemble(Learner):
     def vote(self, task: Task, weight: float, *, supersedes: bool = False) -> Vote:
         """The vote of a member that learns a task as it is now."""
         return Vote(weight, task.classes, supersedes, self.arrived.get(task.name, Arrived()).total)
-
-    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss."""
-        return self.fit(net, tasks, seed, **slots)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         members = self._voting_members(task)

@@ -42,8 +42,8 @@ class Isolated(KeepsRows):
 
     def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
         net = self.new_net([task], seed)
-        loss = yield from self.fit_member(net, [task], seed)
-        self.even_out(net, task)
+        loss = yield from self.fit(net, [task], seed)
+        self.correct_priors(net, task)
         return Member(net.freeze(), {}, loss, self.episode)
 
     def check_growth(self, task: str) -> None:

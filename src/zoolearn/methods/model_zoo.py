@@ -42,9 +42,9 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
-    loss = yield from zoo.fit_member(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
+    loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
     for task in tasks:
-        zoo.even_out(net, task)
+        zoo.correct_priors(net, task)
     votes = {task.name: zoo.vote(task, zoo.share_at_hand(task)) for task in tasks}
     return Member(net.freeze(), votes, loss, zoo.episode)
 

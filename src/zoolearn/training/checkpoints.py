@@ -28,7 +28,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where unfinished trainings are kept, and every how many epochs; each is found again by its seed.
+    """Where unfinished trainings are kept, and every how many epochs, `most` times at most; each is found by its seed.
 
     With `final`, a training is also kept when it is done, for someone else to take up.
     """
@@ -37,9 +37,11 @@ class Checkpoints:
     every: int
     final: bool = False
     carried: Carried = field(default_factory=Carried)
+    most: int | None = None
 
     def due(self, epoch: int, epochs: int) -> bool:
-        return epoch % self.every == 0 or (self.final and epoch == epochs)
+        every = max(self.every, epochs // self.most) if self.most else self.every
+        return epoch % every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:
         """The file of the training that started from this seed."""
@@ -72,8 +74,7 @@ class Checkpoints:
         except StoreError as error:
             raise StoreError(f"{error}, or delete this checkpoint: its training then starts again") from error
         load_state(training.net, _below("net.", tensors), str(path))
-        for name, tensor in training.optimizer.tensors().items():
-            tensor.copy_(tensors[f"optimizer.{name}"])
+        training.optimizer.load(_below("optimizer.", tensors))
         carried = {name: tensor.to(training.device) for name, tensor in _below("carried.", tensors).items()}
         self.carried.load(info["carried"], carried)
         training.scaler.load_state_dict(info["scaler"])

@@ -45,7 +45,7 @@ Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
 MakeOptimizer = Callable[[Sequence[nn.Parameter], Recipe], Sgd]  # a class derived from Sgd, or what makes one
 OPTIMIZERS = Named[MakeOptimizer](
-    {"sgd": "training.sgd.Sgd", "adam": "training.adam.Adam", "adamw": "training.adam.AdamW"}
+    {"sgd": "training.sgd.Sgd", "adam": "training.adam.Adam", "adamw": "training.adam.AdamW", "own": "training.own.Own"}
 )
 
 

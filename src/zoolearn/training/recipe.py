@@ -1,15 +1,23 @@
 """How a net is trained: the settings of every training."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, Literal, Self
 
 import torch
+from torch import nn
+from torch.optim import Optimizer
 
 from zoolearn.data.augment import AUGMENT, Augmentation
 from zoolearn.errors import SettingsError
 from zoolearn.settings import Pixels, check_settings, setting
+
+
+def none(parameters: Sequence[nn.Parameter], recipe: "Recipe") -> Optimizer:
+    """Stands where nobody gave a function that makes an optimizer of torch."""
+    raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,35 +34,22 @@ class Recipe:
     schedule: Literal["cosine", "constant", "steps", "exponential"] = setting(
         "cosine", "cosine: annealed to 0; steps: a tenth after each step_share; exponential: by epoch_decay"
     )
-    epoch_decay: float = setting(
-        0.95, "factor of the learning rate after each epoch, exponential", omit_default=True, above=0, most=1
-    )
-    step_share: float = setting(
-        0.25, "share of a training after which schedule steps goes down", omit_default=True, above=0, most=1
-    )
-    warm_up: float = setting(
-        0.0, "share of the steps in which the learning rate grows to its height", omit_default=True, least=0, most=1
-    )
-    optimizer: Literal["sgd", "adam", "adamw"] = setting(
-        "sgd", "what takes the steps: SGD, Adam or AdamW", omit_default=True
-    )
+    epoch_decay: float = setting(0.95, "exponential: its factor after each epoch", omit_default=True, above=0, most=1)
+    step_share: float = setting(0.25, "steps: share of a training between two", omit_default=True, above=0, most=1)
+    warm_up: float = setting(0.0, "share of the steps in which the rate grows", omit_default=True, least=0, most=1)
+    optimizer: Literal["sgd", "adam", "adamw", "own"] = setting("sgd", "own: see optimizer_by", omit_default=True)
+    optimizer_by: Callable[..., Any] = setting(none, "your FILE.py:NAME", choices={"none": none}, omit_default=True)
     momentum: float = setting(0.9, "SGD momentum, 0 is plain SGD; Adam: first decay", least=0, below=1)
     nesterov: bool = setting(True, "Nesterov's form of momentum")
     weight_decay: float = setting(1e-5, "pull of all weights towards 0", least=0)
     dropout: float = setting(0.2, "share of units dropped, by backbones that drop units", least=0, below=1)
-    augment: Literal["auto", "yes", "no"] = setting(
-        "auto", "random crops and flips; auto: only with more than one epoch"
-    )
+    augment: Literal["auto", "yes", "no"] = setting("auto", "random crops and flips; auto: with more than one epoch")
     augment_by: Augmentation = setting(
         AUGMENT["task"], "what varies images in their place: your own FILE.py:NAME", choices=AUGMENT, omit_default=True
     )
-    label_smoothing: float = setting(
-        0.0, "share of a label that is spread over all classes in training", omit_default=True, least=0, most=1
-    )
+    label_smoothing: float = setting(0.0, "share of a label given to all classes", omit_default=True, least=0, most=1)
     flip_tta: bool = setting(False, "answer for a colour picture and its mirror image together", omit_default=True)
-    pixel_mean: Pixels = setting(
-        0.5, "subtracted from pixels in 0..1: one number, or one a channel", metavar="NUMBER..."
-    )
+    pixel_mean: Pixels = setting(0.5, "subtracted from pixels in 0..1: one, or one a channel", metavar="NUMBER...")
     pixel_std: Pixels = setting(0.25, "pixels are then divided by this, or these", metavar="NUMBER...", above=0)
     precision: Literal["auto", "float32", "bfloat16", "float16"] = setting(
         "auto", "arithmetic of the nets; auto: float32 on a CPU, mixed on a GPU"
@@ -67,6 +62,8 @@ class Recipe:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        if (self.optimizer == "own") != (self.optimizer_by is not none):
+            raise SettingsError(f"optimizer is {self.optimizer!r}; 'own' and optimizer_by, what makes it, go together")
         for name in ("pixel_mean", "pixel_std"):
             if isinstance(getattr(self, name), list):  # as records have them
                 object.__setattr__(self, name, tuple(getattr(self, name)))

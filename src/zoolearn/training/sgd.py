@@ -1,6 +1,6 @@
 """Stochastic gradient descent in one call a step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -39,6 +39,11 @@ class Sgd:
     def tensors(self) -> dict[str, Tensor]:
         """What it changes in place from step to step: saved in checkpoints."""
         return {f"momentum.{place}": moment for place, moment in enumerate(self.momenta)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Takes up what `tensors` once gave."""
+        for name, tensor in self.tensors().items():
+            tensor.copy_(tensors[name])
 
     @torch.no_grad()
     def step(self) -> None:

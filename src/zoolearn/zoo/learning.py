@@ -34,6 +34,8 @@ from zoolearn.zoo.statistics import store_statistics, stored_statistics
 from zoolearn.zoo.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
 from zoolearn.zoo.testing import held_out_scores
 
+CHECKPOINTS = 20  # of a training, at most
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -280,7 +282,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
 def checkpoints(folder: ZooFolder, index: Index, *what: str) -> Checkpoints:
     """Where this very training is kept while it goes on: found again only by the same work on the same zoo."""
     key = sha256("/".join([str(index.generation), *what]).encode()).hexdigest()[:32]
-    return Checkpoints(folder.checkpoints(key), every=1)
+    return Checkpoints(folder.checkpoints(key), every=1, most=CHECKPOINTS)
 
 
 def now() -> str:

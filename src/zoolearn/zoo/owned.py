@@ -16,14 +16,12 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import steps_per_epoch
-from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Progress, iter_fit, run_to_end
 from zoolearn.training.recipe import Recipe
 
 STEPS = {"images": 4_000, "features": 16_000}  # of an episode, unless given: minutes, and seconds, on a CPU
 FEWEST_EPOCHS, MOST_EPOCHS = 3, 50
 TIMED_ROWS = 128  # that the length of a step is measured by
-CHECKPOINTS = 20  # of a training, at most
 
 
 def epochs_for(tasks: Sequence[Task], batch_size: int, *, balanced: bool = False) -> int:
@@ -77,12 +75,12 @@ class OwnedZoo(ModelZoo):
 
     epochs: int | None = derived(default=None)
 
-    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss."""
-        recipe = self.recipe_for(tasks, balanced=slots.get("balanced", False))
-        every = max(1, recipe.epochs // CHECKPOINTS)
-        checkpoints = replace(self.checkpoints, every=every) if isinstance(self.checkpoints, Checkpoints) else None
-        return iter_fit(net, tasks, recipe, seed=seed, checkpoints=checkpoints, **slots)
+    def fit(
+        self, net: Net, tasks: Sequence[Task], seed: int | None = None, *, balanced: bool = False, **slots: Any
+    ) -> Generator[Progress, None, float]:
+        """Trains the net of a member for as many epochs as its rows need."""
+        recipe = self.recipe_for(tasks, balanced=balanced)
+        return super().fit(net, tasks, seed, recipe=recipe, balanced=balanced, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
         """How a member is trained on these tasks."""

@@ -362,6 +362,8 @@ def _values(recipe: Recipe) -> dict[str, Json]:
         raise SettingsError(
             f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
         )
+    if recipe.optimizer == "own":
+        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     return {setting.name: getattr(recipe, setting.name) for setting in OF_RECIPE}
 
 

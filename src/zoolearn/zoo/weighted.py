@@ -58,12 +58,14 @@ class WeightedZoo(ModelZoo):
         """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
-    def fit_member(self, net: Net, tasks: Sequence[Task], seed: int, **slots: Any) -> Generator[Progress, None, float]:
-        """Trains the net of a member; gives its final loss. Its members are the paper's, which have no loss of their own."""
+    def fit(
+        self, net: Net, tasks: Sequence[Task], seed: int | None = None, **slots: Any
+    ) -> Generator[Progress, None, float]:
+        """Trains the net of a member by rows as they count; members are the paper's, which have no loss of their own."""
         if any(task.name in self.row_weights for task in tasks):
             weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
             slots["loss"] = partial(_weighted, weights=weights)
-        return super().fit_member(net, tasks, seed, **slots)
+        return super().fit(net, tasks, seed, **slots)
 
     def drop(self, tasks: Sequence[str]) -> None:
         """Forgets tasks that others have taken the place of, rows and members."""

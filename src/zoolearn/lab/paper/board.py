@@ -16,27 +16,33 @@ HEADER = (
 )  # fmt: skip
 MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the paragraph, in pages that are otherwise written by hand
 ISOLATED = "isolated"
+ONE_SEED = " (one seed)"
 
 
 def table(lines: Sequence[Line], stream: str) -> Table:
-    """One stream, by budget; the best of each budget first."""
-    ordered = sorted(lines, key=lambda line: (list(BUDGETS).index(line.entry.budget), -mean(line)))
-    return Table(HEADER, tuple(_cells(line) for line in ordered if line.stream == stream), labels=3)
+    """What was run of one stream, by budget; the best of each budget first."""
+    here = [line for line in lines if line.stream == stream and line.runs]
+    here.sort(key=lambda line: (list(BUDGETS).index(line.entry.budget), -mean(line)))
+    return Table(HEADER, tuple(_cells(line) for line in here), labels=3)
+
+
+def name_missing(lines: Sequence[Line], stream: str) -> str:
+    """What was not run yet of one stream, by budget."""
+    missing = [line.entry for line in lines if line.stream == stream and not line.runs]
+    names = {budget: "; ".join(entry.name for entry in missing if entry.budget == budget) for budget in BUDGETS}
+    return "\n".join(f"Not run yet, {budget}: {found}." for budget, found in names.items() if found)
 
 
 def mean(line: Line) -> float:
-    """The average accuracy in percent over seeds; less than any where there is no run."""
-    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in line.runs) if line.runs else -1.0
+    """The average accuracy in percent over seeds."""
+    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in line.runs)
 
 
 def _cells(line: Line) -> tuple[str, ...]:
-    words = "not searched yet" if line.chosen is None else ", ".join(f"{n} {v}" for n, v in line.chosen.items())
-    shown = (line.entry.budget, line.entry.name, words, str(len(line.runs)))
-    if not line.runs:
-        return (*shown, *["not run yet", *[MISSING] * (len(HEADER) - len(shown) - 1)])
+    chosen = ", ".join(f"{name} {value}" for name, value in (line.chosen or {}).items())
     measures = ("average_accuracy", "forgetting", "forward_transfer", "unique_accuracy", "class_incremental_accuracy")
     return (
-        *shown,
+        *(line.entry.budget, line.entry.name, chosen, str(len(line.runs))),
         *(percent([run.summary()[measure] for run in line.runs]) for measure in measures),
         f"{fmean(run.stored_samples for run in line.runs):,.0f}",
         _mean([run.stored_bytes for run in line.runs], 1e6, "{:.1f}"),
@@ -71,19 +77,21 @@ def page(runs: Sequence[Results]) -> str:
         "",
     ]
     for stream in STREAMS:
-        parts += [f"## {stream}", "", markdown(table(lines, stream)), ""]
+        parts += [f"## {stream}", "", markdown(table(lines, stream)), "", *name_missing(lines, stream).splitlines(), ""]
     return "\n".join([*parts, *(["```sh", *commands, "```", ""] if commands else [])])
 
 
 def paragraph(lines: Sequence[Line]) -> str:
     """What the board says of the paper's finding, whoever wins; only of what was run."""
     sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
-    run = sum(bool(line.runs) for line in lines)
-    rest = f"{run} of {len(lines)} lines were run so far" if run < len(lines) else "All lines were run"
-    ranking = " ".join(sentences) or "not run yet."
+    run = [line for line in lines if line.runs]
+    rest = f"{len(run)} of {len(lines)} lines were run so far" if len(run) < len(lines) else "All lines were run"
+    ranking = "; ".join(sentences) or "not run yet"
+    if run and all(len(line.runs) == 1 for line in run):
+        ranking, rest = ranking.replace(ONE_SEED, ""), f"{rest}, with one seed"
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking} {rest}.",
+        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking}. {rest}.",
         width=120,
         break_long_words=False,
         break_on_hyphens=False,
@@ -111,11 +119,11 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
         if with_memory and not (isolated and budget == NONE):
             ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in with_memory[:4])
             parts.append(f"with {words}: {ranks}")
-    return "; ".join(parts) + "."
+    return "; ".join(parts)
 
 
 def _score(line: Line) -> str:
-    return f"{mean(line):.2f}" + (" (one seed)" if len(line.runs) == 1 else "")
+    return f"{mean(line):.2f}" + (ONE_SEED if len(line.runs) == 1 else "")
 
 
 def put_paragraph(file: Path, runs: Sequence[Results]) -> str | None:

@@ -241,12 +241,14 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
         )
         parts += [f"## Not run: {len(missing)} of {len(found)} rows", ""]
         parts += [markdown(Table(("row", "benchmark", "measure", "paper"), lines, labels=3)), ""]
+        if notes := [f"- {row}: {row.differs}" for row in missing if row.differs]:
+            parts += [*notes, ""]
     return "\n".join(parts)
 
 
 def _answers(answered: Sequence[tuple[Row, Sequence[Results]]]) -> list[str]:
-    known = [run.summary() for _, found in answered for run in found]
-    also = [measure for measure in ALSO if any(summary[measure] is not None for summary in known)]
+    known = [[run.summary() for run in found] for _, found in answered]
+    also = [measure for measure in ALSO if any(all(run[measure] is not None for run in row) for row in known if row)]
     lines = [_line(row, found, measure, also) for row, found in answered for measure in row.numbers]
     compared = ("row", "benchmark", "measure", "paper", "ours", "difference")
     header = (*compared, *(ALSO[measure] for measure in also), "seeds", "minutes", "commit")

@@ -52,7 +52,7 @@ class Ablation:
             x = [variant.label for variant in variants]
             series.append(Series(label, x, means, errors if len(setup.seeds) > 1 else (), "points", colour))
         caption = f"{self.caption} With {setup.conditions}; the bars are one standard error."
-        return self._figure(setup, "", self.title, caption, Plot([Panel("", series, self.axis)], "average accuracy, %"))
+        return setup.figure(self.kind, self.title, caption, Plot([Panel("", series, self.axis)], "average accuracy, %"))
 
     def _by_task(self, setup: Setup, variants: Sequence[Variant], runs: Sequence[Sequence[Results]]) -> Figure:
         cells = [
@@ -68,17 +68,7 @@ class Ablation:
             spread=[[error for _, error in row] for row in cells] if len(setup.seeds) > 1 else (),
         )
         caption = f"Test accuracy of each task at the end, mean over seeds ({setup.conditions})."
-        return self._figure(setup, "-by-task", f"{self.title.rstrip('?')}, task by task", caption, chart)
-
-    def _figure(self, setup: Setup, suffix: str, title: str, caption: str, chart: Plot | Map) -> Figure:
-        return Figure(
-            name=f"{setup.benchmark}-{self.kind}{suffix}",
-            title=title,
-            caption=caption,
-            frames={"": chart},
-            commands=[setup.command],
-            section=f"Studies on {setup.benchmark}",
-        )
+        return setup.figure(f"{self.kind}-by-task", f"{self.title.rstrip('?')}, task by task", caption, chart)
 
 
 def _percent(fractions: Sequence[float | None]) -> tuple[Number, Number]:

@@ -53,15 +53,13 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
         notes=notes,
     )
     return [
-        Figure(
-            name=f"{setup.benchmark}-competition",
-            title="Pairwise competition: what a second task does to the first",
-            caption="Test accuracy of the row task when a Multi-Head net is trained on it and on the column task, less its "
+        setup.figure(
+            "competition",
+            "Pairwise competition: what a second task does to the first",
+            "Test accuracy of the row task when a Multi-Head net is trained on it and on the column task, less its "
             f"accuracy when trained alone, in points ({setup.conditions}). Cold colours are gain, warm ones loss. The differences "
             "are taken seed by seed. Bold cells are more than two standard errors from 0; among so many, some are by chance.",
-            frames={"": chart},
-            commands=[setup.command],
-            section=f"Studies on {setup.benchmark}",
+            chart,
         )
     ]
 

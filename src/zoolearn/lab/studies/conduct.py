@@ -51,13 +51,6 @@ STUDIES: dict[str, Kind] = {
 TRANSFER = "transfer"  # made of nets and their features, not of runs
 
 
-def parts_of(setup: Setup) -> list[str]:
-    """The names of a study's parts."""
-    if setup.study == TRANSFER:
-        return transfer.part_names(setup)
-    return [spec.name for spec in STUDIES[setup.study].specs(setup)]
-
-
 def conduct(
     setup: Setup, folder: Path, place: Place = ALL_CORES, reuse: Sequence[Path] = ()
 ) -> Generator[Step, None, Study]:

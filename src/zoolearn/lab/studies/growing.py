@@ -140,14 +140,7 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
 
 def _figure(setup: Setup, suffix: str, title: str, caption: str, plot: Plot) -> Figure:
     dealt = f"Every task begins with {setup.classes - 2} classes; two more come alone, at random times."
-    return Figure(
-        name=f"{setup.benchmark}-growing{suffix}",
-        title=title,
-        caption=f"{caption} {dealt} Test rows; {setup.conditions}.",
-        frames={"": plot},
-        commands=[setup.command],
-        section=f"Studies on {setup.benchmark}",
-    )
+    return setup.figure(f"growing{suffix}", title, f"{caption} {dealt} Test rows; {setup.conditions}.", plot)
 
 
 def _series(runs: Mapping[str, Sequence[Measures]], label: str, field: str, colour: int) -> Series:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
+from zoolearn.lab.figures import Chart, Figure
 from zoolearn.runs.spec import RunSpec
 
 
@@ -62,6 +63,11 @@ class Setup:
         seeds = "one seed, so no error is known" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         arithmetic = "" if self.precision == "auto" else f", {self.precision}"
         return f"{self.backbone}, {epochs}, {samples}, {seeds}{arithmetic}"
+
+    def figure(self, kind: str, title: str, caption: str, chart: Chart) -> Figure:
+        """A figure of the study, named by what it shows."""
+        name, section = f"{self.benchmark}-{kind}", f"Studies on {self.benchmark}"
+        return Figure(name, title, caption, {"": chart}, commands=[self.command], section=section)
 
     def record(self) -> dict[str, Json]:
         return {

@@ -41,15 +41,13 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
         centred=True,
     )
     return [
-        Figure(
-            name=f"{setup.benchmark}-together",
-            title="One net for more and more tasks",
-            caption="Test accuracy of every task (row) when one Multi-Head net is trained from scratch on the first n "
+        setup.figure(
+            "together",
+            "One net for more and more tasks",
+            "Test accuracy of every task (row) when one Multi-Head net is trained from scratch on the first n "
             f"tasks (column; {setup.conditions}). Colour is the difference from the median of the row: blue above, "
             "orange below. A row that only rose would mean that more tasks always help.",
-            frames={"": chart},
-            commands=[setup.command],
-            section=f"Studies on {setup.benchmark}",
+            chart,
         )
     ]
 

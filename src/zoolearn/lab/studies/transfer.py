@@ -140,17 +140,15 @@ def figures(setup: Setup, parts: Mapping[str, Mapping[str, Json]]) -> list[Figur
         notes=notes,
     )
     return [
-        Figure(
-            name=f"{setup.benchmark}-transfer",
-            title="Transfer exponents between tasks",
-            caption="Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
+        setup.figure(
+            "transfer",
+            "Transfer exponents between tasks",
+            "Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
             f"column task ({setup.conditions}); mean over seeds, and its standard error on hover. Near 1: features that get "
             "better for the row task get as much better for the column task. Larger: they must be very good for the row "
             "task first. Estimated from five nets a task as the largest log E_i / log E_j (c = 1): a lower estimate, "
             "raised by noise. Empty: no net loses on both tasks by more than the test sets can resolve.",
-            frames={"": chart},
-            commands=[setup.command],
-            section=f"Studies on {setup.benchmark}",
+            chart,
         )
     ]
 

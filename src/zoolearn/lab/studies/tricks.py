@@ -67,13 +67,11 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
         f"Differences are of runs of one seed; the bars are their standard errors. With {setup.conditions}: {ends}."
     )
     return [
-        Figure(
-            name=f"{setup.benchmark}-tricks",
-            title="What each idea of a warm start is worth",
-            caption=caption,
-            frames={"": Plot(panels, "points", share_y=False)},
-            commands=[setup.command],
-            section=f"Studies on {setup.benchmark}",
+        setup.figure(
+            "tricks",
+            "What each idea of a warm start is worth",
+            caption,
+            Plot(panels, "points", share_y=False),
         )
     ]
 

@@ -11,7 +11,6 @@ from zoolearn.lab.tune.space import Range, Space
 from zoolearn.seeds import derive
 
 REDUCTION = 3  # of the trials that reach a rung, the best third goes on
-SEARCHES = ("optuna", "nevergrad")
 
 
 class Search:

@@ -42,7 +42,7 @@ class KeepsRows(Ensemble):
         grows = len(task.train) != len(self.kept[task.name].train)
         return len(task.train) / self.arrived[task.name].total if grows else self.replay
 
-    def even_out(self, net: Net, task: Task, seen: Task | None = None) -> None:
+    def correct_priors(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
         if self.balance or self.replay < self.share_at_hand(task) < 1.0:
             correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)

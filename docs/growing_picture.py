@@ -1,6 +1,6 @@
 """The picture of docs/growing.md: zoos whose tasks grew beside those that met them whole, and rivals, from recorded runs.
 
-`python -m zoolearn.lab.growing_picture results docs` (or `make figures`) writes it as SVG, once for light and once for dark
+`python docs/growing_picture.py results docs` (or `make figures`) writes it as SVG, once for light and once for dark
 pages, and prints its numbers as a table.
 """
 
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from front_picture import THEMES, Colours, text
+
 from zoolearn.errors import DataError
 from zoolearn.files import save_text
-from zoolearn.lab.front_picture import THEMES, Colours, text
 from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.studies.growing import Measures, measure, variants
 from zoolearn.lab.studies.setup import Setup

@@ -1,6 +1,6 @@
 """The picture on the README: a zoo that grows, and what becomes of its first task, from recorded runs.
 
-`python -m zoolearn.lab.front_picture results docs` (or `make figures`) writes it as SVG, once for light and once for dark
+`python docs/front_picture.py results docs` (or `make figures`) writes it as SVG, once for light and once for dark
 pages. It is plain text without fonts or numbers of the machine, so that the same runs give the same file anywhere.
 """
 
