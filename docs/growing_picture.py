@@ -26,6 +26,7 @@ ROWS = {
     "isolated": "isolated nets, grown",
     "fine-tune": "fine-tuning, grown",
     "zoo, a tenth kept": "zoo, a tenth kept, grown",
+    "zoo, a tenth kept, and statistics": "zoo, a tenth and statistics kept, grown",
     "zoo, a tenth kept, all at once": "zoo, a tenth kept, at once",
     "isolated, a tenth kept": "isolated nets, a tenth kept, grown",
     "zoo, preset beyond": "beyond, grown",
