@@ -11,7 +11,7 @@ from torch import nn
 from by_hand import smooth, vague
 from toys import TINY, Spy, benchmark, learner_of, net_for, pictures, same, state
 from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.flat import shortened
+from zoolearn.methods.parts.flat import clip_gradients
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.run import run
 from zoolearn.training.adam import Adam
@@ -92,10 +92,10 @@ def test_a_training_cut_short_is_taken_up_exactly(tmp_path, kind):
 def test_long_gradients_are_shortened_and_short_ones_left():
     first, second = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.zeros(1))
     first.grad, second.grad = torch.tensor([3.0]), torch.tensor([4.0])
-    assert shortened([first, second], 0) is None
-    shortened([first, second], 5.5)(None, None)
+    assert clip_gradients([first, second], 0) is None
+    clip_gradients([first, second], 5.5)(None, None)
     assert (float(first.grad), float(second.grad)) == (3.0, 4.0)
-    shortened([first, second], 0.5)(None, None)
+    clip_gradients([first, second], 0.5)(None, None)
     assert float(first.grad) == pytest.approx(0.3, rel=1e-4)
     assert float(second.grad) == pytest.approx(0.4, rel=1e-4)
 

@@ -54,7 +54,7 @@ def test_a_new_task_begins_without_a_change_to_the_old_ones(backbone):
     first, second, third = benchmark(3)
     learner = show(apd(backbone=backbone), [first, second])
     before = [logits(learner.net, task) for task in (first, second)]
-    net = learner.grown(third)
+    net = learner.grow_net(third)
     assert all(torch.equal(logits(net, task), old) for task, old in zip((first, second), before, strict=True))
     net.train()
     for layer in parts(net, AdditiveLayer):
@@ -88,7 +88,7 @@ def test_a_correction_starts_as_a_copy_of_the_shared_weight():
 def test_a_task_starts_with_what_the_shared_weights_are_then():
     first, second = benchmark(2)
     learner = show(apd(), [first])
-    for layer in parts(learner.grown(second), AdditiveLayer):
+    for layer in parts(learner.grow_net(second), AdditiveLayer):
         assert torch.equal(layer.correction, layer.shared)
 
 
@@ -104,7 +104,7 @@ def test_a_mask_starts_normal_with_a_variance_of_one_over_the_outputs():
 def test_the_loss_is_that_of_the_paper():
     first, second, third = benchmark(3)
     learner = show(apd(), [first, second])
-    net = learner.grown(third).train()
+    net = learner.grow_net(third).train()
     loss = objective(net, sparsity=0.01, retention=10.0, decay=0.3)
     own = parts(net, AdditiveLayer)
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_what_holds_the_past_has_the_gradients_that_autograd_finds(monkeypatch, 
 
 def test_the_first_task_decays_the_shared_weights_too():
     task = pictures()
-    net = apd().grown(task).train()
+    net = apd().grow_net(task).train()
     own = parts(net, AdditiveLayer)
     with torch.no_grad():
         both = [objective(net, 0.0, 0.0, decay)(net, batch_of(task)) for decay in (2.0, 0.0)]

@@ -42,7 +42,7 @@ def test_the_loss_is_the_papers_by_hand() -> None:
     squares = torch.cat([(now - then).square().flatten() for now, then in zip(logits, kept, strict=True)]).mean()
     missed = [F.cross_entropy(now, task.train.y[:3]) for now, task in zip(logits, (first, second), strict=True)]
     by_hand = new + 0.3 * squares + 0.7 * sum(missed) / 2
-    assert torch.allclose(learner.replayed(net, batch), by_hand, rtol=1e-5)
+    assert torch.allclose(learner.replay_loss(net, batch), by_hand, rtol=1e-5)
 
 
 def test_rows_are_kept_with_the_logits_that_they_had_when_they_were_offered() -> None:

@@ -138,13 +138,13 @@ def test_heads_may_be_fitted_to_stored_rows_after_each_task_and_training_stays_a
     )
     backbones = [learner.net.backbone.state_dict() for learner in (plain, refitted)]
     assert all(torch.equal(backbones[0][name], tensor) for name, tensor in backbones[1].items())
-    stored = refitted.stored(refitted.net)[tasks[0].name]
+    stored = refitted.stored_examples(refitted.net)[tasks[0].name]
     assert len(stored) == 12
     rows = stored if shared else tasks[0].train
     fitted = fit_head(compute_features(refitted.net, rows.x, refitted.recipe), rows.y, 2)
     assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)
     refitted.learn(tasks[1])
-    by_task = refitted.stored(refitted.net)
+    by_task = refitted.stored_examples(refitted.net)
     assert sum(map(len, by_task.values())) == 12
     assert not shared or [*by_task] == [tasks[0].name]
     past = next(iter(by_task.values()))

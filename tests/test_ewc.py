@@ -43,7 +43,7 @@ def test_separate_anchors_are_the_sum_over_tasks() -> None:
     one = learner.spring
     learner.learn(second)
     flat = Flat(learner.shared(learner.net))
-    examples = learner.chosen(second)  # all of them, in another order
+    examples = learner.choose_examples(second)  # all of them, in another order
     two = QuadraticPenalty(
         flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0)
     )
@@ -59,7 +59,7 @@ def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() 
     )
     learner = ewc(strength=1.0, limited=False)
     learner.spring = first  # the information of a quadratic loss is its curvature
-    held = learner.tightened(torch.device("cpu"))
+    held = learner.tighten(torch.device("cpu"))
     weights = first.anchor.clone()
     for _ in range(2000):
         weights -= 0.3 * (second.gradient(weights) + held.gradient(weights))
@@ -75,7 +75,7 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
     learner.learn(first)
     anchor = Flat(learner.net.backbone.parameters()).data()
     information = learner.spring.importance
-    start = learner.grown(second)
+    start = learner.grow_net(second)
 
     def wanted(strength: float) -> torch.Tensor:
         return descended(start, second, lambda weights: strength / 2 * (information * (weights - anchor) ** 2).sum())
@@ -88,7 +88,7 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
 def test_no_weight_is_held_firmer_than_one_over_the_rate() -> None:
     learner = ewc(recipe=replace(TINY, lr=0.5), strength=3.0)
     learner.spring = QuadraticPenalty(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
-    read_heartbeat = learner.tightened(torch.device("cpu"))
+    read_heartbeat = learner.tighten(torch.device("cpu"))
     assert torch.allclose(read_heartbeat.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
 
 
@@ -104,7 +104,7 @@ def test_the_information_is_taken_from_the_chosen_samples_through_the_task_s_own
     learner = ewc(fisher=batched, fisher_samples=5, fisher_batch=5, strength=0.0)
     learner.learn(first)
     past = learner.spring.importance
-    examples = learner.chosen(second)
+    examples = learner.choose_examples(second)
     learner.learn(second)
     flat = Flat(learner.shared(learner.net))
     assert len(examples) == 5
@@ -132,7 +132,7 @@ def test_tag_s_code_counts_the_newest_task_t_parts_of_t_and_one() -> None:
     learner = ewc(fisher=batched, anchors=JOINS["tag"], fisher_samples=10, fisher_batch=10)
     wanted: Any = 0.0
     for t, task in enumerate(benchmark(3), start=1):
-        examples = learner.chosen(task)
+        examples = learner.choose_examples(task)
         learner.learn(task)
         new = batched(learner.net, task.name, Flat(learner.shared(learner.net)), examples, 0, 10)
         wanted = (wanted + t * new) / (t + 1)

@@ -36,9 +36,9 @@ def batch_of(task):
 def test_without_attention_the_loss_is_that_of_apd():
     first, second = benchmark(2)
     learner = show(fedweit(retroactive=True), [first])
-    net = learner.grown(second).train()
+    net = learner.grow_net(second).train()
     twin = Apd(backbone=mlp_100, recipe=RECIPE)
-    twin_net = show(twin, [first]).grown(second).train()
+    twin_net = show(twin, [first]).grow_net(second).train()
     with torch.no_grad():
         for layer in parts(net, KnowingLayer):
             layer.attentions[1].zero_()
@@ -80,7 +80,7 @@ def test_what_is_published_is_the_sparse_correction_and_gets_no_gradient():
         large = layer.correction.abs() > 0.02
         assert 0 < large.float().mean() < 1
         assert torch.equal(layer.published[0], layer.correction * large)
-    net = learner.grown(second).train()
+    net = learner.grow_net(second).train()
     objective(net, 0.02, 100.0, 0.0)(net, batch_of(second)).backward()
     for layer in parts(net, KnowingLayer):
         assert not layer.published.requires_grad
@@ -142,7 +142,7 @@ def test_with_one_client_the_servers_round_trip_changes_nothing():
 
 
 def test_a_correction_starts_at_a_third_of_the_shared_weight():
-    net = fedweit().grown(pictures())
+    net = fedweit().grow_net(pictures())
     for layer in parts(net, KnowingLayer):
         assert torch.allclose(layer.correction, layer.shared / 3)
 

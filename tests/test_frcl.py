@@ -62,7 +62,7 @@ def test_a_head_has_the_moments_and_the_divergence_of_its_gaussians():
 def test_a_heads_means_are_its_plain_answer():
     task = pictures()
     learner = frcl()
-    net = learner.grown(task)
+    net = learner.grow_net(task)
     mean, _ = net.head(task.name).moments(with_one(net.embed(task.test.x)))
     assert torch.allclose(mean, net(task.test.x, task.name), atol=1e-6)
 
@@ -70,7 +70,7 @@ def test_a_heads_means_are_its_plain_answer():
 def test_right_after_a_task_function_and_weights_agree_where_points_outnumber_features():
     task = pictures(per_class=20)
     learner = frcl(points=20, jitter=1e-5, select=random_points, recipe=replace(TINY, epochs=5))
-    net = learner.grown(task)
+    net = learner.grow_net(task)
     work = learner.objective(task)
     batch = Batch(task.train.x, task.train.y, torch.zeros_like(task.train.y), (task.name,))
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
@@ -79,7 +79,7 @@ def test_right_after_a_task_function_and_weights_agree_where_points_outnumber_fe
             optimizer.zero_grad()
             work(net, batch).backward()
             optimizer.step()
-    learner.net, learner.inducing = net, {task.name: learner.remembered(net, task)}
+    learner.net, learner.inducing = net, {task.name: learner.remember(net, task)}
     with torch.no_grad():
         made = net.head(task.name).double()
         expected = made.moments(features_of(net, task.test.x))
@@ -102,7 +102,7 @@ def test_the_search_never_explains_less_and_more_than_a_random_draw():
 def test_without_past_tasks_it_is_a_variational_last_layer():
     task = pictures()
     learner = frcl(train_samples=4000)
-    net = learner.grown(task).eval()
+    net = learner.grow_net(task).eval()
     assert float(learner.past_divergence()(net)) == 0
     batch = Batch(task.train.x[:6], task.train.y[:6], torch.zeros(6, dtype=torch.int64), (task.name,))
     made = net.head(task.name)
@@ -120,7 +120,7 @@ def test_the_past_is_the_divergence_of_what_is_remembered_from_the_kernel_of_the
     first, second = benchmark(2)
     learner = frcl()
     learner.learn(first)
-    net = learner.grown(second)
+    net = learner.grow_net(second)
     old = learner.inducing[first.name]
     at = features_of(net, old.x)
     prior = MultivariateNormal(torch.zeros(10).double(), gp.kernel_of(at, learner.jitter))

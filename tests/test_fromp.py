@@ -41,7 +41,7 @@ def after_one(**settings):
     first, second = benchmark(2)
     learner = fromp(**settings)
     learner.learn(first)
-    return learner, learner.grown(second).eval(), first, second
+    return learner, learner.grow_net(second).eval(), first, second
 
 
 def test_the_covariance_is_that_of_jacobians_taken_one_by_one():
@@ -71,7 +71,7 @@ def test_kernels_are_positive_definite_and_their_inverses_invert_them():
 def test_at_the_first_step_the_price_and_its_gradient_are_exactly_nothing():
     learner, net, *_ = after_one(recipe=replace(TINY, dropout=0.5))
     net.train()
-    price = learner.held(net).price(net)
+    price = learner.hold_functions(net).price(net)
     assert float(price.detach()) == 0
     assert not bool(Flat(net.parameters()).gradient_of(price).any())
     assert net.training
@@ -79,7 +79,7 @@ def test_at_the_first_step_the_price_and_its_gradient_are_exactly_nothing():
 
 def test_the_prices_gradient_is_the_jacobian_times_precision_times_movement():
     learner, net, first, _ = after_one()
-    held = learner.held(net)
+    held = learner.hold_functions(net)
     with torch.no_grad():
         for weight in net.parameters():
             weight.add_(0.05 * torch.sin(torch.arange(weight.numel()).float()).view_as(weight))
@@ -95,7 +95,7 @@ def test_the_prices_gradient_is_the_jacobian_times_precision_times_movement():
 
 def test_an_identity_kernel_holds_probabilities_by_their_squares():
     learner, net, first, _ = after_one(kernel="identity")
-    held = learner.held(net)
+    held = learner.hold_functions(net)
     with torch.no_grad():
         net.head(first.name).weight.mul_(1.3)
     now = torch.softmax(net(held.x, first.name), dim=1).double()
@@ -122,8 +122,8 @@ def test_fisher_is_the_sum_of_the_gauss_newton_diagonal_over_examples_and_tasks(
 def test_the_loss_is_cross_entropy_over_tau_and_the_price_of_all_past_tasks_by_hand():
     *past, new = benchmark(3)
     learner = show(fromp(tau=4.0, delta=0.01, jitter=0.05), past)
-    net = learner.grown(new).eval()
-    then, loss = deepcopy(net), learner.objective(learner.held(net))
+    net = learner.grow_net(new).eval()
+    then, loss = deepcopy(net), learner.objective(learner.hold_functions(net))
     with torch.no_grad():
         for weight in net.parameters():
             weight.add_(0.3 * torch.sin(torch.arange(weight.numel()).float()).view_as(weight))

@@ -172,7 +172,7 @@ def test_a_step_is_that_of_the_paper_by_hand_where_it_opposes_one_memory_of_two(
     tasks = [right, turned(right, "wrong", slice(20)), turned(right, "wrong again", slice(20, 40))]
     learner = learner_of(Gem, WHOLE, backbone=smooth, shared_head=True, memory_size=50, memory_strength=strength)
     show(learner, tasks[:2])
-    net = learner.grown(tasks[2])
+    net = learner.grow_net(tasks[2])
     flat = Flat(net.parameters())
     first, second, gradient = (gradient_on(net, task, flat).double() for task in tasks)
     memories = torch.stack([first, second])

@@ -351,7 +351,7 @@ def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_a
 def test_one_net_for_all_tasks_widens_the_head_and_begins_with_what_it_knew():
     tuned = zoo_of(FIRST, DOTS, kind=FineTune, recipe=LONGER)
     before = tuned.net
-    grown = tuned.grown(THEN.relabel(STRIPES.classes))
+    grown = tuned.grow_net(THEN.relabel(STRIPES.classes))
     assert torch.equal(grown.head("stripes").weight[:2], before.head("stripes").weight)
     assert grown.head("stripes").out_features == 3
     tuned.learn(THEN)

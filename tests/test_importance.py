@@ -51,9 +51,9 @@ def test_the_newest_spring_alone_is_at_rest_at_its_anchor_exactly() -> None:
 
 
 def test_a_limit_cuts_the_firmest_weights_only() -> None:
-    scaled = spring(0).scaled(2.0, 1.0)
+    scaled = spring(0).scale(2.0, 1.0)
     assert torch.equal(scaled.importance, (2 * spring(0).importance).clamp(max=1.0))
-    assert torch.equal(spring(0).scaled(2.0, torch.inf).importance, 2 * spring(0).importance)
+    assert torch.equal(spring(0).scale(2.0, torch.inf).importance, 2 * spring(0).importance)
 
 
 def test_it_pulls_on_gradients_that_are_there_and_on_those_that_are_not() -> None:

@@ -244,7 +244,9 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
     assert source.labels == ["night", "day"]
     assert everything(source, (3, 8, 8))[0].mean(axis=(1, 2, 3)).round().tolist() == [20, 220]
     (tmp_path / "rows.csv").write_text("\ufeffage;height;class\n1;2,5;a\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"--ignore 'height':\n.*1 numbers with a decimal comma, as '2,5' in row 2"):
+    with pytest.raises(
+        DataError, match=r"--ignore 'height':\n.*numbers with a decimal comma in 1 of 1 rows, as '2,5' in row 2"
+    ):
         source_of(tmp_path / "rows.csv")
     ignoring = source_of(tmp_path / "rows.csv", Columns(ignore=("height",)))
     assert (ignoring.x.tolist(), ignoring.labels) == ([[1.0]], ["a"])
@@ -253,7 +255,9 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "first line must name"),
+        ("", "table.csv is empty; a table begins with the names of its columns"),
+        ("\na,label\n1,x\n", "table.csv has an empty first line"),
+        ("a", "first line must name"),
         ("a,b\n", "no rows"),
         ("a,label\n1\n", "line 2: 1 values for 2 columns"),
         ("a,b\n1,2\n", "--label"),
@@ -264,6 +268,18 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
 def test_a_table_that_cannot_be_used_is_refused_with_its_line(tmp_path, text, message) -> None:
     (tmp_path / "table.csv").write_text(text)
     with pytest.raises(DataError, match=message):
+        source_of(tmp_path / "table.csv")
+
+
+def test_a_table_of_a_spreadsheet_is_read_in_utf_16_and_one_in_another_encoding_is_refused_in_plain_words(
+    tmp_path,
+) -> None:
+    table = "größe\tlabel\n1\tblüte\n2\tblatt\n"
+    (tmp_path / "table.csv").write_text(table, encoding="utf-16")
+    source = source_of(tmp_path / "table.csv")
+    assert (source.x.tolist(), source.labels, source.columns) == ([[1.0], [2.0]], ["blüte", "blatt"], ("größe",))
+    (tmp_path / "table.csv").write_text(table, encoding="latin-1")
+    with pytest.raises(DataError, match=r"table.csv is no text in UTF-8 from byte 2 on; save it as CSV in UTF-8$"):
         source_of(tmp_path / "table.csv")
 
 

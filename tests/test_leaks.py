@@ -131,6 +131,18 @@ def test_pictures_that_were_encoded_again_are_known_by_their_looks_and_others_ar
     assert prints.lookalikes() == [(row, 40 + row) for row in range(10)]
 
 
+def test_many_pictures_that_look_alike_are_told_in_a_few_groups(tmp_path) -> None:
+    pictures = photographs(8)
+    x = np.concatenate([pictures, *(np.roll(pictures, shift, axis=3) for shift in (1, 2))])  # other colours, same looks
+    zoo = zoolearn.new(tmp_path / "zoo", recipe=TINY, backbone="mlp-100")
+    (told,) = [note for note in read(zoo, "a", Numbers("photos", x, ["cat", "dog"] * 12)).notes if "look alike" in note]
+    assert told.count("and 1 more") == 5, told
+    assert told.startswith(
+        "pictures that look alike are kept on one side: photos[0], photos[8] and 1 more; photos[1], "
+    )
+    assert told.endswith("; and 3 more groups")
+
+
 def test_pictures_that_look_alike_are_told_as_such_and_kept_on_one_side(tmp_path) -> None:
     pictures = photographs(20)
     x = np.concatenate([pictures, np.stack([recoded(picture) for picture in pictures])])

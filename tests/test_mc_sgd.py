@@ -111,7 +111,7 @@ def test_a_step_along_the_lines_is_that_of_the_paper_by_hand(exact):
     settings = {"memory_size": 3, "line_points": 4, "line_start": 0.3, "line_lr": 0.5, "line_samples": 100}
     learner = learner_of(McSgd, WHOLE, backbone=smooth, line_batch=100, exact_gradient=exact, **settings)
     learner.learn(first)
-    bar = learner.grown(second)
+    bar = learner.grow_net(second)
     learner.learn(second)
     bar.head(second.name).load_state_dict(learner.hat.head(second.name).state_dict())
     old, new = flat_of(bar), flat_of(learner.hat)

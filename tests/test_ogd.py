@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from toys import TINY, benchmark, blobs, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune, SingleNet
-from zoolearn.methods.ogd import DIRECTIONS, Ogd, equal_shares, orthonormal, stripped
+from zoolearn.methods.ogd import DIRECTIONS, Ogd, equal_shares, orthonormal, strip
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.perceptrons import mlp_100
@@ -36,9 +36,9 @@ def test_stripping_leaves_no_part_in_the_span_and_twice_is_as_good_as_once() -> 
     rng = generator(0)
     basis = orthonormal(torch.randn(20, 300, generator=rng), torch.zeros(0, 300))
     gradient = torch.randn(300, generator=rng)
-    once = stripped(gradient, basis)
+    once = strip(gradient, basis)
     assert float((basis @ once).norm()) <= 1e-5 * float(gradient.norm())
-    assert torch.allclose(stripped(once, basis), once, atol=1e-5)
+    assert torch.allclose(strip(once, basis), once, atol=1e-5)
 
 
 @pytest.mark.parametrize("directions", DIRECTIONS.values(), ids=DIRECTIONS.keys())
@@ -59,7 +59,7 @@ def test_the_basis_spans_all_gradients_and_nothing_that_is_known_twice() -> None
     assert len(new) == 2
     whole = torch.cat([known, new])
     assert orthonormality(whole) < 1e-5
-    rest = torch.stack([stripped(vector, whole) for vector in vectors])
+    rest = torch.stack([strip(vector, whole) for vector in vectors])
     assert float(rest.norm()) < 1e-5 * float(vectors.norm())
 
 

@@ -8,7 +8,7 @@ from published_files import write_mnist
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
-from zoolearn.lab.differences import paired
+from zoolearn.lab.differences import pair_groups
 from zoolearn.lab.groups import grouped
 from zoolearn.lab.report import find_runs, report
 from zoolearn.runs.results import Results
@@ -89,7 +89,7 @@ def test_orders_are_averaged_like_seeds_and_called_orders(tmp_path: Path, option
     assert "seeds 3 orders" in " ".join(capsys.readouterr().out.split())
     (group,) = grouped([*find_runs([tmp_path]).values()])
     assert len(group.runs) == 3
-    difference = paired(group, group)
+    difference = pair_groups(group, group)
     assert difference is not None
     assert not difference.one_order
     assert difference.interval.endswith("over 3 orders")

@@ -20,7 +20,7 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.pages import page
 from zoolearn.lab.pages.charts import chart_html
-from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.run_figures import average_over_episodes, figures, section_figures
 from zoolearn.lab.sections import sections
 from zoolearn.lab.studies.study import Study
@@ -54,7 +54,7 @@ class TestGathered:
         other = replace(study, figures=[replace(figure, caption="with more samples") for figure in study.figures])
         for name, saved in (("one", study), ("copy", study), ("other", other)):
             saved.save(tmp_path / name)
-        _, found = gathered([tmp_path])
+        _, found = gather([tmp_path])
         assert [(figure.name, figure.caption) for figure in found] == [
             ("gains", ""),
             ("risk", ""),

@@ -29,7 +29,7 @@ def logits(learner, task):
 
 def forget_laterals(net):
     """Cuts a column off from the older ones."""
-    own = net.backbone.traced(
+    own = net.backbone.trace_through(
         torch.zeros(1, *net.shape), [_silence(column, net.shape) for column in net.backbone.older]
     )
     with torch.no_grad():
@@ -43,8 +43,8 @@ def forget_laterals(net):
 def _silence(column, shape):
     heard = []
     for older in column.older:
-        heard.append(older.traced(torch.zeros(1, *shape), heard))
-    return column.traced(torch.zeros(1, *shape), heard)
+        heard.append(older.trace_through(torch.zeros(1, *shape), heard))
+    return column.trace_through(torch.zeros(1, *shape), heard)
 
 
 @BOTH

@@ -10,7 +10,7 @@ from evidence_toys import finished_run
 from zoolearn.cli import main
 from zoolearn.errors import StoreError
 from zoolearn.files import load_json
-from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.paper.reproduction import PAGES, write_reproduction
 from zoolearn.lab.report import find_runs
@@ -62,7 +62,7 @@ def test_runs_are_found_in_files_as_in_folders(tmp_path, records, capsys):
     assert [found.settings["seed"] for _, found in iter_runs(tmp_path / "kept")] == [11, 0, 9, 10]
     assert list(find_runs([records])) == [records / name for name in ("run 2", "run 1", "run 0")]
     assert find_runs([tmp_path / "kept"])[tmp_path / "kept" / "folder"] == run
-    assert len(gathered([tmp_path / "kept"])[0]) == len(all_runs([tmp_path / "kept"])) == 4
+    assert len(gather([tmp_path / "kept"])[0]) == len(all_runs([tmp_path / "kept"])) == 4
     main(["report", str(records)])
     assert "average" in capsys.readouterr().out, "a setting that was deleted is still told"
 

@@ -86,7 +86,7 @@ def test_a_map_is_soft_while_it_trains_and_yes_or_no_after():
 @NETS
 def test_weights_start_at_the_scales_of_the_authors_code(backbone):
     learner = Rmn(backbone=backbone, recipe=TINY)
-    for layer in parts(learner.grown(pictures()), MappedLayer):
+    for layer in parts(learner.grow_net(pictures()), MappedLayer):
         size, wanted = layer.shared.numel(), 0.01 if layer.shared.ndim == 4 else 0.2
         off = float(layer.shared.detach().std()) / wanted - 1
         assert abs(off) < 5 / (2 * size) ** 0.5  # five deviations of the deviation of so many draws
@@ -181,7 +181,7 @@ def test_residual_nets_have_maps_too():
 
 def test_a_net_asked_about_a_task_in_training_sees_its_soft_map():
     learner = show(Rmn(backbone=mlp_100, recipe=TINY), [pictures()])
-    net = learner.grown(pictures("dots"))
+    net = learner.grow_net(pictures("dots"))
     begun = parts(net, MappedLayer)[0]
     net.eval()(pictures().test.x, "dots")
     assert torch.equal(begun.weight(), begun.shared * begun.mapped())

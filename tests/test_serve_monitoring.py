@@ -92,6 +92,29 @@ def test_rows_that_are_like_nothing_stored_raise_an_alarm_until_they_cease(folde
     assert "usual again" in caplog.text
 
 
+@pytest.mark.parametrize("sure", ["", "?sure=0.01"])
+def test_predictions_of_what_is_like_nothing_stored_raise_the_alarm_too(folder, sure):
+    strange = np.tile(np.array([0, 255], np.uint8), (30, 32)).reshape(30, 1, 8, 8)
+    usual = np.tile(X.numpy(), (30, 1, 1, 1))[:30]  # held out: they say how far is too far
+    with serving(folder, drift_rows=30, sampled_rows=30, sample_seconds=0.0) as client:
+        compared = 0
+
+        def asked(rows: np.ndarray) -> tuple[float, float]:
+            nonlocal compared
+            compared += len(rows)
+            client.post(f"/tasks/stripes/predict{sure}", rows.tobytes(), "application/octet-stream")
+            counted = f'zoo_compared_rows_total{{task="stripes"}} {compared}.0'
+            eventually(lambda: counted in client.get("/metrics").body.decode())
+            text = client.get("/metrics").body.decode()
+            return tuple(float(re.search(rf"^{name} (.*)$", text, re.M)[1]) for name in GAUGES)
+
+        assert asked(usual)[1] == 0
+        share, alarm = asked(strange)
+        assert share > 0.9
+        assert alarm == 1
+        assert asked(usual)[1] == 0
+
+
 def test_the_access_log_has_a_line_for_every_request_and_no_secret(folder, tmp_path):
     file = tmp_path / "access.log"
     handler = log_access(file)

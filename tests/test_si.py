@@ -37,13 +37,13 @@ def test_on_a_quadratic_each_share_is_that_weight_s_part_of_the_fall() -> None:
 def test_with_whole_batches_and_small_steps_the_shares_sum_to_the_fall_of_the_loss(monkeypatch: Any) -> None:
     task = blobs(classes=3, per_class=10)
     shares = []
-    consolidated = Si.consolidated
+    consolidated = Si.consolidate
 
     def noting(self: Si, found: Any, anchor: Any, way: Any) -> Any:
         shares.append(float(found.sum()))
         return consolidated(self, found, anchor, way)
 
-    monkeypatch.setattr(Si, "consolidated", noting)
+    monkeypatch.setattr(Si, "consolidate", noting)
     recipe = Recipe(
         epochs=300,
         batch_size=30,
@@ -74,7 +74,7 @@ def second_task(**settings: Any) -> tuple[Si, Any, Any]:
     first, second = vague("one"), vague("two", classes=3)
     learner = si(backbone=smooth, recipe=WHOLE, limited=False, **settings)
     learner.learn(first)
-    return learner, learner.grown(second), second
+    return learner, learner.grow_net(second), second
 
 
 def test_a_task_is_learned_against_the_strength_times_the_importance_times_the_squared_way() -> None:
@@ -121,9 +121,9 @@ def test_importance_is_never_negative_and_nothing_pulls_right_after_a_task() -> 
 
 def test_the_running_sum_is_kept_at_zero_or_more() -> None:
     learner = si(damping=1.0)
-    learner.spring = learner.consolidated(torch.tensor([2.0, 1.0, -1.0]), torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
+    learner.spring = learner.consolidate(torch.tensor([2.0, 1.0, -1.0]), torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
     assert learner.spring.importance.tolist() == [1.0, 1.0, 0.0]
-    again = learner.consolidated(torch.tensor([-0.5, -3.0, 2.0]), torch.zeros(3), torch.zeros(3))
+    again = learner.consolidate(torch.tensor([-0.5, -3.0, 2.0]), torch.zeros(3), torch.zeros(3))
     assert again.importance.tolist() == [0.5, 0.0, 2.0]
 
 

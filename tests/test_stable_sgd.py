@@ -38,7 +38,7 @@ def test_a_task_is_trained_at_its_own_rate() -> None:
     first, second = benchmark(2)
     learner = stable(lr_decay=0.5, recipe=replace(TINY, epochs=1))
     learner.learn(first)
-    net = learner.grown(second)
+    net = learner.grow_net(second)
     fit(net, [second], replace(TINY, epochs=1, lr=0.25 * TINY.lr), seed=learner.episode_seed())
     learner.learn(second)
     assert same(state(learner.net), state(net))

@@ -142,7 +142,7 @@ def test_the_moments_and_steps_of_a_later_task_are_those_of_the_paper_by_hand():
     recipe = replace(WHOLE, epochs=6, lr=0.01)
     learner = show(tag_of(recipe, backbone=smooth, contrast=2.0), [first])
     past_direction, past_second = learner.directions[0].clone(), learner.seconds[0].clone()
-    net = learner.grown(second)
+    net = learner.grow_net(second)
     flat, body = Flat(net.trainable([second.name])), sum(p.numel() for p in net.backbone.parameters())
     sizes = [parameter.numel() for parameter in net.backbone.parameters()]
     mean, square = torch.zeros(len(flat)), torch.zeros(len(flat))

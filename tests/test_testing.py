@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow  # methods are trained many times
 
 
 def fine_tuned(self: SingleNet, task: Task, **slots: Any) -> Generator[Any, None, Episode]:
-    net = self.grown(task)
+    net = self.grow_net(task)
     loss = yield from self.fit(net, [task], **slots)
     self.net = net
     return Episode((task.name,), None, loss)
@@ -144,9 +144,9 @@ def test_a_saved_field_that_training_changes_in_place_goes_through_checkpoints()
 
 @dataclass(kw_only=True, eq=False)
 class InPlace(FineTune):
-    def grown(self, task: Task) -> Any:
+    def grow_net(self, task: Task) -> Any:
         if self.net is None:
-            return super().grown(task)
+            return super().grow_net(task)
         self.net.add_head(task.name, len(task.classes))
         return self.net
 

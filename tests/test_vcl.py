@@ -39,14 +39,14 @@ def test_without_divergence_and_variance_it_is_training_a_plain_net(optimizer):
 def test_means_of_all_new_weights_and_biases_may_start_at_a_cut_normal_distribution():
     first, second = benchmark(2)
     learner = vcl(first_std=0.1, backbone=mlp_100)
-    layers = gaussian_layers(learner.grown(first), first.name)
+    layers = gaussian_layers(learner.grow_net(first), first.name)
     for layer in layers:
         assert bool((layer.weight.abs() <= 0.2).all())
         assert bool(layer.bias.any())
     means = torch.cat([layer.weight.detach().flatten() for layer in layers])
     assert float(means.std()) == pytest.approx(0.1 * 0.8796, rel=0.03)  # the deviation that is left at 2 sigma
     learner.learn(first)
-    again = gaussian_layers(learner.grown(second), second.name)
+    again = gaussian_layers(learner.grow_net(second), second.name)
     known = gaussian_layers(learner.net, first.name)
     assert torch.equal(again[0].weight, known[0].weight)  # what was learned stays
     assert bool(again[-1].bias.any())  # and the new head is drawn
@@ -54,13 +54,13 @@ def test_means_of_all_new_weights_and_biases_may_start_at_a_cut_normal_distribut
 
 def test_the_likelihood_sees_the_coreset_too_and_the_posterior_does_not(monkeypatch):
     task, seen = pictures(per_class=20), []
-    fitted = Vcl.fitted
+    fitted = Vcl.fit_net
 
     def noting(self, net, task, *arguments):
         seen.append(len(task.train))
         return fitted(self, net, task, *arguments)
 
-    monkeypatch.setattr(Vcl, "fitted", noting)
+    monkeypatch.setattr(Vcl, "fit_net", noting)
     vcl(coreset_size=8).learn(task)
     assert seen == [40, 32]
 
@@ -69,7 +69,7 @@ def test_the_prior_of_a_task_is_the_posterior_of_the_last_bit_for_bit():
     first, second = benchmark(2)
     learner = vcl(prior_variance=0.5)
     learner.learn(first)
-    priors = learner.prior_of(second, learner.grown(second))
+    priors = learner.prior_of(second, learner.grow_net(second))
     posterior = [beliefs(layer) for layer in gaussian_layers(learner.net, first.name)]
     for prior, known in zip(priors[:-1], posterior[:-1], strict=True):
         assert all(torch.equal(*pair) for pair in zip(prior, known, strict=True))
@@ -81,7 +81,7 @@ def test_a_shared_heads_prior_is_its_posterior_too():
     tasks = [pictures("one"), pictures("two")]
     learner = vcl(shared_head=True)
     learner.learn(tasks[0])
-    priors = learner.prior_of(tasks[1], learner.grown(tasks[1]))
+    priors = learner.prior_of(tasks[1], learner.grow_net(tasks[1]))
     known = [beliefs(layer) for layer in gaussian_layers(learner.net, "one")]
     assert len(priors) == len(known) == 3
     assert all(
@@ -94,7 +94,7 @@ def test_a_shared_heads_prior_is_its_posterior_too():
 def test_the_loss_is_the_expected_loss_and_the_divergence_over_the_number_of_examples():
     task = pictures()
     learner = vcl(strength=3.0, first_log_variance=-60.0)
-    net = learner.grown(task).eval()
+    net = learner.grow_net(task).eval()
     prior = learner.prior_of(task, net)
     batch = Batch(task.train.x[:6], task.train.y[:6], torch.zeros(6, dtype=torch.int64), (task.name,))
     with torch.random.fork_rng():
@@ -122,8 +122,8 @@ def test_the_prior_takes_the_place_of_weight_decay():
 def test_the_likelihood_alone_moves_means_and_no_variance():
     task = pictures()
     learner = vcl()
-    net = learner.grown(task)
-    run_to_end(learner.fitted(net, task, cross_entropy, seed=0))
+    net = learner.grow_net(task)
+    run_to_end(learner.fit_net(net, task, cross_entropy, seed=0))
     for layer in gaussian_layers(net, task.name):
         assert bool((layer.log_variance == -6).all())
         assert bool((layer.bias_log_variance == -6).all())
@@ -133,7 +133,7 @@ def test_a_restart_forgets_the_start_but_not_the_prior():
     first, second = benchmark(2)
     learner = vcl(restart=True)
     learner.learn(first)
-    net = learner.grown(second)
+    net = learner.grow_net(second)
     before, after = (gaussian_layers(found, first.name)[0] for found in (learner.net, net))
     assert not torch.equal(before.weight, after.weight)
     assert bool((after.log_variance == -6).all())
@@ -176,7 +176,7 @@ def test_coresets_are_learned_by_a_copy_when_asked_and_counted(shared):
     answers = learner.predict_proba(tasks[0].test.x, "one")
     assert learner.stored_samples == 16
     assert same(state(learner.net), posterior)
-    assert not same(state(learner.refreshed_for("one")), posterior)
+    assert not same(state(learner.refresh("one")), posterior)
     assert len(learner.refreshed) == 1
     learner.refreshed.clear()
     assert torch.equal(learner.predict_proba(tasks[0].test.x, "one"), answers)
@@ -185,7 +185,7 @@ def test_coresets_are_learned_by_a_copy_when_asked_and_counted(shared):
 def test_a_coreset_may_be_learned_for_longer_than_a_task():
     task = pictures(per_class=20)
     learners = [show(vcl(coreset_size=8, coreset_epochs=epochs), [task]) for epochs in (0, 2, 5)]
-    same_as_task, two, five = (state(learner.refreshed_for(task.name)) for learner in learners)
+    same_as_task, two, five = (state(learner.refresh(task.name)) for learner in learners)
     assert same(same_as_task, two)
     assert not same(two, five)
 

@@ -85,8 +85,8 @@ def test_columns_are_known_by_their_names_in_any_order(tmp_path, capsys) -> None
     kinds = np.where(values[:, 0] > 0, "warm", "cold")
 
     def table(name: str, columns: str) -> str:
-        place = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "kind": kinds, "note": kinds, "class": kinds}
-        lines = zip(*(place[column] for column in columns.split(",")), strict=True)
+        place = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2]}
+        lines = zip(*(place.get(column, kinds) for column in columns.split(",")), strict=True)
         (tmp_path / name).write_text("\n".join([columns, *(",".join(map(str, line)) for line in lines)]))
         return str(tmp_path / name)
 
@@ -105,6 +105,8 @@ def test_columns_are_known_by_their_names_in_any_order(tmp_path, capsys) -> None
     assert "has no column 'c'; this zoo takes the columns a, b, c" in refused
     refused = said(capsys, "learn", zoo, "third", table("third.csv", "a,b,c,note,class"), code=1)
     assert "column 'note' is none that this zoo takes (a, b, c); leave it out with --ignore note" in refused
+    refused = said(capsys, "learn", zoo, "third", table("third.csv", "a,b,c,my note,day,class"), code=1)
+    assert "2 columns are none that this zoo takes (a, b, c); leave them out with --ignore 'my note' day" in refused
 
 
 def test_a_table_is_asked_without_its_label(tmp_path, capsys) -> None:

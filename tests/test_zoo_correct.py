@@ -108,7 +108,7 @@ def test_rows_are_listed_edited_and_found_by_the_paths_that_they_were_learned_fr
     said(capsys, "learn", str(path), "garden", saved(tmp_path, "more.npz", MORE), "--epochs", "1")
     table = said(capsys, "correct", str(path), "garden", "--list")
     assert "more.npz[0]" in table
-    (tmp_path / "right.csv").write_text(f"row,label\n{tmp_path}/more.npz[0],stork\nmore.npz[1],\n")
+    (tmp_path / "right.csv").write_text(f"row;label\n{tmp_path}/more.npz[0];stork\nmore.npz[1];\n")
     told = said(capsys, "correct", str(path), "garden", str(tmp_path / "right.csv"), "--epochs", "1")
     assert "garden: 2 of its rows change: 1 to stork, 1 deleted" in " ".join(told.split())
     assert "corrected" in said(capsys, "log", str(path))

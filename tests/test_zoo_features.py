@@ -67,7 +67,7 @@ def extractor(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def grown(extractor, tmp_path_factory):
+def grow_net(extractor, tmp_path_factory):
     """Zoos that have learned the first 0, 1, 2 and 3 tasks."""
     folders = [tmp_path_factory.mktemp("zoos") / str(count) for count in range(len(TASKS) + 1)]
     zoolearn.new(folders[0], features=extractor)

@@ -7,10 +7,11 @@ import torch
 
 import zoolearn
 from toys import contents
+from zoolearn.cli.prune import too_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.distilling import distilled
-from zoolearn.zoo.pruning import TaskVotes, by_budget, by_loss
+from zoolearn.zoo.pruning import Pruning, TaskPruning, TaskVotes, by_budget, by_loss
 from zoolearn.zoo.recall import learner_of
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
@@ -183,3 +184,11 @@ def test_a_budget_costs_the_least_accuracy() -> None:
     labels = [0, 1, 2, 0, 1, 2, 0, 1]
     tasks = {"a": votes(labels, [2] * 8, [1] * 8, labels=labels)}
     assert by_budget({1: 10, 2: 10, 3: 10}, tasks, 10) == {"a": {1}}
+
+
+def test_a_task_that_lost_more_than_it_may_on_rows_that_did_not_choose_is_named():
+    kept, lost = (TaskPruning(3, 1, 0.9, 0.9, 0.88, after) for after in (0.876, 0.5))
+    pruning = Pruning({"kept": kept, "lost": lost}, 3, 1, 3000, 1000, 0.1)
+    (told,) = too_costly(pruning, 0.005)
+    assert told == "! lost lost 38.0 points on the rows that did not choose, more than the 0.5 allowed"
+    assert too_costly(pruning, 0.4) == []

@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Block, Columns, streamed
@@ -48,7 +48,7 @@ def print_answers(
     answered, broken = 0, list[str]()
     if header and sys.stdout.isatty():
         print(header)
-    for item in _answered(zoo, inputs, columns, answer):
+    for item in _iter_answers(zoo, inputs, columns, answer):
         if isinstance(item, Unreadable):
             broken.append(item.why)
             if len(inputs) > 1 or not item.is_whole:
@@ -63,7 +63,7 @@ def print_answers(
             broken[0] if len(inputs) == len(broken) == 1 else f"none of the {len(broken):,} inputs can be read"
         )
     raise DataError(
-        f"{counted(len(broken), 'input')} could not be read, the others were answered; --skip-broken makes this no error"
+        f"{plural(len(broken), 'input')} could not be read, the others were answered; --skip-broken makes this no error"
     )
 
 
@@ -75,7 +75,7 @@ class Unreadable:
     is_whole: bool
 
 
-def _answered(
+def _iter_answers(
     zoo: Zoo, inputs: Sequence[Path], columns: Columns, answer: Callable[[Sequence[str], Tensor], Iterable[Answer]]
 ) -> Iterator[Answer | Unreadable]:
     """The answers, and a message for every input that cannot be read."""

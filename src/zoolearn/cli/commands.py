@@ -82,13 +82,13 @@ def overview() -> str:
     for heading, commands in HEADINGS.items():
         lines += [f"{heading}:", *(f"  {command.usage:<{width}}{command.summary}" for command in commands.values()), ""]
     lines += ["`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
-    return wrapped("\n".join(lines), width + 2)
+    return wrap("\n".join(lines), width + 2)
 
 
-def wrapped(text: str, column: int | None = None, hanging: int = 0) -> str:
+def wrap(text: str, column: int | None = None, hanging: int = 0) -> str:
     """Text that fits the terminal: prose flows, a line with a label or an indent goes on below where its text begins.
 
-    >>> wrapped("\\n".join(["One line", "of prose.", "", "lists:  a, b"])).splitlines()
+    >>> wrap("\\n".join(["One line", "of prose.", "", "lists:  a, b"])).splitlines()
     ['One line of prose.', '', 'lists:  a, b']
     """
     width = min(120, shutil.get_terminal_size().columns)

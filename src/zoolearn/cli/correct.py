@@ -19,6 +19,7 @@ from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.correcting import Correction
+from zoolearn.zoo.inputs.tables import read_csv
 
 IDEA = """Correct rows that a zoo has stored: FILE.csv has a column `row`, with numbers of stored rows or the paths that they were
 learned from, and a column `label`, with their right class; where it is empty, the row is deleted.
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
     console = output.console()
     if options.purge:
-        _purge(zoo, options, _wanted(options.file), console)
+        _purge(zoo, options, _read_table(options.file), console)
         return
 
     def show_correction(event: Any) -> None:
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
             console.print(Text(str(event)))
 
     learned = follow(
-        zoo.iter_correct(options.name, _wanted(options.file), epochs=options.epochs), console, also=show_correction
+        zoo.iter_correct(options.name, _read_table(options.file), epochs=options.epochs), console, also=show_correction
     )
     how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
     console.print(Text(f"episode {learned.episode}: {how}"))
@@ -89,22 +90,13 @@ def _print_rows(zoo: Zoo, task: str) -> None:
         writer.writerow([row.number, row.label, "train" if row.side == "train" else "held out", row.name or ""])
 
 
-def _wanted(file: Path) -> dict[str | int, str | None]:
+def _read_table(file: Path) -> dict[str | int, str | None]:
     """What a table says about rows, each once."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as opened:
-            table = csv.DictReader(opened)
-            if not {"row", "label"} <= {*(table.fieldnames or ())}:
-                raise DataError(
-                    f"{file} has the columns {', '.join(table.fieldnames or ())}; it needs `row` and `label`"
-                )
-            found: dict[str | int, str | None] = {}
-            for line in table:
-                row, label = (line["row"] or "").strip(), (line["label"] or "").strip()
-                if found.setdefault(row, label) != label:
-                    raise DataError(f"{file}, line {table.line_num}: row {row!r} has two labels; say which is right")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{file} cannot be read ({error}); give a table with the columns `row` and `label`") from error
-    if not found:
-        raise DataError(f"{file} has no rows; there is nothing to correct")
+    table, numbers = read_csv(file, 2)
+    if not {"row", "label"} <= table.keys():
+        raise DataError(f"{file} has the columns {', '.join(table)}; it needs `row` and `label`")
+    found: dict[str | int, str | None] = {}
+    for number, row, label in zip(numbers, table["row"].tolist(), table["label"].tolist(), strict=True):
+        if found.setdefault(row.strip(), label.strip()) != label.strip():
+            raise DataError(f"{file}, row {number}: row {row.strip()!r} has two labels; say which is right")
     return found

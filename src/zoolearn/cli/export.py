@@ -11,7 +11,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.exporting import SUFFIXES, Exported, check_target
@@ -77,6 +77,6 @@ def _tell(zoo: Zoo, made: Exported) -> None:
     kind = "uint8" if zoo.settings.kind == "images" else "float32"
     rows = "held-out rows" if zoo.settings.features is None else "pictures made for it"
     output.console().print(
-        f"{escape(str(made.path))}: {counted(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
+        f"{escape(str(made.path))}: {plural(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
         f"checked on {made.rows} {rows}, largest difference {made.difference:.1e}"
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.errors import SettingsError
 from zoolearn.names import registered_name
 
@@ -28,7 +28,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str, def
             form,
             args=list(arguments),
             prog=prog,
-            description=wrapped(description, hanging=1),  # tyro joins lines that begin with a letter
+            description=wrap(description, hanging=1),  # tyro joins lines that begin with a letter
             config=(tyro.conf.OmitArgPrefixes,),
             **({} if default is None else {"default": default}),
         )
@@ -129,14 +129,14 @@ def settings_form(settings: type, only: Collection[str] | None = None, own: Coll
     ours = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
     ours = [setting for setting in ours if only is None or setting.name in only]
     hints = get_type_hints(settings)
-    shown = [(setting, _annotated(setting, hints[setting.name], own=own)) for setting in ours]
+    shown = [(setting, _annotate(setting, hints[setting.name], own=own)) for setting in ours]
     for setting in ours:
         for name, choice in _choices(setting).items():
             for each in fields(choice) if is_dataclass(choice) else ():
                 shown.append(
                     (
                         each,
-                        _annotated(each, get_type_hints(choice)[each.name], f"with {flag_of(setting.name)} {name}: "),
+                        _annotate(each, get_type_hints(choice)[each.name], f"with {flag_of(setting.name)} {name}: "),
                     )
                 )
     return make_dataclass(settings.__name__, [(each.name, hint, _default(each)) for each, hint in shown])
@@ -188,7 +188,7 @@ def _choices(setting: "Field[Any]") -> Mapping[str, Any]:
     return choices
 
 
-def _annotated(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
+def _annotate(setting: "Field[Any]", hint: Any, where: str = "", own: Collection[str] = ()) -> Any:
     if "choices" in setting.metadata:
         hint = Literal[(*setting.metadata["choices"], *own)]
     shown = tyro.conf.arg(help=where + setting.metadata.get("help", ""), metavar=setting.metadata.get("metavar"))

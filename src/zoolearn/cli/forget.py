@@ -13,7 +13,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.forgetting import Cost
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     follow(zoo.forgetting(options.name, drop=options.drop), console)
     console.print(
-        f"{escape(options.name)} is forgotten; {counted(len(zoo.tasks), 'task')}, {counted(len(zoo.members), 'member')} left"
+        f"{escape(options.name)} is forgotten; {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')} left"
     )
 
 
@@ -70,7 +70,7 @@ def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
         raise SettingsError("both --class and --rows were given; forget one, then the other")
     if options.drop:
         raise SettingsError("--drop is for members that were trained; leave it out")
-    what = f"class {options.label}" if options.rows == () else f"the rows of {counted(len(options.rows), 'file')}"
+    what = f"class {options.label}" if options.rows == () else f"the rows of {plural(len(options.rows), 'file')}"
     if options.rows == () and options.name is None:
         raise SettingsError(f"whose {what} is to be forgotten? Name the task")
     check_forgettable(zoo.index)
@@ -83,7 +83,7 @@ def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
         assert options.name is not None
         assert options.label is not None
         count = zoo.forget_class(options.name, options.label)
-    console.print(f"{escape(what)}: {counted(count, 'row')} forgotten, and no bit of any head is of them")
+    console.print(f"{escape(what)}: {plural(count, 'row')} forgotten, and no bit of any head is of them")
 
 
 def _tell(cost: Cost, name: str, console: Console) -> None:

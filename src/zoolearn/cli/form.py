@@ -78,7 +78,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     kind = _form(method, options, own, arguments)
     preset = _preset_in(arguments, [name_of(name) for name in names])
     on_features = any(word.partition("=")[0] == "--features" for word in arguments)
-    form = parse(kind, arguments, program, idea, _filled(kind, preset, own, on_features))
+    form = parse(kind, arguments, program, idea, _fill(kind, preset, own, on_features))
     if (
         preset is not None
         and not preset.suits(name_of(names[0]), form.benchmark)
@@ -145,7 +145,7 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments
     )
 
 
-def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
+def _fill(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
     """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
 
     A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
@@ -158,11 +158,11 @@ def _filled(kind: type, preset: Preset | None, own: Sequence[str], on_features: 
         if name not in ("samples_seed", "arrivals_seed") or value:
             group, hint = setting_of(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
-            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _written(name, value))))
+            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _to_words(name, value))))
     return form
 
 
-def _written(name: str, value: Any) -> list[str]:
+def _to_words(name: str, value: Any) -> list[str]:
     """A value in the words that a flag takes."""
     if not isinstance(value, list):
         return [str(value)]

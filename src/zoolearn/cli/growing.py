@@ -7,12 +7,12 @@ from shlex import join
 from rich.console import Console
 from rich.text import Text
 
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo.growth import Growth
 
 
-def agreed(
+def confirm_classes(
     growth: Growth, announced: Sequence[str], arguments: Sequence[str], console: Console, *, yes: bool
 ) -> list[str] | None:
     """Tells what rows would add to a task, and asks about classes that are new; gives them, or None if they are not meant.
@@ -28,7 +28,7 @@ def agreed(
         _check_silence(open_ones, arguments)
         return sorted({*names})
     is_meant = (
-        f"Learn {'it' if len(open_ones) == 1 else 'them'} as {counted(len(open_ones), 'new class', 'new classes')}"
+        f"Learn {'it' if len(open_ones) == 1 else 'them'} as {plural(len(open_ones), 'new class', 'new classes')}"
     )
     answer = input(f"{is_meant} ({', '.join(open_ones)})? [y/N] ")
     return [*growth.new] if answer.strip().lower() in ("y", "yes") else None
@@ -38,6 +38,6 @@ def _check_silence(names: Sequence[str], arguments: Sequence[str]) -> None:
     """Refuses to take silence for a yes."""
     if names:
         raise SettingsError(
-            f"{counted(len(names), 'class is', 'classes are')} new, and there is no terminal to ask on; if that is meant: "
+            f"{plural(len(names), 'class is', 'classes are')} new, and there is no terminal to ask on; if that is meant: "
             f"{join(['zoo', 'learn', *arguments, '--new-class', *names])}"
         )

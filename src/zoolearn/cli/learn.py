@@ -18,10 +18,10 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import EpisodeEpochs, IgnoredColumns, LabelColumn, LabelsFile, ZooPath, about, optional, parse
-from zoolearn.cli.growing import agreed
+from zoolearn.cli.growing import confirm_classes
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
 from zoolearn.cli.screens import All
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.zoo import Zoo
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str]) -> None:
         console.print(Text("; ".join([str(growth), *growth.doubts()])))
         options.new_class = (*growth.new,)
     elif growth is not None:
-        meant = agreed(growth, options.new_class, arguments, console, yes=options.yes)
+        meant = confirm_classes(growth, options.new_class, arguments, console, yes=options.yes)
         if meant is None:
             console.print("nothing was changed")
             return
@@ -215,7 +215,7 @@ def _show_event(event: Reading | Plan, console: Console) -> None:
         return
     others = f", beside {', '.join(map(escape, event.tasks[1:]))}" if event.tasks[1:] else ""
     console.print(
-        f"training on {escape(event.tasks[0])}{others}: {counted(event.epochs, 'epoch')} of {event.rows:,} rows, "
+        f"training on {escape(event.tasks[0])}{others}: {plural(event.epochs, 'epoch')} of {event.rows:,} rows, "
         f"about {duration(event.seconds)}"
     )
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import screenful
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.zoo.gate import smallest_loss
 from zoolearn.zoo.index import Measure
 from zoolearn.zoo.learning import Learned
@@ -29,7 +29,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
     console.print(f"episode {learned.episode}: {how} {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
     if learned.task in learned.changes:
-        _grown(learned, console)
+        _show_growth(learned, console)
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
         names, rest = screenful(earlier, learned.changes, everything=everything)
@@ -40,13 +40,13 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
         which = "the task that grew" if learned.task in learned.changes else "the new task"
         console.print(
             f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
-            f"{100 * sum(differences) / len(earlier):+.2f} points on {counted(len(earlier), 'earlier task')}, on average"
+            f"{100 * sum(differences) / len(earlier):+.2f} points on {plural(len(earlier), 'earlier task')}, on average"
         )
         if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
             console.print("no difference can be seen in any earlier task: what changed may be chance")
 
 
-def _grown(learned: Learned, console: Console) -> None:
+def _show_growth(learned: Learned, console: Console) -> None:
     """Prints what became of the classes that a task had before, and how those are answered that are new."""
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"

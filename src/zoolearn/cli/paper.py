@@ -102,9 +102,9 @@ def _list() -> None:
 
 
 def _table(table: PaperTable, options: PaperOptions, folders: Sequence[Path]) -> None:
-    rows = _chosen(table, options.rows)
+    rows = _choose_rows(table, options.rows)
     runs = all_runs(folders)
-    specs = [spec for row in rows for spec in _missing(row, runs, options.seeds)]
+    specs = [spec for row in rows for spec in _find_missing(row, runs, options.seeds)]
     failed = _execute(specs if options.rows else [], options, runs)
     print(text(comparison(table, runs, rows), output.width()))
     for row in rows:
@@ -153,7 +153,7 @@ def _check_names(names: Sequence[str], known: Collection[str]) -> None:
             raise SettingsError(unknown_name("row", name, {*known}))
 
 
-def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
+def _choose_rows(table: PaperTable, names: Sequence[str]) -> list[Row]:
     _check_names(names, [ALL, *(known for row in table.rows for known in (row.name, row.spec.benchmark))])
     rows = {name for name in names if any(row.name == name for row in table.rows)}
     benchmarks = set(names) - rows - {ALL}
@@ -164,7 +164,7 @@ def _chosen(table: PaperTable, names: Sequence[str]) -> list[Row]:
     ]
 
 
-def _missing(row: Row, runs: Sequence[Results], seeds: int) -> list[RunSpec]:
+def _find_missing(row: Row, runs: Sequence[Results], seeds: int) -> list[RunSpec]:
     """The runs of a row that are still to be made, after saying so, and how long the others took."""
     here = runs_of(row, runs)
     if len(here) < seeds:  # the others are run in float32, and are never averaged with what is not

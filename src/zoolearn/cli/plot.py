@@ -13,7 +13,7 @@ from zoolearn.cli.report import other_words
 from zoolearn.cli.task_figures import task_figures
 from zoolearn.errors import SettingsError
 from zoolearn.lab.figures import Figure
-from zoolearn.lab.pages.sources import gathered
+from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
 from zoolearn.lab.run_figures import figures
 from zoolearn.zoo import Zoo
@@ -62,5 +62,5 @@ def _figures(folders: Sequence[Path]) -> list[Figure]:
         zoo = Zoo(folders[0])
         return [figure for name in zoo.tasks for figure in task_figures(name, zoo.scores(name))]
     check_no_zoo(folders, "zoo plot", "alone, its figures are drawn")
-    results, studies = gathered(folders)
+    results, studies = gather(folders)
     return [*(figures(results) if results else ()), *studies]

@@ -11,10 +11,10 @@ from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.pruning import Pruning
+from zoolearn.zoo.pruning import ALLOWED_LOSS, Pruning
 
 IDEA = """Silence the members that a task can do without, going by their stored votes on held-out rows.
 
@@ -47,15 +47,19 @@ def main(arguments: Sequence[str]) -> None:
         silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
         console.print(
-            f"{counted(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            f"{plural(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
             if silent
             else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
         )
         return
     if given or not options.commit:
-        _tell(zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency), console)
+        pruning = zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency)
+        _tell(pruning, console)
+        if options.budget is None and options.latency is None:
+            for line in too_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
+                console.print(line, markup=False, soft_wrap=True)
     if options.commit:
-        console.print(f"{counted(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
+        console.print(f"{plural(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
     else:
         console.print("Nothing is deleted yet: --commit does that, --restore takes it back")
 
@@ -72,6 +76,16 @@ def _tell(pruning: Pruning, console: Console) -> None:
     ]
     console.print(columns(("task", "members", "accuracy", "on rows that did not choose"), rows))
     console.print(summary(pruning))
+
+
+def too_costly(pruning: Pruning, allowed: float) -> list[str]:
+    """A sentence for each task that lost more than it may on the rows that had no say, which those that chose do not show."""
+    lost = {name: task.unseen_before - task.unseen_after for name, task in pruning.tasks.items()}
+    return [
+        f"! {name} lost {100 * points:.1f} points on the rows that did not choose, more than the {100 * allowed:g} allowed"
+        for name, points in lost.items()
+        if points > allowed + 1e-9
+    ]
 
 
 def summary(pruning: Pruning) -> Table:

@@ -14,7 +14,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
@@ -135,15 +135,15 @@ def write_zoo_page(folder: Path, file: Path) -> None:
     zoo = Zoo(folder)
     save_text(file, zoo_page(snapshot(zoo)))
     size = file.stat().st_size / 1e6
-    print(f"{file}: {counted(len(zoo.tasks), 'task')}, {size:.2f} MB, no network needed", file=sys.stderr)
+    print(f"{file}: {plural(len(zoo.tasks), 'task')}, {size:.2f} MB, no network needed", file=sys.stderr)
 
 
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:
     """Writes the page of all runs and studies below the folders, and says how much it weighs."""
     from zoolearn.lab.pages import page
-    from zoolearn.lab.pages.sources import gathered
+    from zoolearn.lab.pages.sources import gather
 
-    results, figures = gathered(folders)
+    results, figures = gather(folders)
     save_text(file, page("Runs and studies" if figures else "Runs", results, figures, command))
     size = file.stat().st_size / 1e6
     print(f"{file}: {len(results)} runs, {size:.2f} MB, no network needed", file=sys.stderr)

@@ -10,7 +10,7 @@ import torch
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.cli.failures import in_words, own_trace
 from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
 from zoolearn.cli.side_by_side import run_side_by_side
@@ -46,7 +46,7 @@ examples:   zoo run model-zoo split-cifar100 --epochs 1 --out runs/zoo
 def main(arguments: Sequence[str]) -> None:
     """Runs one learner on one benchmark, or several side by side."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(wrapped(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS))))
+        print(wrap(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS))))
         return
     names = list(dict.fromkeys(parted(arguments[0])))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)

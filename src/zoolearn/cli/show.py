@@ -14,7 +14,7 @@ from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import ZooPath, optional, parse
 from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.index import MemberEntry
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         _show_task(zoo, options.name, console)
         return
     console.print(
-        f"[bold]{escape(str(zoo.path))}[/]: {counted(len(zoo.tasks), 'task')}, {counted(len(zoo.members), 'member')}"
+        f"[bold]{escape(str(zoo.path))}[/]: {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')}"
     )
     if not zoo.tasks:
         console.print(f"It has learned nothing yet: zoo learn {escape(quote(str(zoo.path)))} NAME DATA")
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> None:
         console.print(_tasks(zoo, names))
         if rest:
             console.print(rest)
-        console.print(_explained(zoo, names))
+        console.print(_explain(zoo, names))
         console.print(_picture(zoo, names, console))
         console.print(_storage(zoo))
     console.print(_settings(zoo))
@@ -65,8 +65,8 @@ def main(arguments: Sequence[str]) -> None:
 def _show_task(zoo: Zoo, name: str, console: Console) -> None:
     entry = zoo.index.task(name)
     console.print(
-        f"[bold]{escape(name)}[/]: {counted(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}{_growths(entry)}, "
-        f"{entry.rows_kept:,} rows kept, answered by {counted(len(zoo.index.voters(name)), 'member')}"
+        f"[bold]{escape(name)}[/]: {plural(len(entry.classes), 'class', 'classes')}, learned in episode {entry.episode}{_growths(entry)}, "
+        f"{entry.rows_kept:,} rows kept, answered by {plural(len(zoo.index.voters(name)), 'member')}"
     )
     scores = zoo.scores(name)
     show_scores(scores, console, f"on the {entry.rows_held_out:,} rows that are held out")
@@ -116,7 +116,7 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
     return columns([*header, trail], rows, words=(trail,), gap=1)
 
 
-def _explained(zoo: Zoo, names: Sequence[str]) -> str:
+def _explain(zoo: Zoo, names: Sequence[str]) -> str:
     """What the columns mean, and what is wrong with some of the figures."""
     poor, proud = [], []
     for name in names:
@@ -172,7 +172,7 @@ def _storage(zoo: Zoo) -> str:
     weights = sum(parameter.numel() for parameter in zoo.net(zoo.members[0].number).parameters())
     return (
         f"[bold]stored[/] {rows:,} rows to train on and {held:,} held out in {megabytes(sum(p.bytes for p in parts))}; "
-        f"{counted(len(zoo.members), 'member')} in {megabytes(members)}, about {weights:,} weights each"
+        f"{plural(len(zoo.members), 'member')} in {megabytes(members)}, about {weights:,} weights each"
     )
 
 

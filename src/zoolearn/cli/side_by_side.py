@@ -29,7 +29,7 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
     outcome |= {end.job.name: end.result for end in ends if isinstance(end, Done)}
     failed = [end for end in ends if isinstance(end, Failed)]
     for end in failed:
-        if (run := _lost(specs[end.job.name], folder / end.job.name, end.why, [*outcome.values()])) is not None:
+        if (run := _find_lost(specs[end.job.name], folder / end.job.name, end.why, [*outcome.values()])) is not None:
             outcome[end.job.name] = run
     if outcome:
         print(text(report([outcome[title] for title in specs if title in outcome]), output.width()))
@@ -41,7 +41,7 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
         sys.exit(1)
 
 
-def _lost(spec: RunSpec, folder: Path, error: str, others: Sequence[Results]) -> Results | None:
+def _find_lost(spec: RunSpec, folder: Path, error: str, others: Sequence[Results]) -> Results | None:
     """What there is of a run that diverged or failed; if that is nothing, what others tell that differ in their seeds."""
     if (folder / Results.FILE).exists():
         run = Results.load(folder)

@@ -9,7 +9,7 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.cli.flags import DataRoot, about, command_line, optional, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
@@ -55,7 +55,7 @@ class StudyOptions:
 def main(arguments: Sequence[str]) -> None:
     """Does what is missing of a study and says where it is."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(wrapped(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items()))))
+        print(wrap(USAGE.format(kinds="\n".join(f"  {name:<20}{summary}" for name, summary in SUMMARIES.items()))))
         return
     name = arguments[0]
     if name not in SUMMARIES:

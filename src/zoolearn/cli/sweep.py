@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import torch
 import tyro
 
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
@@ -40,7 +40,7 @@ class SweepOptions(RunOptions):
 def main(arguments: Sequence[str]) -> None:
     """Runs what is missing of a sweep, and shows the table of all."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(wrapped(USAGE))
+        print(wrap(USAGE))
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo sweep {name}", SweepOptions)

@@ -16,7 +16,7 @@ from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import source_of
@@ -57,10 +57,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.json:
         print(json.dumps(as_json(tested)))
         return
-    show_scores(tested.scores, console, f"on {counted(tested.scores.rows, 'row')} of {options.data}")
+    show_scores(tested.scores, console, f"on {plural(tested.scores.rows, 'row')} of {options.data}")
     if tested.seen:
         console.print(
-            Text(f"! {counted(tested.seen, 'row')} of these the zoo was trained on: the accuracy is no test", "yellow")
+            Text(f"! {plural(tested.seen, 'row')} of these the zoo was trained on: the accuracy is no test", "yellow")
         )
     show_confusion(tested.scores, console)
     show_calibration(tested.scores, console)
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> None:
     for row in tested.broken[:MOST_NAMED]:
         console.print(Text(f"left out: {printable(row.name)}: {row.reason}"))
     if tested.broken:
-        console.print(f"{counted(len(tested.broken), 'row')} left out because they cannot be read")
+        console.print(f"{plural(len(tested.broken), 'row')} left out because they cannot be read")
 
 
 def _show_mistakes(tested: Tested, console: Console) -> None:

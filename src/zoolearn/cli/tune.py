@@ -12,7 +12,7 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.cli.commands import wrapped
+from zoolearn.cli.commands import wrap
 from zoolearn.cli.flags import about, optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.streams import benchmark_at
@@ -58,7 +58,7 @@ class TuneOptions(RunOptions):
 def main(arguments: Sequence[str]) -> None:
     """Carries a search on to its end and names the best settings."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(wrapped(USAGE))
+        print(wrap(USAGE))
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo tune {name}", TuneOptions)
@@ -121,7 +121,7 @@ def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
 
 def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
     best, states = tuning.best, [trial.state for trial in tuning.trials]
-    for trial in _ranked(tuning.trials)[:5]:
+    for trial in _rank(tuning.trials)[:5]:
         words = ", ".join(f"{name} {_short(value)}" for name, value in trial.settings.items())
         print(f"{trial.name}: {100 * trial.values[-1]:.2f} % right of what was set aside, {words}")
     counts = {state: states.count(state) for state in dict.fromkeys(states)}
@@ -150,7 +150,7 @@ def _data(form: Any) -> str:
     return f" --data {shlex.quote(str(form.tasks.data))}" if form.tasks.data else ""
 
 
-def _ranked(trials: Sequence[Trial]) -> list[Trial]:
+def _rank(trials: Sequence[Trial]) -> list[Trial]:
     return sorted((t for t in trials if t.state == "done"), key=lambda trial: -trial.values[-1])
 
 

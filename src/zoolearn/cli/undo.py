@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import ZooPath, parse
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: what it brought of its task, all or more of it, and its member are deleted.
@@ -33,5 +33,5 @@ def main(arguments: Sequence[str]) -> None:
         return
     gone = "as it was before" if name in zoo.tasks else "no longer known"
     output.console().print(
-        f"{escape(name)} is {gone}; {counted(len(zoo.tasks), 'task')} and {counted(len(zoo.members), 'member')} left"
+        f"{escape(name)} is {gone}; {plural(len(zoo.tasks), 'task')} and {plural(len(zoo.members), 'member')} left"
     )

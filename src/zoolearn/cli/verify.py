@@ -8,7 +8,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, parse
-from zoolearn.cli.words import counted
+from zoolearn.cli.words import plural
 from zoolearn.errors import StoreError
 from zoolearn.zoo import Zoo
 
@@ -28,5 +28,5 @@ def main(arguments: Sequence[str]) -> None:
     zoo = Zoo(options.folder)
     problems = follow(zoo.verify(), output.console(stderr=True))
     if problems:
-        raise StoreError(f"{counted(len(problems), 'problem')} in {zoo.path}:\n  " + "\n  ".join(problems))
+        raise StoreError(f"{plural(len(problems), 'problem')} in {zoo.path}:\n  " + "\n  ".join(problems))
     output.console().print(f"{escape(str(zoo.path))} is whole: {len(zoo.index.files())} files and the index")

@@ -32,7 +32,7 @@ ANGLES = (0.0, 10.0, 20.0, 30.0, 40.0)  # of the tasks of rotated streams
 
 def rotated_mnist(data: Data = None, angles: Sequence[float] = ANGLES) -> Benchmark:
     """All of MNIST, turned counter-clockwise by another angle in each task (Lopez-Paz and Ranzato, 2017)."""
-    tasks = tuple(_rotated(datasets.mnist(data), angles, ("crop",)))
+    tasks = tuple(_iter_rotated(datasets.mnist(data), angles, ("crop",)))
     return Benchmark("rotated-mnist", tasks, _unless_usual(angles=([*map(float, angles)], [*ANGLES])))
 
 
@@ -42,7 +42,7 @@ def permuted_mnist(data: Data = None, tasks: int = 5, permutation_seed: int = 0)
         raise SettingsError(f"permuted-mnist with {tasks} tasks; give at least 1")
     mnist = datasets.mnist(data)
     unpermuted = Task("permuted-0", mnist.train, mnist.test, mnist.classes)
-    made = (unpermuted, *(_permuted(mnist, k, permutation_seed) for k in range(1, tasks)))
+    made = (unpermuted, *(_permute(mnist, k, permutation_seed) for k in range(1, tasks)))
     options = {**_unless_usual(tasks=(tasks, 5)), "permutation_seed": permutation_seed}
     return Benchmark("permuted-mnist", made, options)
 
@@ -283,20 +283,20 @@ def _rotation_grid(angle: float, height: int, width: int) -> Tensor:
     return affine_grid(turn[None], [1, 1, height, width], align_corners=False)
 
 
-def _rotated(dataset: DataSet, angles: Iterable[float], augment: tuple[str, ...]) -> Iterable[Task]:
+def _iter_rotated(dataset: DataSet, angles: Iterable[float], augment: tuple[str, ...]) -> Iterable[Task]:
     for angle in angles:
         train, test = rotate(dataset.train, angle), rotate(dataset.test, angle)
         yield Task(f"rotated-{angle:g}", train, test, dataset.classes, augment)
 
 
-def _permuted(dataset: DataSet, place: int, seed: int) -> Task:
+def _permute(dataset: DataSet, place: int, seed: int) -> Task:
     pixels = dataset.train.x[0].numel()
     order = torch.randperm(pixels, generator=generator(derive(seed, "pixels", place)))
-    train, test = (_reordered(examples, order) for examples in (dataset.train, dataset.test))
+    train, test = (_reorder(examples, order) for examples in (dataset.train, dataset.test))
     return Task(f"permuted-{place}", train, test, dataset.classes)
 
 
-def _reordered(examples: Examples, order: Tensor) -> Examples:
+def _reorder(examples: Examples, order: Tensor) -> Examples:
     return Examples(examples.x.flatten(1)[:, order].view(examples.x.shape), examples.y)
 
 

@@ -37,7 +37,7 @@ class Difference:
         return f"{self.mean:+.2f}{ends}"
 
 
-def paired(group: Group, other: Group) -> Difference | None:
+def pair_groups(group: Group, other: Group) -> Difference | None:
     """How far a group is above another, seed by seed; None where no seed is in both.
 
     The interval is Student's for the mean of paired differences: it asks that they scatter like a normal variable.
@@ -92,7 +92,7 @@ def differences(results: Sequence[Results], reference: str) -> Table:
             raise SettingsError(f"{reference!r} is {len(exact)} groups of runs on {tasks}; give one of {names}")
         for name, group in named if exact else ():
             if group is not exact[0][1] and group.first.finished:
-                difference = paired(group, exact[0][1])
+                difference = pair_groups(group, exact[0][1])
                 one_order = one_order or (difference is not None and difference.one_order)
                 rows.append(_difference_row(tasks, name, group, difference))
     if not rows:

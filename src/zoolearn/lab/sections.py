@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zoolearn.lab.differences import ONE_ORDER, paired
+from zoolearn.lab.differences import ONE_ORDER, pair_groups
 from zoolearn.lab.groups import Group, grouped
 from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
@@ -84,7 +84,7 @@ def conclusion(section: Section) -> str:
     if len(finished) == 1:
         return f"{name} reaches {reached}, {len(group.runs)} seed{'s' * (len(group.runs) > 1)}."
     other_name, other = finished[1]
-    difference = paired(group, other)
+    difference = pair_groups(group, other)
     doubt = difference.interval if difference else "no seed in common, so no interval"
     apart = _unlike(group, other)
     above = f"{reached}, {_gap(group, other)} points above {other_name} ({doubt}){apart}"
@@ -98,7 +98,7 @@ def conclusion(section: Section) -> str:
 
 def _gap(group: Group, other: Group) -> str:
     """Points above another: over the seeds that both have where that gives an interval, else between the means."""
-    difference = paired(group, other)
+    difference = pair_groups(group, other)
     if difference is not None and difference.half is not None:
         return f"{difference.mean:.2f}"
     return f"{100 * ((_score(group) or 0.0) - (_score(other) or 0.0)):.2f}"
@@ -112,7 +112,7 @@ def overview(parts: Sequence[Section]) -> Table:
         above = ""
         if len(part.finished) > 1:
             (_, best), (_, other) = part.finished[:2]
-            difference = paired(best, other)
+            difference = pair_groups(best, other)
             above = str(difference) if difference and difference.half is not None else f"+{_gap(best, other)}"
         rows.append((part.title, *first[0], above))
     return Table(("benchmark", "highest", "average accuracy", "above the next"), tuple(rows), labels=2)
@@ -161,7 +161,8 @@ def accuracies(section: Section) -> Table:
     )
     rows += tuple((name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost)
     one_order = len(section.named) > 1 and any(
-        (difference := paired(group, section.named[0][1])) and difference.one_order for _, group in section.named[1:]
+        (difference := pair_groups(group, section.named[0][1])) and difference.one_order
+        for _, group in section.named[1:]
     )
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
     notes = [*([ONE_ORDER] if one_order else []), *([CLASS_INCREMENTAL_NOTE] if extra else [])]

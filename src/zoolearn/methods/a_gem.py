@@ -36,7 +36,7 @@ class AGem(GradientGuided):
             with torch.no_grad():
                 net.embed(batch.x)
 
-    def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
+    def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         return project(gradient, past)
 
 

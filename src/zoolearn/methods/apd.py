@@ -47,7 +47,7 @@ class Apd(TaskNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the shared weights, the new task's own and past corrections."""
-        net = self.grown(task).to(self.recipe.torch_device)
+        net = self.grow_net(task).to(self.recipe.torch_device)
         penalised = objective(net, self.sparsity, self.retention, self.recipe.weight_decay)
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32")
         loss = yield from self.fit(net, [task], recipe=recipe, loss=penalised, optimizer=Adam)
@@ -55,7 +55,7 @@ class Apd(TaskNet):
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def converted(self, net: Net) -> Net:
+    def convert(self, net: Net) -> Net:
         return additive(net, self.decomposed_layer)
 
     def decomposed_layer(self, layer: Layer) -> AdditiveLayer:

@@ -53,16 +53,16 @@ class DerPlusPlus(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         check_single_rows(
             net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
         )
         self.memory = self.memory.to(self.recipe.torch_device)
-        value = yield from self.fit(net, [task], loss=self.replayed, heads=net.tasks if self.memory_size else None)
+        value = yield from self.fit(net, [task], loss=self.replay_loss, heads=net.tasks if self.memory_size else None)
         self.net = net
         return Episode((task.name,), None, value)
 
-    def replayed(self, net: Net, batch: Batch) -> Tensor:
+    def replay_loss(self, net: Net, batch: Batch) -> Tensor:
         """The loss of new rows and of two batches from the memory, which is then offered the new rows."""
         tasks, number = (batch.tasks, 0) if self.shared_head else (net.tasks, self.episode)
         logits = net(batch.x, batch.tasks[0])

@@ -61,7 +61,7 @@ class Er(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task and the memory, which fills on the way."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         if self.memory_loss == "added":
             check_single_rows(
                 net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
@@ -76,11 +76,13 @@ class Er(SingleNet):
             heads=net.tasks if replays else [task.name],
         )
         if self.heads is not as_trained:
-            self.heads(net, self.stored(net) | ({} if self.shared_head else {task.name: task.train}), self.recipe)
+            self.heads(
+                net, self.stored_examples(net) | ({} if self.shared_head else {task.name: task.train}), self.recipe
+            )
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def stored(self, net: Net) -> dict[str, Examples]:
+    def stored_examples(self, net: Net) -> dict[str, Examples]:
         """The rows of the memory, by the names of their tasks; all under the first one's where tasks share a head."""
         if not self.memory.filled:
             return {}

@@ -59,35 +59,35 @@ class Ewc(Regularised):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, then makes the spring hold the new task too."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         device = self.recipe.torch_device
         flat = Flat(self.shared(net.to(device)))
-        spring = self.tightened(device)
+        spring = self.tighten(device)
 
         def hold(*_: object) -> None:
             if spring is not None:
                 spring.pull(flat)
 
         loss = yield from self.fit(net, [task], adjust=hold)
-        self.net, self.spring = net, self.consolidated(net, flat, task)
+        self.net, self.spring = net, self.consolidate(net, flat, task)
         return Episode((task.name,), None, loss)
 
-    def tightened(self, device: torch.device) -> QuadraticPenalty | None:
+    def tighten(self, device: torch.device) -> QuadraticPenalty | None:
         """The spring as the new task feels it; None if nothing is held."""
         if self.spring is None or not self.strength:
             return None
-        return self.spring.to(device).scaled(self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
+        return self.spring.to(device).scale(self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
 
-    def consolidated(self, net: Net, flat: Flat, task: Task) -> QuadraticPenalty:
+    def consolidate(self, net: Net, flat: Flat, task: Task) -> QuadraticPenalty:
         """The spring that holds past tasks and this one."""
-        examples = self.chosen(task)
+        examples = self.choose_examples(task)
         seed = self.episode_seed("fisher labels")
         importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
         new = QuadraticPenalty(flat.data(), importance, importance.new_zeros(()))
-        past = new.scaled(0.0, torch.inf) if self.spring is None else self.spring.to(importance.device)
+        past = new.scale(0.0, torch.inf) if self.spring is None else self.spring.to(importance.device)
         return self.anchors(past, new, self.episode, self.decay)
 
-    def chosen(self, task: Task) -> Examples:
+    def choose_examples(self, task: Task) -> Examples:
         """The training examples that the information is taken from."""
         order = torch.randperm(len(task.train), generator=generator(self.episode_seed("fisher")))
         some = task.train.select(order[: self.fisher_samples])

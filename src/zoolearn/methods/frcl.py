@@ -13,7 +13,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
-from zoolearn.methods.parts.flat import shortened
+from zoolearn.methods.parts.flat import clip_gradients
 from zoolearn.methods.parts.pergrad import evaluating
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name
@@ -139,7 +139,7 @@ class Frcl(SingleNet):
     backbone without batch-norm gives the features; the authors' (`mlp-frcl`) are linear in the last hidden layer, and
     with an activation after it more is forgotten; (6) the recipe's dropout acts on new rows, never at the points; (7) a
     new head starts with standard deviations of `first_scale` (theirs 1), since with few data it is else easier to make
-    all features small than to learn, and long gradients are shortened to `max_grad_norm` (theirs are not), since
+    all features small than to learn, and long gradients are clip_gradients to `max_grad_norm` (theirs are not), since
     kernels of nearly singular features give some.
 
     Every task has its own function, so there is no head that tasks could share.
@@ -156,7 +156,7 @@ class Frcl(SingleNet):
     train_samples: int = setting(10, "draws of the function per step", least=1)
     answer_samples: int = setting(100, "draws of the function per answer", least=1)
     first_scale: float = setting(0.1, "standard deviation of a new head's weights when training begins", above=0)
-    max_grad_norm: float = setting(1.0, "longer gradients are shortened to this length; 0: none are", least=0)
+    max_grad_norm: float = setting(1.0, "longer gradients are clip_gradients to this length; 0: none are", least=0)
 
     inducing: dict[str, Inducing] = saved(default_factory=dict)
 
@@ -166,22 +166,22 @@ class Frcl(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Learns the task while past functions stay likely, then remembers its function."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         loss = yield from self.fit(
             net,
             [task],
             recipe=replace(self.recipe, weight_decay=0.0, precision="float32"),
             loss=self.objective(task),
-            adjust=shortened(net.trainable([task.name]), self.max_grad_norm),
+            adjust=clip_gradients(net.trainable([task.name]), self.max_grad_norm),
         )
-        remembered = self.remembered(net, task)
+        remembered = self.remember(net, task)
         net.heads, net.head_index = nn.ModuleList(), {}
         self.net, self.inducing = net, {**self.inducing, task.name: remembered}
         return Episode((task.name,), None, loss)
 
-    def grown(self, task: Task) -> Net:
+    def grow_net(self, task: Task) -> Net:
         """A copy of the net with a Gaussian head for the task."""
-        net = super().grown(task)
+        net = super().grow_net(task)
         self.shared(net)
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
             raise SettingsError(
@@ -224,7 +224,7 @@ class Frcl(SingleNet):
         return divergence
 
     @torch.no_grad()
-    def remembered(self, net: Net, task: Task) -> Inducing:
+    def remember(self, net: Net, task: Task) -> Inducing:
         """A task's function at some of its inputs, from its head."""
         head = net.head(task.name)
         assert isinstance(head, GaussianHead)

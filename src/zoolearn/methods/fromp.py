@@ -14,7 +14,7 @@ from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
-from zoolearn.methods.parts.flat import Flat, shortened
+from zoolearn.methods.parts.flat import Flat, clip_gradients
 from zoolearn.methods.parts.memory import Memory
 from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.methods.state import saved
@@ -85,21 +85,21 @@ class Fromp(SingleNet):
     kernel: Literal["laplace", "identity"] = setting(
         "laplace", "identity: all probabilities are held alike, each by itself"
     )
-    max_grad_norm: float = setting(0.1, "longer gradients are shortened to this length; 0: none are", least=0)
+    max_grad_norm: float = setting(0.1, "longer gradients are clip_gradients to this length; 0: none are", least=0)
 
     memory: Memory = saved(default_factory=Memory)
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
-        net = self.grown(task).to(self.recipe.torch_device)
+        net = self.grow_net(task).to(self.recipe.torch_device)
         decay = self.recipe.weight_decay if self.recipe.optimizer == "sgd" else 0.0
         loss = yield from self.fit(
             net,
             [task],
             recipe=replace(self.recipe, weight_decay=decay, precision="float32"),
-            loss=self.objective(self.held(net)),
-            adjust=shortened(net.trainable(net.tasks), self.max_grad_norm),
+            loss=self.objective(self.hold_functions(net)),
+            adjust=clip_gradients(net.trainable(net.tasks), self.max_grad_norm),
             heads=net.tasks,
         )
         memory = self.memory.add(task.name, self.most_memorable(net, task)) if self.memory_size else self.memory
@@ -115,7 +115,7 @@ class Fromp(SingleNet):
 
         return loss
 
-    def held(self, net: Net) -> "Held | None":
+    def hold_functions(self, net: Net) -> "Held | None":
         """The probabilities at all memorable inputs as they are now, with what ties them together."""
         if not len(self.memory):
             return None

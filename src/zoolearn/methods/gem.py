@@ -53,7 +53,7 @@ class Gem(WithMemory):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with projected gradients, then keeps some of it."""
-        net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
+        net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()

@@ -90,7 +90,7 @@ class Hat(TaskNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
-        net = self.grown(task).to(self.recipe.torch_device)
+        net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Attention(self, net, task.name, steps_per_epoch(len(task.train), self.recipe.batch_size))
         recipe = undecayed(self.recipe)
         loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
@@ -98,7 +98,7 @@ class Hat(TaskNet):
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def converted(self, net: Net) -> Net:
+    def convert(self, net: Net) -> Net:
         """The net with a gate after each of its layers."""
         net.backbone = with_gates(net.backbone, backbone_name(net.backbone_fn), self.s_max, self.binary)
         replace_modules(net.backbone, Norm, TaskNorm)
@@ -138,21 +138,21 @@ class Gate(PerTask):
     @torch.no_grad()
     def end_task(self) -> None:
         self.hold()
-        self.used.copy_(torch.maximum(self.used, self.settled(self.embeddings[-1])))
+        self.used.copy_(torch.maximum(self.used, self.final_gates(self.embeddings[-1])))
 
     @torch.no_grad()
     def hold(self) -> None:
         """Brings the newest embedding back within its bounds."""
         self.embeddings[-1].clamp_(-LARGEST_EMBEDDING, LARGEST_EMBEDDING)
 
-    def settled(self, embedding: Tensor) -> Tensor:
+    def final_gates(self, embedding: Tensor) -> Tensor:
         gates = torch.sigmoid(self.s_max * embedding)
         return (gates > 0.5).to(gates.dtype) if self.binary else _closed(gates)
 
     def gates(self) -> Tensor:
         """The gates of the task: soft while it trains, settled when it answers."""
         embedding = self.embeddings[self.task]
-        return _closed(torch.sigmoid(self.scale * embedding)) if self.training else self.settled(embedding)
+        return _closed(torch.sigmoid(self.scale * embedding)) if self.training else self.final_gates(embedding)
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.gates().reshape(1, -1, *(1,) * (x.ndim - 2))

@@ -45,7 +45,7 @@ class Lwf(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, with the old net's outputs as further targets."""
-        net, old = self.grown(task), self.net
+        net, old = self.grow_net(task), self.net
         held = () if old is None or not self.strength else old.tasks[:1] if self.shared_head else old.tasks
 
         def loss(net: Net, batch: Batch) -> Tensor:
@@ -64,8 +64,8 @@ class Lwf(SingleNet):
             before = old.embed(x)
         now = net.embed(x)
         pairs = [(net.head(task)(now), old.head(task)(before)) for task in tasks]
-        known = [(logits[:, : old.shape[1]], old) for logits, old in pairs]  # a head may have grown since
-        return torch.stack([distillation_loss(logits, old, self.temperature) for logits, old in known]).sum()
+        known = [(logits[:, : targets.shape[1]], targets) for logits, targets in pairs]  # a head may have grown since
+        return torch.stack([distillation_loss(*pair, self.temperature) for pair in known]).sum()
 
 
 def distillation_loss(logits: Tensor, targets: Tensor, temperature: float) -> Tensor:

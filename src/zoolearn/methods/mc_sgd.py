@@ -84,7 +84,7 @@ class McSgd(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task, then seeks the solution of all."""
-        bar = self.grown(task)
+        bar = self.grow_net(task)
         if self.line_lr:
             check_single_rows(bar, "line_batch", self.line_batch)
         hat = deepcopy(bar) if self.hat is None else self._with_head(self.hat, task)
@@ -112,12 +112,12 @@ class McSgd(SingleNet):
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """An untrained net, with batch-norm as it answers."""
-        return self._normed(super().new_net(tasks, seed, backbone))
+        return self._add_norms(super().new_net(tasks, seed, backbone))
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
-        return self._normed(super().rebuild_net(spec, seed))
+        return self._add_norms(super().rebuild_net(spec, seed))
 
-    def _normed(self, net: Net) -> Net:
+    def _add_norms(self, net: Net) -> Net:
         return by_the_batch(net) if self.answer_norms == "batch" else net
 
     def predict_proba(self, x: Array, task: str) -> Tensor:

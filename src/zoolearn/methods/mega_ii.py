@@ -27,7 +27,7 @@ class MegaII(GradientGuided):
     The memory gradient is computed in float32 throughout.
     """
 
-    def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
+    def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         return mix(gradient, past, float(loss), float(past_loss))
 
 

@@ -75,7 +75,7 @@ class Ogd(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         device = self.recipe.torch_device
         flat = Flat(self.shared(net.to(device)))
         self.check_beyond_memory(len(flat), len(task.classes))
@@ -83,10 +83,10 @@ class Ogd(SingleNet):
 
         def strip(*_: object) -> None:
             if basis is not None:
-                flat.write_gradient(stripped_gradient(flat, basis, self.recipe.weight_decay))
+                flat.write_gradient(strip_gradient(flat, basis, self.recipe.weight_decay))
 
         loss = yield from self.fit(net, [task], adjust=strip)
-        self.basis, self.owners = self.extended(net, flat, task)
+        self.basis, self.owners = self.extend_basis(net, flat, task)
         self.net = net
         return Episode((task.name,), None, loss)
 
@@ -100,7 +100,7 @@ class Ogd(SingleNet):
                 f"{self.memory_limit:g}; lower basis_size, raise memory_limit or take a smaller backbone"
             )
 
-    def extended(self, net: Net, flat: Flat, task: Task) -> tuple[Tensor, Tensor]:
+    def extend_basis(self, net: Net, flat: Flat, task: Task) -> tuple[Tensor, Tensor]:
         """The basis with the directions of a task that was just learned, and whose each direction is."""
         new = self.chosen_directions(net, flat, task)
         basis = self.basis.to(new.device) if self.basis is not None else new[:0]
@@ -126,22 +126,22 @@ class Ogd(SingleNet):
         return super().num_parameters + (self.basis.numel() if self.basis is not None else 0)
 
 
-def stripped(vector: Tensor, basis: Tensor) -> Tensor:
+def strip(vector: Tensor, basis: Tensor) -> Tensor:
     """A vector without its part in the span of an orthonormal basis (its rows).
 
-    >>> stripped(torch.tensor([3.0, 4.0]), torch.tensor([[1.0, 0.0]])).tolist()
+    >>> strip(torch.tensor([3.0, 4.0]), torch.tensor([[1.0, 0.0]])).tolist()
     [0.0, 4.0]
     """
     return torch.addmv(vector, basis.T, basis @ vector, alpha=-1)
 
 
-def stripped_gradient(flat: Flat, basis: Tensor, weight_decay: float) -> Tensor:
+def strip_gradient(flat: Flat, basis: Tensor, weight_decay: float) -> Tensor:
     """The gradient that, once the optimiser adds its weight decay, has no part in the span of the basis."""
     gradient = flat.gradient()
     if not weight_decay:
-        return stripped(gradient, basis)
+        return strip(gradient, basis)
     decay = weight_decay * flat.data()
-    return stripped(gradient.add_(decay), basis).sub_(decay)
+    return strip(gradient.add_(decay), basis).sub_(decay)
 
 
 def orthonormal(vectors: Tensor, basis: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Progressive Nets: a column per task that hears the frozen columns before it (Rusu et al., 2016)."""
+"""Progressive Nets: a column per task with lateral connections from the frozen columns before it (Rusu et al., 2016)."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from zoolearn.training.fit import OPTIMIZERS, Progress
 
 @dataclass(frozen=True)
 class Site:
-    """A layer that hears older columns: the layer, the shapes that go in and come out, whether it is the first."""
+    """A layer with lateral connections from older columns: the layer, the shapes that go in and come out, whether it is the first."""
 
     layer: nn.Module
     inputs: torch.Size
@@ -48,8 +48,8 @@ class LinearLateral(nn.Module):
         super().__init__()
         self.join = site.like(columns * site.inputs[1])
 
-    def forward(self, heard: Sequence[Tensor]) -> Tensor:
-        return cast(Tensor, self.join(torch.cat([*heard], dim=1)))
+    def forward(self, older: Sequence[Tensor]) -> Tensor:
+        return cast(Tensor, self.join(torch.cat([*older], dim=1)))
 
 
 class AdapterLateral(nn.Module):
@@ -64,8 +64,8 @@ class AdapterLateral(nn.Module):
             self.narrow = nn.Conv2d(columns * width, width, 1)
         self.join = site.like(width)
 
-    def forward(self, heard: Sequence[Tensor]) -> Tensor:
-        scaled = [scale * inputs for scale, inputs in zip(self.scales, heard, strict=True)]
+    def forward(self, older: Sequence[Tensor]) -> Tensor:
+        scaled = [scale * inputs for scale, inputs in zip(self.scales, older, strict=True)]
         return cast(Tensor, self.join(F.relu(self.narrow(torch.cat(scaled, dim=1)))))
 
 
@@ -114,13 +114,13 @@ class Progressive(Learner):
     smooths_labels: ClassVar[bool] = True
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
 
-    lateral: Lateral = setting(linear, "how a layer hears older columns", choices=LATERALS)
+    lateral: Lateral = setting(linear, "lateral connections of a layer from older columns", choices=LATERALS)
 
     columns: list[Net] = saved(default_factory=list)  # one per task, fixed after its episode
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         seed = self.episode_seed()
-        self._bring(torch.device("cpu"))  # where a new column, which hears them, is built
+        self._bring(torch.device("cpu"))  # where a new column, which reads them, is built
         net = self.new_net([task], seed)
         self._bring(self.recipe.torch_device)
         loss = yield from self.fit(net, [task])
@@ -131,7 +131,7 @@ class Progressive(Learner):
         return super().new_net(tasks, seed, backbone or self._after(self.columns))
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
-        """The backbone of a column that hears these."""
+        """The backbone of a column after these."""
         older = [cast(Column, net.backbone) for net in columns]
 
         def backbone(shape: Shape, dropout: float) -> nn.Module:
@@ -141,7 +141,7 @@ class Progressive(Learner):
         return backbone
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
-        """A column that hears those that were taken up before it."""
+        """A column after those that were restored before it."""
         return Net.from_spec(spec, {spec["backbone"]: self._after(self.columns)})
 
     def _bring(self, device: torch.device) -> None:
@@ -177,7 +177,7 @@ class Trace:
 
 
 class Column(nn.Module):
-    """A backbone whose layers hear older columns; its features are followed by theirs.
+    """A backbone whose layers have lateral connections from older columns; its features are followed by theirs.
 
     Older columns are no part of this module: they are not saved, trained or switched to training mode with it.
     """
@@ -190,21 +190,21 @@ class Column(nn.Module):
         self.older = tuple(older)
         self.laterals = nn.ModuleDict()
         for place, site in enumerate(_sites(self.stages, shape, backbone)):
-            heard = lateral(site, len(older)) if older else None
-            if heard is not None:
-                self.laterals[str(place)] = heard
+            added = lateral(site, len(older)) if older else None
+            if added is not None:
+                self.laterals[str(place)] = added
                 _open_shortcut(site.layer)
 
     def forward(self, x: Tensor) -> Tensor:
         """The features of this column and of all older ones."""
-        heard: list[Trace] = []
+        older_traces: list[Trace] = []
         with torch.no_grad():
             for column in self.older:
-                heard.append(column.traced(x, heard))
-        own = self.traced(x, heard)
-        return torch.cat([own.features, *(trace.features for trace in heard)], dim=1)
+                older_traces.append(column.trace_through(x, older_traces))
+        own = self.trace_through(x, older_traces)
+        return torch.cat([own.features, *(trace.features for trace in older_traces)], dim=1)
 
-    def traced(self, x: Tensor, heard: Sequence[Trace]) -> Trace:
+    def trace_through(self, x: Tensor, older_traces: Sequence[Trace]) -> Trace:
         """This column's own way through its layers, given those of the older ones."""
         inputs: list[Tensor] = []
         for stage in self.stages:
@@ -212,8 +212,8 @@ class Column(nn.Module):
                 place = len(inputs)
                 inputs.append(x)
                 if str(place) in self.laterals:
-                    extra = self.laterals[str(place)]([trace.inputs[place] for trace in heard])
-                    x = _joined(stage, x, extra)
+                    extra = self.laterals[str(place)]([trace.inputs[place] for trace in older_traces])
+                    x = _join(stage, x, extra)
                     continue
             x = stage(x)
         return Trace(inputs, x)
@@ -242,7 +242,7 @@ def _open_shortcut(layer: nn.Module) -> None:
         layer.shortcut = Shortcut(shortcut)
 
 
-def _joined(layer: nn.Module, x: Tensor, extra: Tensor) -> Tensor:
+def _join(layer: nn.Module, x: Tensor, extra: Tensor) -> Tensor:
     """The layer's output with what older columns say."""
     shortcut = getattr(layer, "shortcut", None)
     if not isinstance(shortcut, Shortcut):

@@ -79,7 +79,7 @@ class Rmn(TaskNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains the free weights and the task's map, then freezes what the map keeps."""
-        net = self.grown(task).to(self.recipe.torch_device)
+        net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Selection(self, net, task)
         recipe = undecayed(self.recipe)
         if self.recipe.optimizer != "sgd":
@@ -89,7 +89,7 @@ class Rmn(TaskNet):
         self.net = net
         return Episode((task.name,), None, loss)
 
-    def converted(self, net: Net) -> Net:
+    def convert(self, net: Net) -> Net:
         """The net with a map on each of its layers and batch-norm after it."""
         net.backbone = with_norms(net.backbone)
         replace_modules(net.backbone, Norm, TaskNorm)

@@ -46,12 +46,12 @@ class Si(Regularised):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task against the spring, watching the way of every weight."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         device = self.recipe.torch_device
         flat = Flat(self.shared(net.to(device)))
         start = flat.data()
         self.path = Path.begin(start)
-        spring = self.tightened(device)
+        spring = self.tighten(device)
 
         def watch_and_hold(*_: object) -> None:
             weights, gradient = flat.data(), flat.gradient()
@@ -64,16 +64,16 @@ class Si(Regularised):
         loss = yield from self.fit(net, [task], adjust=watch_and_hold)
         end = flat.data()
         self.path.step(end, torch.zeros_like(end))
-        self.net, self.spring, self.path = net, self.consolidated(self.path.shares, end, end - start), None
+        self.net, self.spring, self.path = net, self.consolidate(self.path.shares, end, end - start), None
         return Episode((task.name,), None, loss)
 
-    def tightened(self, device: torch.device) -> QuadraticPenalty | None:
+    def tighten(self, device: torch.device) -> QuadraticPenalty | None:
         """The spring as the new task feels it; None if nothing is held."""
         if self.spring is None or not self.strength:
             return None
-        return self.spring.to(device).scaled(2 * self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
+        return self.spring.to(device).scale(2 * self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
 
-    def consolidated(self, shares: Tensor, anchor: Tensor, way: Tensor) -> QuadraticPenalty:
+    def consolidate(self, shares: Tensor, anchor: Tensor, way: Tensor) -> QuadraticPenalty:
         """The spring that holds past tasks and this one, with anchor at the weights as they are now."""
         new = shares / (way.square() + self.damping)
         past = self.spring.importance.to(new.device) if self.spring is not None else 0.0

@@ -41,7 +41,7 @@ class StableSgd(SingleNet):
         return max(self.recipe.lr * self.lr_decay ** (self.episode + 1), self.lr_floor)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        net = self.grown(task)
+        net = self.grow_net(task)
         loss = yield from self.fit(net, [task], recipe=replace(self.recipe, lr=self.lr), optimizer=RestartingSgd)
         self.net = net
         return Episode((task.name,), None, loss)

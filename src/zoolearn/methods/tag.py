@@ -58,7 +58,7 @@ class Tag(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""
-        net, device = self.grown(task), self.recipe.torch_device
+        net, device = self.grow_net(task), self.recipe.torch_device
         shared = Flat(self.shared(net))
         flat = Flat([*shared.parameters, *(() if self.shared_head else net.head(task.name).parameters())])
         self.moments = torch.zeros(2, len(flat), device=device)

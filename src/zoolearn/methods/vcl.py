@@ -119,19 +119,19 @@ class Vcl(SingleNet):
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Puts a coreset aside and moves the posterior on the rest."""
-        net = self.grown(task)
+        net = self.grow_net(task)
         prior = self.prior_of(task, net)
         kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
-            yield from self.fitted(net, task, cross_entropy, self.episode_seed("likelihood"))
-        loss = yield from self.fitted(net, rest, self.objective(rest, prior), self.episode_seed())
+            yield from self.fit_net(net, task, cross_entropy, self.episode_seed("likelihood"))
+        loss = yield from self.fit_net(net, rest, self.objective(rest, prior), self.episode_seed())
         self.net, self.refreshed = net, {}
         self.coresets = self.coresets if kept is None else self.coresets.add(task.name, kept)
         return Episode((task.name,), None, loss)
 
-    def grown(self, task: Task) -> Net:
+    def grow_net(self, task: Task) -> Net:
         """A copy of the net with a Gaussian head for the task."""
-        net = super().grown(task)
+        net = super().grow_net(task)
         if self.restart and self.net is not None:
             fresh = self.new_net([task], self.episode_seed("restart"))
             net.backbone = fresh.backbone
@@ -177,7 +177,7 @@ class Vcl(SingleNet):
 
         return loss
 
-    def fitted(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
+    def fit_net(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
         """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32", epochs=epochs or self.recipe.epochs)
         return self.fit(net, [task], seed, recipe=recipe, loss=loss)
@@ -185,7 +185,7 @@ class Vcl(SingleNet):
     @torch.no_grad()
     def answer(self, x: Tensor, task: str) -> Tensor:
         """The mean probabilities over draws of the weights, after a look at the coreset."""
-        net, device = self.refreshed_for(task), self.recipe.torch_device
+        net, device = self.refresh(task), self.recipe.torch_device
         net.to(device).eval()
         seed = derive(self.seed, "answers", task)
         parts = []
@@ -195,7 +195,7 @@ class Vcl(SingleNet):
             parts.append(torch.softmax(logits, dim=2).mean(dim=0))
         return torch.cat(parts).cpu()
 
-    def refreshed_for(self, task: str) -> Net:
+    def refresh(self, task: str) -> Net:
         """The posterior after learning the coreset of a task, or of all that share its head."""
         assert self.net is not None
         if not len(self.coresets):
@@ -214,7 +214,7 @@ class Vcl(SingleNet):
             net = deepcopy(posterior).to(self.recipe.torch_device)
             prior = [beliefs(layer) for layer in gaussian_layers(net, task)]
             seed = derive(self.seed, "refresh", self.episode, task)
-            fitting = replace(self).fitted(net, known, self.objective(known, prior), seed, self.coreset_epochs)
+            fitting = replace(self).fit_net(net, known, self.objective(known, prior), seed, self.coreset_epochs)
             run_to_end(fitting)  # by a learner without checkpoints
         return net
 

@@ -49,10 +49,10 @@ class Correction:
     def __str__(self) -> str:
         to = Counter(self.rows.values())
         deleted = to.pop(None, 0)
-        told = [f"{count:,} to {name}" for name, count in to.items()]
-        told += [f"{deleted:,} deleted"] if deleted else []
+        changes = [f"{count:,} to {name}" for name, count in to.items()]
+        changes += [f"{deleted:,} deleted"] if deleted else []
         held = sum(row.side == "test" for row in self.rows)
-        return f"{self.task}: {len(self.rows):,} of its rows change: {', '.join(told)} ({held:,} of them held out)"
+        return f"{self.task}: {len(self.rows):,} of its rows change: {', '.join(changes)} ({held:,} of them held out)"
 
     @classmethod
     def of(cls, folder: ZooFolder, entry: TaskEntry, wanted: Sequence[tuple[str, str]]) -> "Correction":

@@ -19,6 +19,7 @@ from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined,
 from zoolearn.zoo.splitting import Holdout, last_rows, random_rows
 from zoolearn.zoo.stored import choose_rows, stored_labels
 
+MOST_ALIKE = 5  # groups of pictures that are named
 MOST_NAMED = 10  # rows in one note
 
 
@@ -224,12 +225,15 @@ def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
 
 
 def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
-    names = ", ".join(
-        f"{data.source.name(data.rows[one])} and {data.source.name(data.rows[other])}"
-        for one, other in pairs[:MOST_NAMED]
-    )
-    more = f" and {len(pairs) - MOST_NAMED} more" if len(pairs) > MOST_NAMED else ""
-    return [f"pictures that look alike are kept on one side: {names}{more}"] if pairs else []
+    """The groups that pairs form, by the names of the first two."""
+    groups = joined(np.arange(len(data.rows)), pairs)
+    found = [np.flatnonzero(groups == group).tolist() for group in np.unique(groups[[one for one, _ in pairs]])]
+    told = []
+    for one, other, *rest in found[:MOST_ALIKE]:
+        first, second = (data.source.name(data.rows[row]) for row in (one, other))
+        told.append(f"{first}, {second} and {len(rest)} more" if rest else f"{first} and {second}")
+    more = f"; and {len(found) - MOST_ALIKE} more groups" if len(found) > MOST_ALIKE else ""
+    return [f"pictures that look alike are kept on one side: {'; '.join(told)}{more}"] if pairs else []
 
 
 def _lookalikes_across(train: Taken, held: Taken) -> list[str]:

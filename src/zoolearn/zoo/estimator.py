@@ -264,13 +264,13 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _votes(self, rows: torch.Tensor, name: str) -> torch.Tensor:
         """What members say of rows together, before any temperature."""
         count = len(self.task_classes_[name])
-        said = [
+        outputs = [
             (self._columns(labels, name), self.learner_.predict_proba(rows, episode).double().numpy())
             for episode, labels in self.episodes_[name]
         ]
-        if not said:  # one class so far
-            said = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
-        return torch.from_numpy(_together(said, len(rows), count))
+        if not outputs:  # one class so far
+            outputs = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
+        return torch.from_numpy(_combine(outputs, len(rows), count))
 
     def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
         """The places of labels among the classes that a task has by now."""
@@ -340,22 +340,24 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return str(self.task_) if task is None else task
 
 
-def _together(said: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int) -> NDArray[np.float64]:
+def _combine(
+    outputs: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int
+) -> NDArray[np.float64]:
     """Answers about some classes each, as one about all.
 
     Those about the most classes say how likely the classes of each other answer are together; it divides that among them.
 
     >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
-    >>> _together([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
+    >>> _combine([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
     [[0.28, 0.12, 0.6]]
     """
-    widest = max(len(places) for places, _ in said)
+    widest = max(len(places) for places, _ in outputs)
     total = np.zeros((rows, classes))
-    for places, answers in said:
+    for places, answers in outputs:
         if len(places) == widest:
             total[:, places] += answers
     known = total / total.sum(axis=1, keepdims=True)
-    for places, answers in said:
+    for places, answers in outputs:
         if len(places) < widest:
             vote = known.copy()
             vote[:, places] = answers * known[:, places].sum(axis=1, keepdims=True)

@@ -45,9 +45,9 @@ class Growth:
         return cls(entry.name, {name: counts[name] for name in known}, {name: counts[name] for name in new}, near)
 
     def __str__(self) -> str:
-        told = [f"{count:,} more {name}" for name, count in self.more.items()]
+        words = [f"{count:,} more {name}" for name, count in self.more.items()]
         new = [f"{name} with {count:,} row{'' if count == 1 else 's'}" for name, count in self.new.items()]
-        parts = _some(told)
+        parts = _some(words)
         if new:
             parts += [f"1 new class {new[0]}" if len(new) == 1 else f"{len(new)} new classes: {', '.join(_some(new))}"]
         return f"{self.task}: {', '.join(parts)}"
@@ -71,8 +71,8 @@ class Growth:
         names = self.unannounced(announced)
         if names:
             flags = join(["--new-class", *names[:MOST_NAMED]])
-            told = "; ".join([str(self), *self.doubts()])
-            raise DataError(f"{told}; announce what is meant to be new: {flags} (new_classes={names[:MOST_NAMED]!r})")
+            words = "; ".join([str(self), *self.doubts()])
+            raise DataError(f"{words}; announce what is meant to be new: {flags} (new_classes={names[:MOST_NAMED]!r})")
 
 
 def nearly(name: str, known: Collection[str]) -> str | None:
@@ -102,5 +102,5 @@ def _are_alike(one: str, other: str) -> bool:
     return short[rest:] == long[rest:] and not (short[start].isdigit() or long[start].isdigit())
 
 
-def _some(told: Sequence[str]) -> list[str]:
-    return [*told[:MOST_NAMED], *([f"and {len(told) - MOST_NAMED} more"] if len(told) > MOST_NAMED else [])]
+def _some(words: Sequence[str]) -> list[str]:
+    return [*words[:MOST_NAMED], *([f"and {len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else [])]

@@ -20,6 +20,7 @@ from zoolearn.zoo.learning import measure
 from zoolearn.zoo.recall import NetOf, StoredVotes
 from zoolearn.zoo.stored import stored_inputs, stored_labels
 
+ALLOWED_LOSS = 0.005  # of accuracy, where nothing was said
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
 
 
@@ -29,7 +30,7 @@ def limit_of(**limits: float | None) -> tuple[str, float]:
     >>> limit_of(loss=None, budget=20.0), limit_of(loss=None)
     (('budget', 20.0), ('loss', 0.005))
     """
-    chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": 0.005}
+    chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": ALLOWED_LOSS}
     if len(chosen) > 1:
         raise SettingsError(f"{' and '.join(chosen)} were given; prune by one of them")
     ((kind, value),) = chosen.items()

@@ -130,7 +130,7 @@ def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
 def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
     """What is equal, what is not, and what the numbers say: to be read with every comparison."""
     settings, epochs = zoo.settings, epochs or _epochs_as_long(zoo)
-    told = [
+    sentences = [
         f"All have the same net ({settings.backbone}), recipe and seed, one training each. The rivals train for {epochs} "
         "epochs: unless you say how many, as many as give them the rows that the zoo's members were shown in all.",
         "The accuracy is the mean over the tasks, on their held-out rows; its interval says what that tells about further "
@@ -140,12 +140,12 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
         "Megabytes are of the nets; `rows kept` are the training rows that each needs for the next lesson.",
     ]
     if settings.descends:
-        told.append(
+        sentences.append(
             "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start anew."
         )
     if settings.replay < 1:
-        told.append(
+        sentences.append(
             f"The zoo keeps {settings.replay:.0%} of each task's rows, and its rivals were trained on these alone; its "
             "members saw all rows of a new task."
         )
-    return tuple(told)
+    return tuple(sentences)

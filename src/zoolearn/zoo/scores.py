@@ -180,16 +180,16 @@ class Scores:
     @classmethod
     def of(cls, probabilities: Tensor, labels: Tensor, classes: tuple[str, ...]) -> "Scores":
         """Of probabilities, one row an input, columns as the classes."""
-        chosen, said = probabilities.double().max(dim=1)
+        chosen, answered = probabilities.double().max(dim=1)
         count = len(classes)
-        confusion = torch.bincount(labels * count + said, minlength=count * count).view(count, count)
+        confusion = torch.bincount(labels * count + answered, minlength=count * count).view(count, count)
         given = probabilities.double().gather(1, labels[:, None])[:, 0]
         return cls(
             classes,
             tuple(map(tuple, confusion.tolist())),
             min(1.0, float(chosen.mean())),
             float(-given.clamp_min(FEW).log().mean()),
-            _bins(chosen, said == labels),
+            _bins(chosen, answered == labels),
         )
 
     @property
@@ -210,17 +210,19 @@ class Scores:
     def precision(self, name: str) -> Share:
         """Of the rows that were called by a class, those that are of it."""
         place = self.classes.index(name)
-        return Share(self.confusion[place][place], self._said[place])
+        return Share(self.confusion[place][place], self._answered[place])
 
     @cached_property
-    def _said(self) -> list[int]:
+    def _answered(self) -> list[int]:
         """How many rows were called by each class."""
         return [sum(column) for column in zip(*self.confusion, strict=True)]
 
     def confused_with(self, name: str) -> str | None:
         """What rows of a class are called most often, if not by their own; None where all are."""
         place = self.classes.index(name)
-        count, nearest = max((count, -said) for said, count in enumerate(self.confusion[place]) if said != place)
+        count, nearest = max(
+            (count, -answered) for answered, count in enumerate(self.confusion[place]) if answered != place
+        )
         return self.classes[-nearest] if count else None
 
     @property
@@ -253,9 +255,9 @@ class Scores:
     def mistakes(self) -> list[tuple[str, str, int]]:
         """What was taken for what, and how often; the most frequent first."""
         found = [
-            (true, said, self.confusion[row][column])
+            (true, answered, self.confusion[row][column])
             for row, true in enumerate(self.classes)
-            for column, said in enumerate(self.classes)
+            for column, answered in enumerate(self.classes)
             if row != column and self.confusion[row][column]
         ]
         return sorted(found, key=lambda mistake: -mistake[2])
@@ -287,13 +289,13 @@ class Scores:
 
     def notes(self) -> list[str]:
         """What a reader must know before believing the accuracy."""
-        told = [*doubts(self.accuracy, (self.most_frequent, self.majority.value), self.confidence)]
+        sentences = [*doubts(self.accuracy, (self.most_frequent, self.majority.value), self.confidence)]
         if self.log_loss > self.chance_log_loss:
-            told.append(
+            sentences.append(
                 f"its probabilities are worse than guessing by the frequency of the classes (log-loss "
-                f"{self.log_loss:.2f}, guessing {self.chance_log_loss:.2f}): believe the class, not the probability"
+                f"{self.log_loss:.3f}, guessing {self.chance_log_loss:.3f}): believe the class, not the probability"
             )
-        return told
+        return sentences
 
 
 def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: float) -> list[str]:
@@ -302,16 +304,16 @@ def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: floa
     >>> doubts(Share(59, 64), ("cat", 60 / 64), 0.93)
     ["no better than always answering 'cat', which would be right for 93.8%"]
     """
-    told = []
+    sentences = []
     name, rate = majority or ("", -1.0)
     always = f"always answering {name!r}, which would be right for {rate:.1%}"
     if accuracy.value <= rate:
-        told.append(f"no better than {always}")
+        sentences.append(f"no better than {always}")
     elif accuracy.low <= rate:
-        told.append(f"not surely better than {always}: {accuracy.rows:,} held-out rows are too few to tell")
+        sentences.append(f"not surely better than {always}: {accuracy.rows:,} rows are too few to tell")
     if is_overconfident(accuracy, confidence):
-        told.append(f"overconfident: on average {confidence:.0%} sure, but right for {accuracy.value:.0%}")
-    return told
+        sentences.append(f"overconfident: on average {confidence:.0%} sure, but right for {accuracy.value:.0%}")
+    return sentences
 
 
 def is_overconfident(accuracy: Share, confidence: float) -> bool:

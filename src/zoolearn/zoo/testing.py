@@ -82,7 +82,7 @@ def iter_test(
     seen = 0
     answers: list[Tensor] = []
     labels: list[int] = []
-    asked: list[int] = []
+    tested_rows: list[int] = []
     broken: list[Broken] = []
     for block in source.blocks(rows, shape):
         broken += block.broken
@@ -91,15 +91,15 @@ def iter_test(
             seen += int(np.isin(row_digests(x.numpy()), known).sum())
             answers.append(ask(x, task))
             labels += [numbers[row] for row in block.rows]
-            asked += block.rows
-        yield Step(f"testing {task}", len(asked) + len(broken), len(rows))
-    if not asked:
+            tested_rows += block.rows
+        yield Step(f"testing {task}", len(tested_rows) + len(broken), len(rows))
+    if not tested_rows:
         raise DataError(
             f"{source.where}: none of the {len(rows)} rows can be read; {broken[0].name}: {broken[0].reason}"
         )
     probabilities, truth = torch.cat(answers), torch.tensor(labels)
     scores = Scores.of(probabilities, truth, classes)
-    return Tested(task, scores, seen, _mistakes(source, asked, probabilities, truth, classes), tuple(broken))
+    return Tested(task, scores, seen, _mistakes(source, tested_rows, probabilities, truth, classes), tuple(broken))
 
 
 def _numbers(source: Source, task: str, classes: Sequence[str]) -> list[int]:

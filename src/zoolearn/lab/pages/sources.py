@@ -11,7 +11,7 @@ from zoolearn.runs.records import iter_contents
 from zoolearn.runs.results import Results
 
 
-def gathered(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
+def gather(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
     """Runs, and the figures of studies; the runs that are parts of a study are shown by the study alone."""
     for folder in folders:
         if not folder.exists():

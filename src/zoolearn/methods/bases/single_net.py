@@ -25,7 +25,7 @@ class SingleNet(Learner):
 
     net: Net | None = saved(default=None)
 
-    def grown(self, task: Task) -> Net:
+    def grow_net(self, task: Task) -> Net:
         """A copy of the net with a head for the task and all its classes; it becomes `net` when the episode is over."""
         if self.net is None:
             return self.new_net([task], self.seed)
@@ -90,7 +90,7 @@ class FineTune(SingleNet):
     tasks_grow: ClassVar[bool] = True
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        net = self.grown(task)
+        net = self.grow_net(task)
         loss = yield from self.fit(net, [task])
         self.net = net
         return Episode((task.name,), None, loss)

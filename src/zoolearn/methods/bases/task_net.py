@@ -23,21 +23,21 @@ class TaskNet(SingleNet):
             raise SettingsError(f"shared_head is True, but {method} keeps a head for every task; leave it False")
 
     @abstractmethod
-    def converted(self, net: Net) -> Net:
+    def convert(self, net: Net) -> Net:
         """A plain net with the parts that differ from task to task."""
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
-        return self.converted(super().new_net(tasks, seed, backbone))
+        return self.convert(super().new_net(tasks, seed, backbone))
 
-    def grown(self, task: Task) -> Net:
+    def grow_net(self, task: Task) -> Net:
         """A copy of the net with a head for the task, and what else it is to own."""
-        net = super().grown(task)
+        net = super().grow_net(task)
         begin_task(net, task.name)
         return net
 
     def rebuild_net(self, spec: Mapping[str, Json], seed: int) -> Net:
         """A converted net with untrained parts for all of its tasks."""
-        net = self.converted(super().rebuild_net(spec, seed))
+        net = self.convert(super().rebuild_net(spec, seed))
         for task in net.head_index:
             begin_task(net, task)
             end_task(net)

@@ -53,12 +53,12 @@ class GradientGuided(WithMemory):
         """What passes through the net before the memory's batch and the new one: nothing."""
 
     @abstractmethod
-    def guided(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
+    def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with guided gradients, then keeps some of it."""
-        net, seed, known = self.grown(task), self.episode_seed(), [*self.classes, task.name]
+        net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
@@ -82,7 +82,7 @@ class GradientGuided(WithMemory):
 
         def guide(*_: object) -> None:
             gradient = flat.gradient()
-            guided = self.guided(gradient, past, new_loss, past_loss)
+            guided = self.guide(gradient, past, new_loss, past_loss)
             if guided is not gradient:
                 flat.write_gradient(guided)
 

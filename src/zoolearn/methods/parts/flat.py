@@ -32,15 +32,15 @@ class Flat:
         return torch.cat([parameter.detach().reshape(-1) for parameter in self.parameters])
 
     def gradient(self) -> Tensor:
-        return self._joined([parameter.grad for parameter in self.parameters])
+        return self._join([parameter.grad for parameter in self.parameters])
 
     def gradient_of(self, loss: Tensor, out: Tensor | None = None) -> Tensor:
         """The gradient of a loss, written to `out` if given; the parameters' own gradients stay as they are."""
-        return self._joined(torch.autograd.grad(loss, self.parameters, allow_unused=True), out)
+        return self._join(torch.autograd.grad(loss, self.parameters, allow_unused=True), out)
 
     @torch.no_grad()
     def write_data(self, vector: Tensor) -> None:
-        torch._foreach_copy_([*self.parameters], self._shaped(vector))
+        torch._foreach_copy_([*self.parameters], self._shape(vector))
 
     @torch.no_grad()
     def write_gradient(self, vector: Tensor) -> None:
@@ -49,19 +49,19 @@ class Flat:
             if parameter.grad is None:
                 parameter.grad = torch.empty_like(parameter)
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        torch._foreach_copy_(gradients, self._shaped(vector))
+        torch._foreach_copy_(gradients, self._shape(vector))
 
-    def _joined(self, gradients: Iterable[Tensor | None], out: Tensor | None = None) -> Tensor:
+    def _join(self, gradients: Iterable[Tensor | None], out: Tensor | None = None) -> Tensor:
         pairs = zip(self.parameters, gradients, strict=True)
         present = [torch.zeros_like(parameter) if gradient is None else gradient for parameter, gradient in pairs]
         return torch.cat([gradient.reshape(-1) for gradient in present], out=out)
 
-    def _shaped(self, vector: Tensor) -> list[Tensor]:
+    def _shape(self, vector: Tensor) -> list[Tensor]:
         parts = zip(torch.split(vector, self.sizes), self.parameters, strict=True)
         return [part.view(parameter.shape) for part, parameter in parts]
 
 
-def shortened(parameters: Sequence[nn.Parameter], largest: float) -> Adjust | None:
+def clip_gradients(parameters: Sequence[nn.Parameter], largest: float) -> Adjust | None:
     """A slot that scales gradients which are together longer than `largest` to that length; none if that is 0."""
 
     def shorten(*_: object) -> None:

@@ -29,7 +29,7 @@ class QuadraticPenalty:
     def gradient(self, weights: Tensor) -> Tensor:
         return self.importance * (weights - self.anchor)
 
-    def scaled(self, strength: float, limit: float) -> "QuadraticPenalty":
+    def scale(self, strength: float, limit: float) -> "QuadraticPenalty":
         """This spring `strength` times as firm, in no weight firmer than `limit`."""
         return QuadraticPenalty(self.anchor, (strength * self.importance).clamp_(max=limit), strength * self.rest)
 

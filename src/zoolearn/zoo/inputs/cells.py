@@ -148,7 +148,7 @@ def _holding(values: NDArray[Any], strange: Sequence[int], rows: Sequence[int]) 
     if values.dtype.kind == "M" or all(DATE.match(cell) for cell in cells):
         return f"dates, {first}"
     if all(COMMA.fullmatch(cell) for cell in cells):
-        return f"{len(cells)} numbers with a decimal comma, {first}"
+        return f"numbers with a decimal comma in {len(cells)} of {len(values)} rows, {first}"
     if len(cells) < len(values) / 2:
         return f"{len(cells)} of {len(values)} cells are no numbers, {first}"
     kinds = sorted(set(cells))

@@ -31,6 +31,6 @@ class Look:
         if self.kind == "texts":
             return "texts"
         if self.kind == "features":
-            return f"{self.width} features, {self.dtype}"
+            return f"{self.width} feature{'s' * (self.width != 1)}, {self.dtype}"
         size = f"{self.width}x{self.height}" if self.uniform else f"about {self.width}x{self.height}"
         return f"{'grey' if self.channels == 1 else 'colour'} images of {size} pixels, {self.dtype}"

@@ -118,11 +118,9 @@ def _with_image(source: Path | IO[bytes], use: "Callable[[Image], Made]") -> Mad
         raise Undecodable("there is no such file") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Undecodable(f"it has more than {MOST_PIXELS:,} pixels") from error
-    except UnidentifiedImageError as error:
-        if suffix in HEIF and "HEIF" not in _formats():
-            raise Undecodable("to read it takes pillow-heif; install it with: pip install 'zoolearn[heic]'") from error
-        raise Undecodable(f"it is damaged or no image ({type(error).__name__})") from error
     except Exception as error:  # decoders of damaged files fail in many ways
+        if isinstance(error, UnidentifiedImageError) and suffix in HEIF and "HEIF" not in _formats():
+            raise Undecodable("to read it takes pillow-heif; install it with: pip install 'zoolearn[heic]'") from error
         raise Undecodable("it is damaged or no image") from error
 
 

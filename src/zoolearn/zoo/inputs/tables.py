@@ -2,6 +2,8 @@
 
 import csv
 import io
+import shlex
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,23 +67,23 @@ class Columns:
         more = [name for name in names if name not in self.wanted]
         known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
         if missing and missing[0] in (self.label, *self.ignore):
-            said = "named as the label" if missing[0] == self.label else "to be left out"
+            wanted_as = "named as the label" if missing[0] == self.label else "to be left out"
             raise DataError(
-                f"{where}: column {missing[0]!r} is {said}, but it is a feature of this zoo, which takes the columns {known}"
+                f"{where}: column {missing[0]!r} is {wanted_as}, but it is a feature of this zoo, which takes the columns {known}"
             )
         if missing:
             close = [name for name in more if name.strip().casefold() == missing[0].strip().casefold()]
             guess = f"; it has {close[0]!r}: is that meant, name it {missing[0]!r}" if close else ""
             raise DataError(f"{where} has no column {missing[0]!r}; this zoo takes the columns {known}{guess}")
         if more and labelled:
-            raise DataError(
-                f"{where}: column {more[0]!r} is none that this zoo takes ({known}); leave it out with --ignore {more[0]}"
-            )
+            which = f"column {more[0]!r} is none" if len(more) == 1 else f"{len(more)} columns are none"
+            them, names = "it" if len(more) == 1 else "them", shlex.join(more[:MOST_NAMED])
+            raise DataError(f"{where}: {which} that this zoo takes ({known}); leave {them} out with --ignore {names}")
 
 
 def csv_source(path: Path, columns: Columns, *, labelled: bool = True) -> Source:
     """A text table with a header line; commas, semicolons or tabs."""
-    table, rows = _read_csv(path, 2 if columns.embed is None else 1)
+    table, rows = read_csv(path, 2 if columns.embed is None else 1)
     return table_source(path, table, rows, columns, labelled=labelled)
 
 
@@ -168,10 +170,15 @@ def _holds_images(values: NDArray[Any]) -> bool:
     return bool(len(values)) and Path(str(values[0])).suffix.lower() in SUFFIXES
 
 
-def _read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
-    """The columns, at least the `fewest`, and the number of each row: empty ones are left out, and count."""
+def read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
+    """The columns of a text table, at least the `fewest`, and the number of each row: empty ones are left out, and count.
+
+    Commas, semicolons or tabs, in UTF-8, or in UTF-16 with its mark as spreadsheets write it.
+    """
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with path.open("rb") as file:
+            encoding = "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        with path.open(newline="", encoding=encoding) as file:
             first = file.readline()
             delimiter = max(",;\t", key=first.count)
             header = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
@@ -179,8 +186,14 @@ def _read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
             read = [(place, reader.line_num + 1, row) for place, row in enumerate(reader, start=2)]
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
-    except (csv.Error, UnicodeDecodeError, OSError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is no text in UTF-8 from byte {error.start:,} on; save it as CSV in UTF-8") from error
+    except (csv.Error, OSError) as error:
         raise DataError(f"{path} is not a text table ({error}); save it as CSV in UTF-8") from error
+    if not first.strip():
+        raise DataError(
+            f"{path} {'has an empty first line' if read else 'is empty'}; a table begins with the names of its columns"
+        )
     if len(header) < fewest or len(set(header)) < len(header):
         raise DataError(
             f"{path} starts with {first[:80].rstrip()!r}; its first line must name {fewest} or more columns, each once"

@@ -97,12 +97,12 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         index.task(name)
         shape = index.settings.shape
         assert shape is not None
-        said = 1 + len(index.voters(name)) if votes else 1
-        async with service.asked(request, shape, said * len(index.tasks[name].classes)) as rows:
+        answers_a_row = 1 + len(index.voters(name)) if votes else 1
+        async with service.read_rows(request, shape, answers_a_row * len(index.tasks[name].classes)) as rows:
             answers, first = await service.ask(name, rows, sure)
-        told = answers.told(first, len(rows), sure)
-        service.counters.answered(name, told.named())
-        return Response(told.json(votes=votes), media_type="application/json")
+        answer = answers.told(first, len(rows), sure)
+        service.answered(name, answer, rows)
+        return Response(answer.json(votes=votes), media_type="application/json")
 
     @app.post(
         "/recognise",
@@ -120,7 +120,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
             raise Problem(422, str(error)) from error
         shape = index.settings.shape
         assert shape is not None
-        async with service.asked(request, shape, len(index.tasks)) as rows:
+        async with service.read_rows(request, shape, len(index.tasks)) as rows:
             found, first = await service.recognise(repr(sure), rows)
         service.recognised(found.rows[first : first + len(rows)])
         return Response(found.json(first, len(rows)), media_type="application/json")

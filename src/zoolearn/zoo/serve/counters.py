@@ -1,7 +1,7 @@
 """What is counted while a server runs, as Prometheus reads it: requests, answers, and rows that are like nothing stored."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -11,6 +11,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 NOT_SURE = "(not sure)"
+NOT_TOLD = "(not told)"  # in place of the task of rows that are recognised
 
 
 class Counters:
@@ -52,7 +53,10 @@ class Counters:
             registry=own,
         )
         self.recognised = Counter("zoo_recognised", "Rows by the task that was found out.", ["task"], registry=own)
-        self.strange = Counter("zoo_strange_rows", "Recognised rows that are like nothing stored.", registry=own)
+        self.compared = Counter(
+            "zoo_compared_rows", "Rows that were compared with what is stored.", ["task"], registry=own
+        )
+        self.strange = Counter("zoo_strange_rows", "Those of them that are like none of it.", ["task"], registry=own)
         self.gauges: dict[str, Gauge] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -68,17 +72,21 @@ class Counters:
             self.answers.labels(task, name).inc()
             confidence.observe(probability)
 
-    def found(self, tasks: Iterable[str | None], strange: int) -> None:
-        """Counts rows whose task was found out, or not, and how many of them were like nothing stored."""
+    def found(self, tasks: Iterable[str | None]) -> None:
+        """Counts rows whose task was found out, or not."""
         for task in tasks:
             self.recognised.labels(task or NOT_SURE).inc()
-        self.strange.inc(strange)
+
+    def compare(self, task: str, strange: Sequence[bool]) -> None:
+        """Counts rows that were compared with what is stored of a task, or of all, and those that are like none of it."""
+        self.compared.labels(task).inc(len(strange))
+        self.strange.labels(task).inc(sum(strange))
 
     def text(self, gauges: Mapping[str, float], tasks: Collection[str]) -> bytes:
         """All of it, with some values of the moment; names of tasks that the zoo no longer knows are let go first."""
-        for metric in (self.answers, self.confidence, self.recognised):
+        for metric in (self.answers, self.confidence, self.recognised, self.compared, self.strange):
             for sample in [sample for family in metric.collect() for sample in family.samples]:
-                if sample.labels["task"] not in (*tasks, NOT_SURE):
+                if sample.labels["task"] not in (*tasks, NOT_SURE, NOT_TOLD):
                     metric.remove_by_labels({"task": sample.labels["task"]})
         for name, value in gauges.items():
             if name not in self.gauges:
@@ -90,20 +98,20 @@ class Counters:
 class Drift:
     """Watches the share of rows that are like nothing stored, over the last ones; tells when it rises and when it falls.
 
-    Of the stored rows themselves, one in a hundred is. The alarm is raised where even the low end of the share's 95 %
-    interval is above `share`, and ends where the share is below it.
+    Of the stored rows themselves, one in a hundred to one in twenty is. The alarm is raised where even the low end of the
+    share's 95 % interval is above `share`, and ends where the share is below it.
 
-    >>> told = []
-    >>> drift = Drift(rows=100, share=0.1, told=told.append)
+    >>> alarms = []
+    >>> drift = Drift(rows=100, share=0.1, notify=alarms.append)
     >>> drift.add([False] * 90 + [True] * 10), drift.is_alarming
     (None, False)
-    >>> drift.add([True] * 15), drift.is_alarming, len(told)
+    >>> drift.add([True] * 15), drift.is_alarming, len(alarms)
     (None, True, 1)
     """
 
-    def __init__(self, rows: int, share: float, told: Callable[[str], None]) -> None:
+    def __init__(self, rows: int, share: float, notify: Callable[[str], None]) -> None:
         self.last: deque[bool] = deque(maxlen=rows)
-        self.share, self.told, self.is_alarming = share, told, False
+        self.share, self.notify, self.is_alarming = share, notify, False
 
     @property
     def now(self) -> Share:
@@ -116,9 +124,11 @@ class Drift:
         now, was = self.now, self.is_alarming
         self.is_alarming = now.value > self.share if was else now.low > self.share
         if self.is_alarming and not was:
-            self.told(
-                f"{now.value:.0%} of the last {now.rows} rows to recognise are like nothing stored (1 % is usual): what is "
-                "asked has changed; look at it, and teach the zoo what is new"
+            self.notify(
+                f"{now.value:.0%} of the last {now.rows} rows that were compared are like nothing stored (1 to 5 % are usual): "
+                "what is asked has changed; look at it, and teach the zoo what is new"
             )
         elif was and not self.is_alarming:
-            self.told(f"{now.value:.0%} of the last {now.rows} rows to recognise are like nothing stored: usual again")
+            self.notify(
+                f"{now.value:.0%} of the last {now.rows} rows that were compared are like nothing stored: usual again"
+            )

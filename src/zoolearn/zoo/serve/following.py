@@ -74,6 +74,12 @@ class Told:
         content = {"task": answers.task, "generation": answers.generation, "predictions": predictions}
         return json.dumps(content, allow_nan=False).encode()
 
+    @property
+    def strange(self) -> list[bool] | None:
+        """Which rows are like nothing stored of the task, where they were compared."""
+        found = self.answers.strange
+        return None if found is None else found[self.rows].tolist()
+
     def named(self) -> Iterator[tuple[str, float]]:
         """What each row is called, and the probability of its likeliest class."""
         for row, why in zip(self.answers.mean[self.rows], self.reasons, strict=True):
@@ -161,6 +167,14 @@ class Following:
             raise Outdated
         x = self.zoo.rows(_tensor(rows))
         return replace(self._ask(task, x), strange=familiar.strange(x))
+
+    def strange(self, task: str, rows: Rows) -> list[bool]:
+        """Which rows are like nothing stored of a task; on the thread."""
+        familiar = self._comparison(task)
+        if familiar is None:
+            raise Outdated
+        found: list[bool] = familiar.strange(self.zoo.rows(_tensor(rows))).tolist()
+        return found
 
     def features(self, texts: Sequence[str]) -> Rows:
         """What is stored of texts; on the thread."""

@@ -142,7 +142,7 @@ def _line(scope: Scope, status: int, sent: int, seconds: float) -> str:
     """A request as the access log tells it: a JSON object; no token, and no option of the address."""
     client = scope.get("client") or ("", 0)
     path = unquote((scope.get("raw_path") or b"").decode("latin-1"))
-    told = {
+    record = {
         "when": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "client": client[0],
         "method": scope["method"][:16],
@@ -151,7 +151,7 @@ def _line(scope: Scope, status: int, sent: int, seconds: float) -> str:
         "bytes": sent,
         "seconds": round(seconds, 6),
     }
-    return json.dumps(told)
+    return json.dumps(record)
 
 
 def _name(host: str) -> str:

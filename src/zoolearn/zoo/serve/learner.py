@@ -41,14 +41,14 @@ def main() -> None:
         for event in iter_learn(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
-        told = (
+        detail = (
             str(error)
             .partition("\n")[0]
             .rstrip(":")
             .replace("--skip-broken", "skip_broken=true")
             .replace("--skip-known (skip_known=True)", "skip_known=true")
         )
-        print(json.dumps({"state": "failed", "detail": told}), flush=True)
+        print(json.dumps({"state": "failed", "detail": detail}), flush=True)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -57,7 +57,7 @@ def iter_learn(folder: str, name: str, pictures: str, **options: Any) -> Iterato
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
     zoo = Zoo(folder)
     work = zoo.iter_learn_from(name, unpacked(Path(pictures)), **options)
-    said = 0.0
+    last_report = 0.0
     notes: list[str] = []
     while True:
         try:
@@ -67,34 +67,34 @@ def iter_learn(folder: str, name: str, pictures: str, **options: Any) -> Iterato
             return
         if isinstance(event, Reading):
             notes = list(event.notes)
-        if time.monotonic() - said < SAY_EVERY:
+        if time.monotonic() - last_report < SAY_EVERY:
             continue
         if isinstance(event, Step):
-            said = time.monotonic()
+            last_report = time.monotonic()
             yield {"state": "reading", "done": event.done, "total": event.total}
         elif isinstance(event, Progress):
-            said = time.monotonic()
+            last_report = time.monotonic()
             where = {"epoch": event.epoch, "epochs": event.epochs, "loss": event.loss}
             yield {"state": "training", "done": event.step, "total": event.steps, **where}
 
 
 def _brought(learned: Learned) -> dict[str, Any]:
     """Every task that the member speaks for, with its accuracy before (None for the new one) and after, and the change."""
-    told: dict[str, dict[str, Any]] = {
+    detail: dict[str, dict[str, Any]] = {
         learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}
     }  # of more classes than before, or of none before: another question
     for name, change in learned.earlier.items():
         before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
         assert before is not None
-        told[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
-    for name, share in told.items():
+        detail[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
+    for name, share in detail.items():
         share["balanced_accuracy"] = learned.after[name].balanced
     return {
         "state": "taken back" if learned.worse else "learned",
         "worse": list(learned.worse),
         "episode": learned.episode,
         "seconds": round(learned.seconds, 1),
-        "accuracy": told,
+        "accuracy": detail,
     }
 
 

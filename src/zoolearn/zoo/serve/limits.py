@@ -34,8 +34,10 @@ class Limits:
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0
 
-    drift_rows: int = 500  # the last ones that were recognised
+    drift_rows: int = 500  # the last ones that were compared with what is stored
     drift_share: float = 0.1  # of them, like nothing stored: from here on an alarm is raised
+    sampled_rows: int = 16  # of a prediction, compared after it was answered
+    sample_seconds: float = 1.0  # between two such predictions
 
     archive_bytes: int = 512 << 20
     archive_seconds: float = 900.0

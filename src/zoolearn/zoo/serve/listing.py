@@ -41,8 +41,8 @@ class Listing:
         names = [name for name in index.tasks if words in name.casefold()]
         start, shown = _part(names, first, count)
         entries = [index.tasks[name] for name in shown]
-        told = [describe_task(index, entry, self.following.majority(entry)) for entry in entries]
-        about = describe_zoo(self.name, index, told)
+        described = [describe_task(index, entry, self.following.majority(entry)) for entry in entries]
+        about = describe_zoo(self.name, index, described)
         page = Tasks(**about, learns=self.learns, total=len(names), first=start)
         return page.model_dump_json().encode()
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from time import monotonic
 
 from fastapi import FastAPI, Request
 from starlette.datastructures import UploadFile
@@ -16,8 +17,8 @@ from zoolearn.zoo.index import Index
 from zoolearn.zoo.recognising import Recognised
 from zoolearn.zoo.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
-from zoolearn.zoo.serve.counters import Counters, Drift
-from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recognitions
+from zoolearn.zoo.serve.counters import NOT_TOLD, Counters, Drift
+from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recognitions, Told
 from zoolearn.zoo.serve.limits import Limits, Room, limited
 from zoolearn.zoo.serve.listing import Listing
 from zoolearn.zoo.serve.problems import Problem, busy
@@ -48,6 +49,8 @@ class Service:
         self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
         together, note = limits.together, self.counters.batches.observe
         self.drift = Drift(limits.drift_rows, limits.drift_share, log.warning)
+        self.sampling: asyncio.Task[None] | None = None  # of rows that were answered, the last one
+        self.next_sample = 0.0
         self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
         self.sure_answers = Batcher[Answers](self.model, self.following.ask_surely, together, self.backlog, note)
         self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
@@ -62,9 +65,10 @@ class Service:
         """Follows the folder while the server runs."""
         following = asyncio.create_task(self.following.follow())
         yield
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
+        for task in (following, *([self.sampling] if self.sampling else [])):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         if self.training is not None:
             await self.training.stop()
         self.model.shutdown()
@@ -95,11 +99,11 @@ class Service:
 
     async def _features(self, texts: list[str]) -> Rows:
         """The features of texts, by the thread that may touch the zoo."""
-        with _told():
+        with _problems_in_words():
             return await asyncio.get_running_loop().run_in_executor(self.model, self.following.features, texts)
 
     @asynccontextmanager
-    async def asked(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
+    async def read_rows(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
         """The rows of a question whose answers have this many numbers each; their memory counts until they are answered."""
         limits = self.limits
         is_json = request.headers.get("content-type", "").lower().startswith("application/json")
@@ -112,12 +116,12 @@ class Service:
     async def scores(self, task: str) -> Scores:
         """How a task is answered on its held-out rows."""
         loop = asyncio.get_running_loop()
-        with _told():
+        with _problems_in_words():
             return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
 
     async def ask(self, task: str, rows: Rows, sure: float) -> tuple[Answers, int]:
         """What the model says about rows of a task, and the place of the first row in it."""
-        with _told():
+        with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
                 if not sure:
                     return await self.answers.answer(task, rows)
@@ -128,7 +132,7 @@ class Service:
 
     async def recognise(self, sure: str, rows: Rows) -> tuple[Recognitions, int]:
         """What the model makes of rows whose task is not told, and the place of the first one in it."""
-        with _told():
+        with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
                 while True:
                     await self.following.fit()
@@ -137,8 +141,27 @@ class Service:
 
     def recognised(self, found: Sequence[Recognised]) -> None:
         """Counts what was made of rows whose task was not told."""
-        strange = [row.strange for row in found]
-        self.counters.found([row.task for row in found], sum(strange))
+        self.counters.found([row.task for row in found])
+        self._compared(NOT_TOLD, [row.strange for row in found])
+
+    def answered(self, task: str, told: Told, rows: Rows) -> None:
+        """Counts what was answered; of answers that were compared with nothing, some rows now and then are, afterwards."""
+        self.counters.answered(task, told.named())
+        if told.strange is not None:
+            self._compared(task, told.strange)
+        elif self.sampling is None or (self.sampling.done() and monotonic() >= self.next_sample):
+            self.next_sample = monotonic() + self.limits.sample_seconds
+            self.sampling = asyncio.create_task(self._sample(task, rows[: self.limits.sampled_rows]))
+
+    async def _sample(self, task: str, rows: Rows) -> None:
+        """Compares rows with what is stored of their task; where that cannot be, the answer was good enough."""
+        with suppress(Outdated, ZooError, OSError):
+            await self.following.compare(task)
+            strange = await asyncio.get_running_loop().run_in_executor(self.model, self.following.strange, task, rows)
+            self._compared(task, strange)
+
+    def _compared(self, task: str, strange: Sequence[bool]) -> None:
+        self.counters.compare(task, strange)
         self.drift.add(strange)
 
     def gauges(self) -> dict[str, float]:
@@ -160,7 +183,7 @@ class Service:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _problems_in_words() -> Iterator[None]:
     """What goes wrong in the zoo becomes an answer that says whose fault it is."""
     try:
         yield

@@ -123,8 +123,8 @@ def _check_classes(counts: Mapping[str, int], known: TaskEntry | None, announced
     growth = Growth.of(known, [label for label, count in counts.items() for _ in range(count)])
     missing = growth.unannounced(announced)
     if missing:
-        told = "; ".join([str(growth), *growth.doubts()])
-        raise Problem(409, f"{told}; if that is meant, send it again with new_class=... for each", new_classes=missing)
+        what = "; ".join([str(growth), *growth.doubts()])
+        raise Problem(409, f"{what}; if that is meant, send it again with new_class=... for each", new_classes=missing)
 
 
 class Order:
