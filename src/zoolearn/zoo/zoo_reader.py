@@ -22,8 +22,8 @@ from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.asked import rows_of
-from zoolearn.zoo.correcting import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.corrections import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.evaluation import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.exporting import Exported, export
 from zoolearn.zoo.extracting import open_extractor, to_rows
@@ -38,12 +38,12 @@ from zoolearn.zoo.intake import growth_of
 from zoolearn.zoo.learning import measure
 from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
 from zoolearn.zoo.purging import PurgeCost, cost_of_purge
+from zoolearn.zoo.queries import rows_of
 from zoolearn.zoo.recall import learner_of, member_net
-from zoolearn.zoo.recognising import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
+from zoolearn.zoo.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings
 from zoolearn.zoo.stored import stored_inputs, stored_task
-from zoolearn.zoo.testing import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source
