@@ -469,8 +469,8 @@ def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> N
     assert x.tolist() == [[2, 3], [4, 5]]
     assert [row.name.rpartition(", ")[2] for row in broken] == ["row 2", "row 4"]
     assert [row.reason for row in broken] == [
-        "column 'height' missing or not finite",
-        "column 'age' missing or not finite",
+        "column 'height' is missing or not finite",
+        "column 'age' is missing or not finite",
     ]
 
 
