@@ -7,23 +7,31 @@ all 500 of a class, and all 100 test rows of each; told means that the task of a
 """
 
 import os
+import re
+import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import zoolearn
+from benchmarks.serve import CORES, RAW, SERVER, Served, result, serving
+from benchmarks.serve import generator as generator_of
 from benchmarks.tables import Table
 from benchmarks.timing import stopwatch
 from zoolearn.beyond.by_statistics import StatInference, by_statistics
 from zoolearn.beyond.stat_head import UNIT, stat_head
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
-from zoolearn.features import Extractor
+from zoolearn.features import Extractor, embedded
 from zoolearn.features.cache import FeatureCache
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.perceptrons import identity
@@ -54,8 +62,9 @@ def measure(*, quick: bool) -> list[Table]:
     """All tables; those of accuracy only where an extractor is given."""
     tables = [_seconds(3 if quick else 9)]
     if "ZOOLEARN_EXTRACTOR" in os.environ:
-        tables.append(_photographs(Path(os.environ["ZOOLEARN_EXTRACTOR"])))
-        rows = CifarRows(Extractor.of_file(Path(os.environ["ZOOLEARN_EXTRACTOR"])))
+        extractor = Path(os.environ["ZOOLEARN_EXTRACTOR"])
+        tables += [_photographs(extractor), _served(extractor, 3 if quick else 9), _large(extractor, quick=quick)]
+        rows = CifarRows(Extractor.of_file(extractor))
         draws = {count: 2 if quick else number for count, number in DRAWS.items()}
         tables += [_bars(rows, draws), _growth(rows, 5 if quick else 30), _whole(rows, (20,) if quick else (20, 500))]
     return tables
@@ -108,12 +117,12 @@ def _photographs(extractor: Path) -> Table:
     return table
 
 
-def _photograph(folder: Path, number: int) -> int:
+def _photograph(folder: Path, number: int, size: tuple[int, int] | None = None) -> int:
     """Writes one, smooth with noise as cameras make it; gives its bytes."""
     from PIL import Image
 
     rng = np.random.default_rng(number)
-    width, height = (1280, 960) if number % 2 else (2310, 1732)
+    width, height = size or ((1280, 960) if number % 2 else (2310, 1732))
     look = rng.integers(0, 256, (60, 80, 3)) // 2 + rng.integers(0, 256, (1, 1, 3)) // 2
     smooth = Image.fromarray(look.astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
     noisy = np.asarray(smooth) + rng.normal(0, 7, (height, width, 3))
@@ -121,6 +130,117 @@ def _photograph(folder: Path, number: int) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).save(path, quality=80)
     return path.stat().st_size
+
+
+def _served(extractor: Path, rounds: int) -> Table:
+    """A served zoo at 64 connections, and the bare extractor on the same core, by turns; a row is a raw picture."""
+    table = Table(
+        "serving at 64 connections, medians",
+        ["what", "rows/s", "processor ms a row", "share of bare", "in rows/s", "bar"],
+    )
+    with TemporaryDirectory() as temporary:
+        zoo = zoolearn.new(Path(temporary) / "zoo", features=extractor)
+        assert zoo.extractor is not None
+        x = np.random.default_rng(0).integers(0, 256, (40, *(zoo.settings.shape or ())), dtype=np.uint8)
+        examples = Examples(torch.from_numpy(x), torch.arange(40) % 2)
+        train, test = examples.select(torch.arange(4, 40)), examples.select(torch.arange(4))
+        zoo.learn(Task("things", train, test, ("this", "that")))
+        with serving(zoo.path) as served:
+            result(generator_of(served, "things", x[:1].tobytes(), RAW, 4, 20))  # to warm up
+            found = [(*_served_round(served, x[:1]), *_bare_round(zoo.extractor, x)) for _ in range(rounds)]
+    speeds, costs, bare_speeds, bare_costs = map(median, zip(*found, strict=True))
+    share = median(bare / cost for _, cost, _, bare in found)
+    in_speed = median(speed / bare for speed, _, bare, _ in found)
+    table.rows = [
+        ["served", round(speeds), 1e3 * costs, share, in_speed, 0.8],
+        ["bare, both views", round(bare_speeds), 1e3 * bare_costs, "", "", ""],
+    ]
+    table.notes.append(
+        "share of bare: in processor seconds a row, which other programs disturb less than rows a second"
+    )
+    return table
+
+
+def _served_round(served: Served, x: NDArray[np.uint8], requests: int = 256) -> tuple[float, float]:
+    spent = served.seconds
+    said = result(generator_of(served, "things", x.tobytes(), RAW, 64, requests))
+    assert not said["errors"]
+    return requests / said["seconds"], (served.seconds - spent) / requests
+
+
+def _bare_round(extractor: Extractor, x: NDArray[np.uint8], rows: int = 256) -> tuple[float, float]:
+    os.sched_setaffinity(0, SERVER)
+    started, processor = time.perf_counter(), time.process_time()
+    for row in range(rows):
+        embedded(extractor, x[row % len(x)][None])
+    spent, cost = time.perf_counter() - started, time.process_time() - processor
+    os.sched_setaffinity(0, set(CORES))
+    return rows / spent, cost / rows
+
+
+def _large(extractor: Path, *, quick: bool) -> Table:
+    """The highest memory of `zoo learn` on folders of many photographs, each folder in a process of its own."""
+    columns = ["photographs", "megapixels", "extractor", "peak MB", "bar", "processor ms each"]
+    table = Table("a folder of many photographs", columns)
+    with TemporaryDirectory() as temporary:
+        for count in (20, 60) if quick else (100, 400, 1600):
+            folder = Path(temporary) / f"large {count}"
+            size = _cuts(folder, count, (4000, 3000))
+            table.rows.append([count, 12, "the one above", *_learned_apart(folder, extractor, count)])
+            table.notes = [f"photographs of 12 megapixels are JPEG files of {size / 1e6:.1f} MB"]
+            shutil.rmtree(folder)
+        for count in (2000,) if quick else (5000, 50_000):
+            folder = Path(temporary) / f"small {count}"
+            _cuts(folder, count, (32, 24))
+            table.rows.append([count, 0.001, "a light one, 320", *_learned_apart(folder, None, count)])
+    return table
+
+
+def _cuts(folder: Path, count: int, size: tuple[int, int]) -> float:
+    """Writes JPEG files of random parts of one photograph, in two classes; gives their bytes on average."""
+    from PIL import Image
+
+    rng, (width, height) = np.random.default_rng(0), size
+    look = rng.integers(0, 256, (60, 80, 3)).astype(np.uint8)
+    smooth = Image.fromarray(look).resize((width + 400, height + 300), Image.Resampling.BICUBIC)
+    noisy = (np.asarray(smooth) + rng.normal(0, 7, (height + 300, width + 400, 3))).clip(0, 255).astype(np.uint8)
+    places = rng.choice(400 * 300, count, replace=False)
+    for number, (top, left) in enumerate(zip(places // 400, places % 400, strict=True)):
+        path = folder / f"thing {number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(noisy[top : top + height, left : left + width]).save(path, quality=80)
+    return fmean(path.stat().st_size for path in folder.rglob("*.jpg"))
+
+
+def _learned_apart(folder: Path, extractor: Path | None, count: int) -> tuple[int, int, float]:
+    code = (
+        f"from benchmarks.features import learn_large; learn_large({str(folder)!r}, {extractor and str(extractor)!r})"
+    )
+    said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    peak, seconds = map(float, said.stdout.split())
+    return round(peak), 1500, 1e3 * seconds / count
+
+
+def learn_large(folder: str, extractor: str | None) -> None:
+    """Learns from a folder, and says its highest resident memory in MB and the processor seconds that it took."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as temporary:
+        place = Path(temporary) / "zoo"
+        zoo = zoolearn.new(place, features=extractor) if extractor else zoolearn.new(place, features=light, size=16)
+        with stopwatch() as watch:
+            zoo.learn_from("things", Path(folder))
+    status = Path("/proc/self/status").read_text(
+        encoding="ascii"
+    )  # what getrusage tells began with the parent's memory
+    print(int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1e3, watch.seconds)
+
+
+LIGHT = np.random.default_rng(0).normal(size=(3 * 16 * 16, 320)).astype(np.float32)
+
+
+def light(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """320 features that cost next to nothing."""
+    return pictures.reshape(len(pictures), -1).astype(np.float32) @ LIGHT
 
 
 class CifarRows:

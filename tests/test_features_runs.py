@@ -116,6 +116,22 @@ def test_features_of_a_task_have_mean_square_one_and_the_labels_of_its_pictures(
         FeatureCache(Extractor.of_function(lambda texts: [[1.0] for _ in texts]), tmp_path)
 
 
+def test_a_run_of_heads_from_statistics_learns_the_rows_that_a_zoo_on_features_keeps(tmp_path) -> None:
+    path = tmp_path / "toy.onnx"
+    path.write_bytes(toy_file(size=SIZE, features=30))
+    extractor = on.open_extractor(path)
+    options = {"samples_per_class": 12, "first_tasks": 2, on.FEATURES: on.extractor_id(extractor)}
+    spec = RunSpec("model-zoo", "split-digits", {"grow": "statistics", "tasks_per_episode": 1}, options, extractor=path)
+    tasks, plain = spec.tasks(tmp_path), benchmark("split-digits", samples_per_class=12, first_tasks=2)
+    for made, task in zip(tasks, plain, strict=True):
+        wanted = embedded(extractor, resized(task.train.x.numpy(), SIZE))
+        np.testing.assert_array_equal(made.train.x.numpy(), wanted)
+    results = run(spec.learner(), tasks)
+    assert results.untold.inferred is not None
+    told = results.summary()["average_accuracy"]
+    assert np.mean([*results.untold.inferred.values()]) > 0.8 * told, "one head tells tasks apart"
+
+
 def test_resizing_cuts_the_centred_square_and_gives_grey_pictures_three_channels() -> None:
     wide = np.zeros((1, 1, 8, 24), np.uint8)
     wide[..., 8:16] = 200

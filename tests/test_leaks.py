@@ -14,10 +14,10 @@ from zoolearn import cli
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.zoo import Zoo, leaks
+from zoolearn.zoo.holdout import Holdout, random_rows
 from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.intake import Reading
 from zoolearn.zoo.leaks import Prints
-from zoolearn.zoo.splitting import Holdout, random_rows
 
 RNG = np.random.default_rng(0)
 

@@ -75,8 +75,8 @@ def shape(text: str) -> str:
 
 def test_its_commands_print_what_it_shows(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("zoolearn.zoo.owned.MOST_EPOCHS", 1)
-    monkeypatch.setattr("zoolearn.zoo.owned.FEWEST_EPOCHS", 1)
+    monkeypatch.setattr("zoolearn.zoo.auto_epochs.MOST_EPOCHS", 1)
+    monkeypatch.setattr("zoolearn.zoo.auto_epochs.FEWEST_EPOCHS", 1)
     trees = [f"{kind}_tree" for kind in ("maple", "oak", "palm", "pine", "willow")]
     pictures(tmp_path / "pictures" / "trees", trees)
     pictures(tmp_path / "pictures" / "flowers", ["orchid", "poppy", "rose", "sunflower", "tulip"])

@@ -13,9 +13,9 @@ from test_zoo_cli import said
 from toys import TINY, blobs, contents, pictures
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.zoo.describing import snapshot
 from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.scores import Change, Scores, Share
+from zoolearn.zoo.summary import snapshot
 from zoos import HAZY, TASKS, alike, answers, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown

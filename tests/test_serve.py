@@ -22,7 +22,6 @@ from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.describing import describe_task
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters
 from zoolearn.zoo.serve.following import Following
@@ -31,6 +30,7 @@ from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import listening
+from zoolearn.zoo.summary import describe_task
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # servers are started

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -150,6 +151,19 @@ def test_of_one_row_a_class_the_nearest_is_named():
     assert head.sharpness == SHARPNESS
     assert math.isnan(head.likelihood)
     assert not head.strange(rows).any()
+
+
+def test_a_single_row_in_the_midst_of_others_is_not_near_to_everything():
+    """The nearest mean would name the middle one for most of what lies between the others and it."""
+    corners = torch.eye(4)[:3]
+    middle = F.normalize(corners.sum(dim=0) + torch.tensor([0.0, 0.0, 0.0, 0.3]), dim=0)
+    rows = (torch.cat([corners, middle[None]]) * (UNIT - 1)).round().to(torch.int16)
+    head = stat_head(rows, torch.arange(4), 4)
+    lengths = head.weight.norm(dim=1)
+    torch.testing.assert_close(lengths, lengths[:1].expand(4))
+    near = F.normalize(0.42 * corners[0] + 0.58 * middle, dim=0)
+    assert (features(rows) @ near.double()).argmax() == 3, "by the nearest mean"
+    assert int(head.logits((near * UNIT).round().to(torch.int16)[None]).argmax()) == 0
 
 
 def test_copies_of_one_row_are_one_row():

@@ -11,8 +11,8 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress
-from zoolearn.zoo import owned
-from zoolearn.zoo.owned import Plan
+from zoolearn.zoo import auto_epochs
+from zoolearn.zoo.auto_epochs import Plan
 
 pytestmark = pytest.mark.slow  # zoos are grown
 
@@ -25,7 +25,7 @@ def rescaled(task: Task, factor: float, shift: float) -> Task:
 
 def test_each_episode_takes_as_many_epochs_as_its_own_rows_need(tmp_path, monkeypatch) -> None:
     """In whatever order a task of many rows and one of few come."""
-    monkeypatch.setattr(owned, "STEPS", {"features": 120})
+    monkeypatch.setattr(auto_epochs, "STEPS", {"features": 120})
     few, many = blobs("few", per_class=8), blobs("many", per_class=80)  # 1 and 10 steps an epoch
     found = {}
     for order in ((few, many), (many, few)):
@@ -36,7 +36,7 @@ def test_each_episode_takes_as_many_epochs_as_its_own_rows_need(tmp_path, monkey
 
 
 def test_replayed_rows_count_when_epochs_are_chosen(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(owned, "STEPS", {"features": 120})
+    monkeypatch.setattr(auto_epochs, "STEPS", {"features": 120})
     zoo = zoolearn.new(tmp_path / "zoo")
     zoo.learn(blobs("many", per_class=72))  # 9 steps an epoch
     plan = next(event for event in zoo.iter_learn(blobs("few", per_class=8)) if isinstance(event, Plan))

@@ -3,10 +3,12 @@
 import json
 import pickle
 import random
+import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -25,15 +27,18 @@ from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
+from zoolearn.features.quantizing import quantized
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
+from zoolearn.zoo import export_int8
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export_features import at_temperature
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
-from zoolearn.zoo.stored import stored_task
+from zoolearn.zoo.stored import row_names, stored_task
+from zoos import TASKS as NETS
 from zoos import alike, answers, small_zoo, stray_files
 
 SIDE, FEATURES = 16, 24
@@ -67,7 +72,7 @@ def extractor(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def grow_net(extractor, tmp_path_factory):
+def grown(extractor, tmp_path_factory):
     """Zoos that have learned the first 0, 1, 2 and 3 tasks."""
     folders = [tmp_path_factory.mktemp("zoos") / str(count) for count in range(len(TASKS) + 1)]
     zoolearn.new(folders[0], features=extractor)
@@ -317,6 +322,41 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == list(KINDS[name])
 
 
+@pytest.mark.slow
+def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty, tmp_path, capsys, monkeypatch):
+    """With another net in place of the one in 8 bits: it costs a lot, and that is told."""
+    other = toy_file(seed=9, size=SIDE, features=FEATURES)
+    monkeypatch.setattr(export_int8, "quantized", lambda content, pictures: quantized(other, pictures))
+    folder = save_pictures(tmp_path / "birds", task_of("birds", 12))
+    empty.learn_from("birds", folder)
+    main(["export", str(empty.path), "birds", "--int8", "--out", str(tmp_path / "small.onnx")])
+    said = " ".join(capsys.readouterr().out.split())
+    held = empty.tasks["birds"].rows_held_out
+    wanted = f"accuracy {empty.measure('birds').accuracy:.1%} -> "
+    assert wanted in said
+    assert f"on {held} held-out pictures" in said
+    session = onnxruntime.InferenceSession(tmp_path / "small.onnx", providers=["CPUExecutionProvider"])
+    names, labels = row_names(empty.folder, empty.tasks["birds"], "test"), empty.task("birds").test.y
+    pixels = np.stack([np.asarray(Image.open(name)).transpose(2, 0, 1) for name in names])
+    right = session.run(["probabilities"], {"inputs": pixels})[0].argmax(1) == labels.numpy()
+    assert f"-> {right.mean():.1%}" in said
+    assert right.mean() < empty.measure("birds").accuracy
+    assert b"QuantizeLinear" in (tmp_path / "small.onnx").read_bytes()
+    Path(names[0]).unlink()
+    with pytest.raises(DataError, match="1 files are not where they were"):
+        empty.export("birds", tmp_path / "other.onnx", int8=True)
+    empty.learn(TASKS[1])
+    with pytest.raises(DataError, match="rows that were no files"):
+        empty.export("cars", tmp_path / "other.onnx", int8=True)
+    assert not (tmp_path / "other.onnx").exists()
+
+
+def test_8_bits_are_refused_where_nets_were_trained(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", NETS[:1])
+    with pytest.raises(SettingsError, match="int8 is for zoos on features"):
+        zoo.export(NETS[0].name, tmp_path / "task.onnx", int8=True)
+
+
 def test_pictures_of_another_kind_are_none_of_these(zoo):
     known, strangers = TASKS[0].test.x, torch.cat([pictures(kind, 20, 1) for kind in ("sofa", "lamp", "ash")])
     assert zoo.predict(known, "birds", sure=1e-9).count(None) <= 0.1 * len(known)
@@ -351,6 +391,26 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
         main(["new", str(tmp_path / "other"), "--features", str(extractor), "--tasks-per-episode", "5"])
     assert "tasks_per_episode is 5" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "other").exists()
+
+
+def test_zoo_new_says_what_features_are_better_for_with_the_figures_of_the_guide(extractor, tmp_path, capsys):
+    guide = (Path(__file__).parents[1] / "docs" / "features.md").read_text(encoding="utf-8")
+    table = guide[guide.index("| inputs | rows a class | nets | features |") :].partition("\n\n")[0]
+    measured = {tuple(row.split("|")[1:3]): row.split("|")[3:5] for row in table.splitlines()[2:]}
+    (nets, features), (other_nets, other_features) = (
+        [float(cell.strip("* ")) for cell in measured[f" `{name}` ", " 20 "]]
+        for name in ("coarse-cifar100", "permuted-mnist")
+    )
+    assert features > nets
+    assert other_nets > other_features
+    figures = [f"{value:.1f}" for value in (features, nets, other_nets, other_features)]
+    main(["new", str(tmp_path / "on features"), "--features", str(extractor)])
+    told = capsys.readouterr().out
+    assert re.findall(r"(\d+\.\d) %", told) == figures
+    main(["new", str(tmp_path / "nets")])
+    assert re.findall(r"(\d+\.\d) %", capsys.readouterr().out) == figures
+    main(["new", str(tmp_path / "tables"), "--backbone", "tabular"])
+    assert "%" not in capsys.readouterr().out
 
 
 def test_the_estimator_takes_pictures_and_its_pickle_answers_alike(extractor):
@@ -544,7 +604,11 @@ def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_p
     zoo, rng, first = zoolearn.open(shutil.copytree(grown[0], tmp_path / "zoo")), random.Random(seed), KINDS_OF_ALL[:3]
     zoo.learn(Task("all", examples(first, 4, 0), examples(first, 2, 50), tuple(first)))
     for step in range(1, 9):
+        before = zoo.index
         change_at_random(zoo, step, rng)
+        if len(zoo.index.episodes) > len(before.episodes) and rng.random() < 0.5:
+            zoo.undo()
+            assert zoo.index.records() == before.records(), "undo gives what was before"
     for member in zoo.members:
         left = stored_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
         wanted = stat_head(left.train.x, left.train.y, len(left.classes))

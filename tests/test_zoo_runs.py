@@ -24,7 +24,7 @@ FLAGS = ("--epochs", "2", "--backbone", "mlp", "--on", "here")
 
 
 @pytest.fixture(scope="module")
-def grow_net(tmp_path_factory):
+def grown(tmp_path_factory):
     return small_zoo(tmp_path_factory.mktemp("grown") / "birds", [TASKS[2], TASKS[0]]).path
 
 

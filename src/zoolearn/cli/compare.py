@@ -16,7 +16,7 @@ from zoolearn.lab.beside import beside_figure, beside_table
 from zoolearn.lab.plots import save_figures
 from zoolearn.lab.tables import markdown, text
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.owned import check_epochs
+from zoolearn.zoo.auto_epochs import check_epochs
 from zoolearn.zoo.rivals import differences, iter_compare
 
 IDEA = """Set a zoo beside other ways to learn its tasks, on its own stored rows and in its own order: one net that is

@@ -129,8 +129,8 @@ def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
 def write_zoo_page(folder: Path, file: Path) -> None:
     """Writes the page of somebody's own zoo."""
     from zoolearn.zoo import Zoo
-    from zoolearn.zoo.describing import snapshot
     from zoolearn.zoo.serve.page import report as zoo_page
+    from zoolearn.zoo.summary import snapshot
 
     zoo = Zoo(folder)
     save_text(file, zoo_page(snapshot(zoo)))

@@ -27,16 +27,19 @@ def extractor_id(extractor: Extractor) -> str:
     return extractor.sha256[:16]
 
 
-def on_features(benchmark: Benchmark, extractor: Extractor, data: Path | str | None = None) -> Benchmark:
+def on_features(
+    benchmark: Benchmark, extractor: Extractor, data: Path | str | None = None, *, steps: bool = False
+) -> Benchmark:
     """The benchmark with features in place of pictures; computed once for each picture, and kept below the data root.
 
     Pictures are not varied in training any more. A net's `backbone` is `identity` (a linear head on the features) or `mlp`.
+    With `steps`, rows are as they are kept, in 16 bits: heads from statistics (`grow=by_statistics`) take those.
     """
     cache = FeatureCache(extractor, data)
-    tasks = tuple(_on_features(task, cache) for task in benchmark)
+    tasks = tuple(_on_features(task, cache, steps=steps) for task in benchmark)
     return replace(benchmark, tasks=tasks, options={**benchmark.options, FEATURES: extractor_id(extractor)})
 
 
-def _on_features(task: Task, cache: FeatureCache) -> Task:
-    train, test = (cache.examples(part, task.name) for part in (task.train, task.test))
+def _on_features(task: Task, cache: FeatureCache, *, steps: bool) -> Task:
+    train, test = (cache.examples(part, task.name, steps=steps) for part in (task.train, task.test))
     return replace(task, train=train, test=test, augment=())

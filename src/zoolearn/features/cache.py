@@ -59,12 +59,14 @@ class FeatureCache:
         self._keep(made)
         return np.stack([self.known[digest] for digest in digests])
 
-    def examples(self, examples: Examples, title: str = "features") -> Examples:
-        """Examples with features in place of their pictures: stored rows, scaled to one on average in each feature."""
+    def examples(self, examples: Examples, title: str = "features", *, steps: bool = False) -> Examples:
+        """Examples with features in place of their pictures: stored rows (`steps`), or scaled to one on average in each feature."""
         if len(examples.shape) != 3 or examples.x.dtype != torch.uint8:
             raise DataError(f"{examples!r} are no pictures in uint8; an extractor takes those")
-        rows = torch.from_numpy(self.rows(examples.x, title)).to(torch.float32)
-        return Examples(rows * (2.0**-15 * self.extractor.num_features**0.5), examples.y)
+        rows = torch.from_numpy(self.rows(examples.x, title))
+        if steps:
+            return Examples(rows, examples.y)
+        return Examples(rows.to(torch.float32) * (2.0**-15 * self.extractor.num_features**0.5), examples.y)
 
     def _keep(self, made: Rows) -> None:
         if not made:

@@ -82,12 +82,15 @@ def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[T
 
 def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] | None:
     """The share of each task's test rows whose task is inferred and whose class is then told; only a zoo with stored rows can."""
-    from zoolearn.beyond.task_inference import WhichTask
+    from zoolearn.beyond.by_statistics import StatInference, by_statistics
+    from zoolearn.beyond.task_inference import TaskInference, WhichTask
     from zoolearn.methods.model_zoo import ModelZoo
 
     if not isinstance(learner, ModelZoo) or not learner.kept:
         return None
-    which, found = WhichTask(learner), {}
+    of_statistics = learner.grow is by_statistics  # one head over all classes, as in a zoo on features
+    which: TaskInference = StatInference(learner.kept.values()) if of_statistics else WhichTask(learner)
+    found = {}
     for task in tasks:
         own = which.infer(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
         right = learner.count_votes(task).mean.argmax(dim=1) == task.test.y

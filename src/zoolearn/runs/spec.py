@@ -101,7 +101,8 @@ class RunSpec:
     def _on_features(self, tasks: Benchmark, data: Path | None) -> Benchmark:
         if self.extractor is None:
             raise SettingsError(f"the run is on features of {self.options[FEATURES]}; name the file (--features FILE)")
-        made = on_features(tasks, open_extractor(self.extractor), data)
+        steps = self.settings.get("grow") == "statistics"  # which are of rows as they are kept
+        made = on_features(tasks, open_extractor(self.extractor), data, steps=steps)
         if made.options[FEATURES] != self.options[FEATURES]:
             raise SettingsError(
                 f"{self.extractor} is {made.options[FEATURES]}, the run is on features of {self.options[FEATURES]}; name that file"

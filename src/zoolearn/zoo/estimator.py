@@ -30,7 +30,7 @@ from zoolearn.seeds import derive
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.extracting import Features, Given
 from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
-from zoolearn.zoo.weighted import Rows, WeightedZoo, float32_rows
+from zoolearn.zoo.row_weights import Rows, WeightedZoo, float32_rows
 
 FIRST = "default"  # the task of callers who have one only
 

@@ -17,7 +17,7 @@ from zoolearn.errors import DataError, SettingsError, unknown_name
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, TaskEntry
-from zoolearn.zoo.correcting import DELETED
+from zoolearn.zoo.corrections import DELETED
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import without
 from zoolearn.zoo.index import Index, MemberEntry

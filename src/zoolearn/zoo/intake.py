@@ -15,10 +15,10 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import Arrival, Rows, TaskEntry
-from zoolearn.zoo.dividing import Taken, check_counts, divide
 from zoolearn.zoo.extracting import row_ids, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.growth import Growth, NewClasses
+from zoolearn.zoo.holdout import Holdout
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
@@ -26,7 +26,7 @@ from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.leaks import Prints, digests_of, store_digests
 from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.settings import ZooSettings
-from zoolearn.zoo.splitting import Holdout
+from zoolearn.zoo.split import Taken, check_counts, divide
 from zoolearn.zoo.stored import arrived_task, store_chosen, store_names
 
 ROWS_AT_ONCE = 1024

@@ -23,16 +23,16 @@ from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows
+from zoolearn.zoo.auto_epochs import OwnedZoo, Plan
+from zoolearn.zoo.evaluation import held_out_scores
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.gate import changes_between
 from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry
-from zoolearn.zoo.owned import OwnedZoo, Plan
 from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
 from zoolearn.zoo.statistics import store_statistics, stored_statistics
 from zoolearn.zoo.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
-from zoolearn.zoo.testing import held_out_scores
 
 CHECKPOINTS = 20  # of a training, at most
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 from zoolearn.errors import DataError
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
-from zoolearn.zoo.correcting import Correction
+from zoolearn.zoo.corrections import Correction
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.learning import checkpoints, now

@@ -15,10 +15,10 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
+from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import Index, Measure, MemberEntry
 from zoolearn.zoo.lazy import LazyDict, LazyList
-from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.scores import balanced_accuracy
 from zoolearn.zoo.settings import Names, known_backbone
 from zoolearn.zoo.stored import stored_task, without_deleted

@@ -13,11 +13,11 @@ from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
 from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.learning import asked_beside, entry_of, measure, saw_of, written
-from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.recall import arrived_of, member_net, members_of
 from zoolearn.zoo.settings import Names
 from zoolearn.zoo.stored import stored_task

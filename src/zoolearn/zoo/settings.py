@@ -19,8 +19,8 @@ from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
 from zoolearn.settings import Pixels
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.owned import OwnedZoo
 from zoolearn.zoo.reader import Reader
 
 LARGEST_SIDE = 4096

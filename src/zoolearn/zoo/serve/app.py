@@ -12,9 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.zoo.describing import describe_task
 from zoolearn.zoo.intake import check_growable, check_name
-from zoolearn.zoo.recognising import check_unrecognisable
+from zoolearn.zoo.recognition import check_unrecognisable
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
 from zoolearn.zoo.serve.messages import (
@@ -42,6 +41,7 @@ from zoolearn.zoo.serve.problems import Problem, busy
 from zoolearn.zoo.serve.rows import taken
 from zoolearn.zoo.serve.service import Service
 from zoolearn.zoo.serve.training import Training
+from zoolearn.zoo.summary import describe_task
 
 log = logging.getLogger("zoolearn.zoo.serve")
 SURE = 0.5  # chance of a task from which on it is named

@@ -19,13 +19,13 @@ from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.evaluation import held_out_majority
 from zoolearn.zoo.index import Index, MemberEntry
 from zoolearn.zoo.index_files import HEAD
 from zoolearn.zoo.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
-from zoolearn.zoo.recognising import Fitted, Recognised
+from zoolearn.zoo.recognition import Fitted, Recognised
 from zoolearn.zoo.serve.aside import Aside
 from zoolearn.zoo.serve.rows import Rows
-from zoolearn.zoo.testing import held_out_majority
 
 LOOK_EVERY = 0.5  # seconds
 

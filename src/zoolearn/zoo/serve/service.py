@@ -14,7 +14,7 @@ from starlette.datastructures import UploadFile
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.index import Index
-from zoolearn.zoo.recognising import Recognised
+from zoolearn.zoo.recognition import Recognised
 from zoolearn.zoo.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import NOT_TOLD, Counters, Drift

@@ -13,10 +13,10 @@ from zoolearn.errors import DataError
 from zoolearn.seeds import derive
 from zoolearn.zoo.arrivals import Arrival, Side, Stored, TaskEntry
 from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.holdout import Holdout, last_rows, random_rows
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.leaks import Digests, Prints, by_names, earlier_sides, joined, stored_digests
-from zoolearn.zoo.splitting import Holdout, last_rows, random_rows
 from zoolearn.zoo.stored import choose_rows, stored_labels
 
 MOST_ALIKE = 5  # groups of pictures that are named
