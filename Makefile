@@ -19,6 +19,7 @@ figures: setup     ## all that is made of results/: the picture of the README, t
 	$(BIN)/zoo paper --runs results --write REPRODUCTION.md --beyond docs/beyond.md
 	$(BIN)/zoo report results --html build/results.html
 	$(BIN)/python docs/front_picture.py results docs
+	$(BIN)/python docs/growing_picture.py results docs
 
 test: setup        ## everything under tests/, the doctests of the modules and of the README
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 NAMES = (
-    "train-loop", "methods", "whole-run", "growth", "prediction", "input-pipeline", "workers", "jobs", "peers", "start-up", "serve",
+    "train-loop", "methods", "whole-run", "growth", "growing", "prediction", "input-pipeline", "workers", "jobs", "peers", "start-up", "serve",
     "leak", "scale", "year", "sure", "uneven", "features",
 )  # fmt: skip
 

@@ -107,12 +107,12 @@ def _growing(drawn: Sequence[Sequence[str]], tasks: Sequence[str], colours: Colo
     """A column for each member: the tasks that it was trained on, and so votes on."""
     size = CELL * (MEMBERS - 1)
     parts = [
-        _text(16, 26, "A zoo grows by one small network an episode", colours.text, 15, weight="600"),
-        _text(16, 46, "Frozen members vote on the tasks they were trained on", colours.quiet),
+        text(16, 26, "A zoo grows by one small network an episode", colours.text, 15, weight="600"),
+        text(16, 46, "Frozen members vote on the tasks they were trained on", colours.quiet),
         f'<rect x="{LEFT - 18}" y="{TOP - 14}" width="{size + 36}" height="28" rx="14" fill="{colours.faint}"/>',
     ]
     parts += [
-        _text(LEFT - 26, TOP + CELL * row + 4, f"task {row + 1}", colours.quiet, end=True) for row in range(MEMBERS)
+        text(LEFT - 26, TOP + CELL * row + 4, f"task {row + 1}", colours.quiet, end=True) for row in range(MEMBERS)
     ]
     for member, names in enumerate(drawn[:MEMBERS]):
         x = LEFT + CELL * member
@@ -125,32 +125,32 @@ def _growing(drawn: Sequence[Sequence[str]], tasks: Sequence[str], colours: Colo
             f'<circle cx="{x}" cy="{TOP + CELL * row}" r="8" fill="{colours.zoo if row == member else colours.past}"/>'
             for row in rows
         ]
-        parts.append(_text(x, TOP + size + 32, str(member + 1), colours.quiet, middle=True))
+        parts.append(text(x, TOP + size + 32, str(member + 1), colours.quiet, middle=True))
     voters = sum(tasks[0] in names for names in drawn[:MEMBERS])
-    parts.append(_text(LEFT + size + 28, TOP - 2, f"{voters} of {MEMBERS}", colours.text))
-    parts.append(_text(LEFT + size + 28, TOP + 14, "vote on task 1", colours.text))
+    parts.append(text(LEFT + size + 28, TOP - 2, f"{voters} of {MEMBERS}", colours.text))
+    parts.append(text(LEFT + size + 28, TOP + 14, "vote on task 1", colours.text))
     below = TOP + size + 52
     return [
         *parts,
-        _text(LEFT - 26, TOP + size + 32, "member", colours.quiet, end=True),
+        text(LEFT - 26, TOP + size + 32, "member", colours.quiet, end=True),
         f'<circle cx="{LEFT}" cy="{below - 4}" r="6" fill="{colours.zoo}"/>',
-        _text(LEFT + 12, below, "the new task", colours.quiet),
+        text(LEFT + 12, below, "the new task", colours.quiet),
         f'<circle cx="{LEFT + 116}" cy="{below - 4}" r="6" fill="{colours.past}"/>',
-        _text(LEFT + 128, below, "past tasks, hard ones more often", colours.quiet),
+        text(LEFT + 128, below, "past tasks, hard ones more often", colours.quiet),
     ]
 
 
 def _axes(colours: Colours) -> list[str]:
     parts = [
-        _text(X[0] - 34, 26, "The first task, while 19 others are learned", colours.text, 15, weight="600"),
-        _text(X[0] - 34, 46, "Split-CIFAR100, one epoch a task: accuracy in %, 3 seeds", colours.quiet),
+        text(X[0] - 34, 26, "The first task, while 19 others are learned", colours.text, 15, weight="600"),
+        text(X[0] - 34, 46, "Split-CIFAR100, one epoch a task: accuracy in %, 3 seeds", colours.quiet),
     ]
     for percent in range(LOWEST, HIGHEST + 1, 10):
         y = _y(percent)
         parts.append(f'<line x1="{X[0]}" y1="{y}" x2="{X[1]}" y2="{y}" stroke="{colours.faint}"/>')
-        parts.append(_text(X[0] - 10, y + 4, str(percent), colours.quiet, end=True))
-    parts += [_text(_x(episode), Y[1] + 20, str(episode), colours.quiet, middle=True) for episode in (1, 5, 10, 15, 20)]
-    return [*parts, _text((X[0] + X[1]) / 2, Y[1] + 40, "episode", colours.quiet, middle=True)]
+        parts.append(text(X[0] - 10, y + 4, str(percent), colours.quiet, end=True))
+    parts += [text(_x(episode), Y[1] + 20, str(episode), colours.quiet, middle=True) for episode in (1, 5, 10, 15, 20)]
+    return [*parts, text((X[0] + X[1]) / 2, Y[1] + 40, "episode", colours.quiet, middle=True)]
 
 
 def _drawn(curve: Curve) -> list[str]:
@@ -162,7 +162,7 @@ def _drawn(curve: Curve) -> list[str]:
     return [
         f'<polygon points="{" ".join([*above, *reversed(below)])}" fill="{curve.colour}" fill-opacity="0.15"/>',
         f'<polyline points="{line}" fill="none" stroke="{curve.colour}" stroke-width="2.5"{dashes}/>',
-        _text(X[1] + 10, _y(curve.means[-1]) + 4.5, f"{curve.label} {curve.means[-1]:.1f}", curve.colour, weight="600"),
+        text(X[1] + 10, _y(curve.means[-1]) + 4.5, f"{curve.label} {curve.means[-1]:.1f}", curve.colour, weight="600"),
     ]
 
 
@@ -174,7 +174,7 @@ def _y(percent: float) -> float:
     return round(Y[0] + (Y[1] - Y[0]) * (HIGHEST - percent) / (HIGHEST - LOWEST), 1)
 
 
-def _text(
+def text(
     x: float,
     y: float,
     words: str,
@@ -185,6 +185,7 @@ def _text(
     middle: bool = False,
     end: bool = False,
 ) -> str:
+    """Words that begin at a place, or are around it, or end there."""
     anchor = ' text-anchor="middle"' if middle else ' text-anchor="end"' if end else ""
     bold = f' font-weight="{weight}"' if weight else ""
     larger = f' font-size="{size}"' if size != 13 else ""

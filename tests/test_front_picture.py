@@ -1,6 +1,7 @@
 """The picture of the README is what its code makes of the recorded runs, and tells what they say."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 from runpy import run_path
 from xml.etree import ElementTree
@@ -49,3 +50,19 @@ def _plain(run, method):
 def test_missing_runs_are_named(runs):
     with pytest.raises(DataError, match=r"0 finished run.* of fine-tune on split-cifar100 with one epoch"):
         picture([run for run in runs if run.method != "fine-tune"], "light")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_picture_and_the_table_of_growing_tasks_are_those_that_the_runs_give(runs, theme, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    growing_picture = import_module("growing_picture")
+    rows = growing_picture.rows_of(runs)
+    assert growing_picture.picture(rows, theme) == (ROOT / "docs" / f"growing-{theme}.svg").read_text(encoding="utf-8")
+    assert growing_picture.table(rows) in (ROOT / "docs" / "growing.md").read_text(encoding="utf-8")
+    ends = {row.label: row.mean("end") for row in rows}
+    own = [run for run in runs if run.method == "fine-tune" and "arrivals" in run.spec.options]
+    assert ends["fine-tuning, grown"] == pytest.approx(
+        sum(100 * sum(run.accuracy[-1]) / len(run.tasks) for run in own) / len(own)
+    )
+    with pytest.raises(DataError, match="no finished runs of the study of growing tasks"):
+        growing_picture.rows_of([run for run in runs if run.benchmark != "coarse-cifar100"])

@@ -306,6 +306,18 @@ def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_o
     assert zoo.statistics["stripes"].counts.tolist() == [16.0, 16.0, 16.0]
 
 
+def test_with_few_rows_kept_statistics_of_all_rows_vote_beside_the_new_member():
+    plain, zoo = (zoo_of(FIRST, DOTS, THEN, replay=0.25, keep_statistics=keeps) for keeps in (False, True))
+    first, _, by_statistics, trained = zoo.members
+    assert (by_statistics.trained, trained.trained, len(plain.members)) == (False, True, 3)
+    assert same(state(first.net.backbone), state(by_statistics.net.backbone))
+    assert same(state(plain.members[-1].net), state(trained.net)), "it is trained as ever"
+    assert zoo.statistics["stripes"].counts.tolist() == [8.0, 8.0, 8.0]
+    assert [weight for _, weight in zoo.voters("stripes")] == pytest.approx([16 / 24, 16 / 24 / 4, 1.0, 12 / 24])
+    zoo.learn(replace(STRIPES, part=True))
+    assert zoo.statistics["stripes"].counts.tolist() == [16.0, 16.0, 16.0]
+
+
 def test_without_replay_a_warm_start_goes_on_from_the_last_member_that_was_trained(monkeypatch):
     zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0, grow=WarmStart())
     begun, fit = [], ModelZoo.fit

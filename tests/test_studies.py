@@ -433,7 +433,7 @@ class TestGrowing:
         specs = growing.specs(self.TASKS)
         assert len({spec.name for spec in specs}) == len(specs) == 2 * len(growing.variants())
         dealt = [spec.options for spec in specs if "arrivals" in spec.options]
-        assert len(dealt) == len(specs) - 2 * 3
+        assert len(dealt) == len(specs) - 2 * 6
         assert {(*options["arrivals"], options["arrivals_seed"]) for options in dealt} == {(8, 1, 1, 0), (8, 1, 1, 1)}
         for spec in specs:
             spec.check()

@@ -1,6 +1,7 @@
 """Kills programs that change a zoo, at random instants and at every file operation, and looks at what they leave.
 
-    OMP_NUM_THREADS=1 python tests/zoo_kills.py 200
+    OMP_NUM_THREADS=1 python tests/zoo_kills.py 200              # instants, and every file operation
+    OMP_NUM_THREADS=1 python tests/zoo_kills.py 200 0 grow gate  # instants alone, of changes that contain a word
 
 A child of this process does the work and is killed with SIGKILL. What is then in the folder must be the zoo as it was
 before or after, whole; the next program must find its way, and in the end no stray file is left.
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -57,9 +58,10 @@ def grow(zoo: Zoo) -> None:
 CHANGES: dict[str, Callable[[Zoo], object]] = {
     "learn": lambda zoo: zoo.learn(FRESH),
     "learn from files": learn_files,
-    "learn, taken back": learn_and_take_back,
+    "learn, gate": learn_and_take_back,
     "grow": grow,
     "grow, heads only": lambda zoo: zoo.learn_from(TASKS[0].name, zoo.path.parent / "more.npz", heads_only=True),
+    "grow, no rows": grow,  # in a zoo that keeps none
     "correct": lambda zoo: zoo.correct(TASKS[0].name, {1: TASKS[0].classes[1], 2: None}),
     "correct --purge": lambda zoo: zoo.purge(TASKS[0].name, {1: None}),
     "undo": lambda zoo: zoo.undo(),
@@ -186,7 +188,7 @@ def kill_before(number: int, counter: int) -> None:
         setattr(module, name, counting)
 
 
-def main(instants: int, operations: int, seed: int = 0) -> None:
+def main(instants: int, operations: int, words: Sequence[str] = (), seed: int = 0) -> None:
     torch.set_num_threads(1)
     rng = random.Random(seed)
     place = Path(tempfile.mkdtemp(prefix="zoo-kills-"))
@@ -197,12 +199,14 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
     labels = [MORE.classes[label] for label in MORE.train.y[old].tolist()]
     np.savez(place / "more.npz", x=MORE.train.x[old].numpy(), y=labels)
     base = small_zoo(place / "base", TASKS, tasks_per_episode=2, grow=WarmStart()).path
+    bare = small_zoo(place / "bare", TASKS[:2], replay=0.0).path
     found: Counter[tuple[str, str]] = Counter()
     try:
-        trials = [Trial(name, place, base) for name in CHANGES]
+        bases = dict.fromkeys(CHANGES, base) | {"grow, no rows": bare}
         seen = zoo_on_features(place)
-        bases = dict(zip(ON_FEATURES, (seen, brought_over(seen)), strict=True))
-        trials += [Trial(name, place, base) for name, base in bases.items()]
+        bases |= zip(ON_FEATURES, (seen, brought_over(seen)), strict=True)
+        chosen = [name for name in bases if not words or any(word in name for word in words)]
+        trials = [Trial(name, place, bases[name]) for name in chosen]
         for number in range(instants):
             trial = trials[number % len(trials)]
             found[trial.name, trial.killed_after(rng.uniform(0, 1.2 * trial.seconds))] += 1
@@ -212,10 +216,10 @@ def main(instants: int, operations: int, seed: int = 0) -> None:
                 found[trial.name, trial.found()] += 1
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    for name in (*CHANGES, *ON_FEATURES):
+    for name in chosen:
         print(f"{name:<18} before: {found[name, 'before']:>4}   after: {found[name, 'after']:>4}")
     print(f"{found.total()} kills, nothing lost")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 30)
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1 << 30, sys.argv[3:])

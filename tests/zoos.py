@@ -42,7 +42,7 @@ def answers(zoo: Zoo, tasks: Iterable[Task] = TASKS, at: int | None = None) -> d
 
 def alike(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     """Whether two sets of answers are equal bit for bit."""
-    return first.keys() == second.keys() and all(bool((first[name] == second[name]).all()) for name in first)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def stray_files(zoo: Zoo) -> set[str]:

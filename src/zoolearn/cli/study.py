@@ -44,6 +44,7 @@ class StudyOptions:
         int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")
     ] = None
     backbone: Annotated[str, about("network of every learner")] = "small-conv"
+    precision: Annotated[str, about("arithmetic of every net")] = "auto"
     first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
     data: DataRoot = None
     out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
@@ -89,6 +90,7 @@ def _setup(name: str, options: StudyOptions) -> Setup:
         epochs=options.epochs if options.epochs is not None else epochs,
         seeds=tuple(range(options.seed, options.seed + count)),
         backbone=options.backbone,
+        precision=options.precision,
         samples_per_class=samples,
         first_tasks=options.first_tasks,
         data=options.data,

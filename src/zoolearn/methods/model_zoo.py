@@ -78,24 +78,27 @@ class ModelZoo(KeepsRows):
     tasks_per_episode: int = setting(5, "tasks that a member is trained on, the paper's b", least=1)
     weigh: Weigh = setting(boosted, "weights of past tasks from losses", choices=WEIGH)
     grow: Grow = setting(from_scratch, "how members begin", choices=GROW, omit_default=True)
+    keep_statistics: bool = setting(False, "of each task's features: let it grow by them, too", omit_default=True)
 
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
-    statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, where nothing is kept
+    statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, by task
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
         looks_back = self.tasks_per_episode > 1 or self.grow is not from_scratch
         self.check_kept(name for name in self.classes if looks_back or name == task.name)
         self.count_arrival(task)
-        if not self.replay and task.name in self.classes:
-            return grow_by_statistics(self, self.statistics, task, self.balance)
+        if task.name in self.classes and (self.keep_statistics or not self.replay):
+            grown = grow_by_statistics(self, self.statistics, task, self.balance, not self.replay)
+            if not self.replay:
+                return grown
         weights = self.past_weights(but=task.name)
         drawn = self.draw(weights)
         tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]
         member = yield from self.grow(self, tasks, self.episode_seed())
         self.members.append(member)
         self.keep(task)
-        if not self.replay:
+        if task.name not in self.classes and (self.keep_statistics or not self.replay):
             self.statistics[task.name] = feature_statistics(member.net, task, self.recipe)
         if task.name in self.train_votes:  # it grew: those are counted who know all of it
             self.train_votes[task.name] = Votes("kept")

@@ -18,6 +18,7 @@ from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
+TASKS_PER_EPISODE = 2
 SOME = 0.1  # of the rows, where not all are kept
 WARM: dict[str, Json] = {"grow": "warm-start", "all_tasks": False, "vote_sharpness": 0.0}
 
@@ -32,7 +33,7 @@ class Variant:
 
     def spec(self, setup: Setup, seed: int) -> RunSpec:
         """Its run with this seed, which deals the parts too."""
-        own = {"tasks_per_episode": setup.tasks_per_episode} if self.method == "model-zoo" else {}
+        own = {"tasks_per_episode": TASKS_PER_EPISODE} if self.method == "model-zoo" else {}
         spec = setup.spec(self.method, seed, **{**own, **self.settings})
         if not self.in_parts:
             return spec
@@ -50,6 +51,9 @@ def variants() -> dict[str, Variant]:
         found[f"{name}, a tenth kept"] = Variant("model-zoo", {**settings, "replay": SOME})
         found[f"{name}, nothing kept"] = Variant("model-zoo", {**settings, "replay": 0.0})
         found[f"{name}, all at once"] = Variant("model-zoo", settings, in_parts=False)
+        found[f"{name}, a tenth kept, all at once"] = Variant("model-zoo", {**settings, "replay": SOME}, in_parts=False)
+    statistics = {"replay": SOME, "keep_statistics": True}
+    found["zoo, a tenth kept, and statistics"] = Variant("model-zoo", statistics)
     for kept, name in ((1.0, "isolated"), (SOME, "isolated, a tenth kept")):
         found[name] = Variant("isolated", {"replay": kept})
     return {**found, "fine-tune": Variant("fine-tune", {}), "one net at the end": Variant("multi-head", {})}

@@ -22,6 +22,7 @@ class Setup:
     backbone: str = "small-conv"
     samples_per_class: int | None = None
     classes: int = 5  # of a task
+    precision: str = "auto"
     first_tasks: int | None = None  # set where `tasks` are not all of the benchmark
     data: Path | None = None
     command: str = ""  # that makes the study
@@ -44,9 +45,8 @@ class Setup:
         options: dict[str, Json] = {"samples_per_class": self.samples_per_class, "samples_seed": seed}
         options |= {"only": list(only)} if only else {"first_tasks": first_tasks or self.first_tasks}
         options["validation"] = validation
-        return RunSpec(
-            method, self.benchmark, {"backbone": self.backbone, "epochs": self.epochs, **settings}, options, seed
-        )
+        recipe = {"backbone": self.backbone, "epochs": self.epochs, "precision": self.precision}
+        return RunSpec(method, self.benchmark, {**recipe, **settings}, options, seed)
 
     @property
     def tasks_per_episode(self) -> int:
@@ -61,7 +61,8 @@ class Setup:
         )
         epochs = "one epoch" if self.epochs == 1 else f"{self.epochs} epochs"
         seeds = "one seed, so no error is known" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
-        return f"{self.backbone}, {epochs}, {samples}, {seeds}"
+        arithmetic = "" if self.precision == "auto" else f", {self.precision}"
+        return f"{self.backbone}, {epochs}, {samples}, {seeds}{arithmetic}"
 
     def figure(self, kind: str, title: str, caption: str, chart: Chart) -> Figure:
         """A figure of the study, named by what it shows."""

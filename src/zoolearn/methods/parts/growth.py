@@ -84,21 +84,21 @@ def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
     return Statistics.of(features, task.train.y, len(task.classes))
 
 
-def grow_by_statistics(zoo: Ensemble, statistics: dict[str, Statistics], part: Task, balance: float) -> Episode:
-    """An episode without training: the task's first member, its head made of statistics, answers for all classes alone."""
-    if part.name not in statistics:
+def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, balance: float, alone: bool) -> Episode:
+    """The task's first member, its head made of statistics, votes on all classes; alone, it is an episode without training."""
+    if part.name not in known:
         raise DataError(
             f"no rows and no statistics are kept of task {part.name!r}, so nothing tells its old classes from new ones; "
             "learn it again whole under another name"
         )
     first = next(member for member in zoo.members if part.name in member.votes)
     net = deepcopy(first.net)
-    statistics[part.name] = statistics[part.name].merge(feature_statistics(net, part, zoo.recipe))
+    known[part.name] = known[part.name].merge(feature_statistics(net, part, zoo.recipe))
     net.widen_head(part.name, len(part.classes))
-    weight, bias = statistics[part.name].discriminant(balance)
+    weight, bias = known[part.name].discriminant(balance)
     with torch.no_grad():
         net.head(part.name).weight.copy_(weight)
         net.head(part.name).bias.copy_(bias)
-    votes = {part.name: zoo.vote(part, 1.0, supersedes=True)}
+    votes = {part.name: zoo.vote(part, 1.0, supersedes=alone)}
     zoo.members.append(Member(net.freeze(), votes, first.loss, zoo.episode, trained=False))
     return Episode((part.name,), {}, None)
