@@ -1,7 +1,8 @@
 """A zoo on disk. One small file, the head, says what the zoo is; replacing it is what makes a change happen.
 
 zoo.json                       the head: settings, and how much of the journals counts
-index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures
+index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures; and that of
+                               the zoo before, where all of it was made anew and can be undone
 index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows

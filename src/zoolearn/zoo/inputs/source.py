@@ -92,7 +92,6 @@ class Pictures(Source):
         return len(self.names)
 
     def name(self, row: int) -> str:
-        """The path of the image."""
         return self.names[row]
 
     def file(self, row: int) -> Path | None:
@@ -168,7 +167,6 @@ class Numbers(Source):
         return len(self.x)
 
     def name(self, row: int) -> str:
-        """The file and the row."""
         return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
 
     def told(self, broken: Sequence[Broken]) -> str:
@@ -182,7 +180,6 @@ class Numbers(Source):
         return self.x.ndim == 4 and self.x.shape[1] not in CHANNELS
 
     def look(self) -> Look:
-        """The array's own shape."""
         if self.x.ndim == 2:
             return Look("features", width=self.x.shape[1], uniform=True, dtype=str(self.x.dtype), columns=self.columns)
         if self.x.ndim == 3:

@@ -159,14 +159,12 @@ class Bounded:
         return self.file.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Goes to a place."""
         if whence:
             raise tarfile.ReadError("a tar is read from its start")
         self._check_beyond(place)
         return self.file.seek(place)
 
     def tell(self) -> int:
-        """The place."""
         return self.file.tell()
 
     def _check_beyond(self, place: int) -> None:
