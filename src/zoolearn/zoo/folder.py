@@ -1,7 +1,8 @@
 """A zoo on disk. One small file, the head, says what the zoo is; replacing it is what makes a change happen.
 
 zoo.json                       the head: settings, and how much of the journals counts
-index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures
+index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures; and that of
+                               the zoo before, where all of it was made anew and can be undone (so for the next two)
 index/contents-N.jsonl         which tasks and members each of them is about, so that only those are decoded that are asked for
 index/rows-N.jsonl             by what the rows of each are known again, so that copies are found without a look at all tasks
 index/log-N.jsonl              a journal of what was done, and when
