@@ -259,6 +259,8 @@ def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
         raise SettingsError(f"recipe is {recipe!r}; it must be a Recipe")
     plain = {**_values(Recipe()), "epochs": None} if recipe is None else _values(recipe)
     plain.update({name: value for name, value in given.items() if value is not None})
+    if plain["optimizer"] == "own":
+        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     known = Recipe(**{**plain, "epochs": 1 if plain["epochs"] is None else plain["epochs"]})
     _ = known.torch_device  # refused where there is none
     return plain
@@ -270,8 +272,6 @@ def _values(recipe: Recipe) -> dict[str, Json]:
         raise SettingsError(
             f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
         )
-    if recipe.optimizer == "own":
-        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     return {setting.name: getattr(recipe, setting.name) for setting in OF_RECIPE}
 
 

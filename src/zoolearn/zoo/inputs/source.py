@@ -220,13 +220,13 @@ class Numbers(Source):
         why = (
             "missing or not finite"
             if np.isnan(row).any()
-            else f"infinite or beyond {LARGEST:g}; bring it to another unit"
+            else f"infinite or beyond {LARGEST:g}; bring such values to another unit"
         )
         if not self.columns or len(self.columns) != len(row):
             return f"holds a value that is {why}"
         odd = [repr(name) for name, value in zip(self.columns, row, strict=True) if not abs(value) <= LARGEST]
         shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
-        return f"column{'s' if len(odd) > 1 else ''} {shown} {why}"
+        return f"column {shown} is {why}" if len(odd) == 1 else f"columns {shown} are {why}"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
         if chosen.ndim == 3:
