@@ -1,4 +1,4 @@
-"""A year of an owned zoo in minutes: it learns every day, is asked, undone, made to forget and pruned, and is served all along.
+"""A year of an owned zoo in minutes: it learns or grows every day, is asked, undone, made to forget and pruned, and is served.
 
 What should be flat at its end is: memory, open files, and the files of the folder for as many tasks as it then knows.
 """
@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import process_time, sleep
@@ -53,10 +54,11 @@ def measure(*, quick: bool) -> list[Table]:
 
 
 def _day(folder: Path, day: int, address: str) -> None:
-    """Learns a task; some days it is taken back, some days older ones are forgotten or members pruned; asked on all of them."""
+    """Learns a task, or more rows of a known one; some days that is taken back, or older ones are forgotten, or members pruned."""
     rng = np.random.default_rng(day)
     zoo = zoolearn.open(folder)
-    zoo.learn(task(day))
+    grows = rng.random() < 0.25
+    zoo.learn(replace(task(day), name=str(rng.choice(list(zoo.tasks)))) if grows else task(day))
     if rng.random() < 0.15:
         zoo.undo()
     while len(zoo.tasks) > MOST_TASKS:

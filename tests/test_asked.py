@@ -87,7 +87,7 @@ def test_names_stand_for_functions_and_unknown_settings_are_answered_with_the_kn
         zoolearn.ModelZoo(replays=0.1)
     with pytest.raises(SettingsError, match=r"unknown setting of Recipe 'learning_rate'.*lr"):
         zoolearn.Recipe(learning_rate=0.1)
-    with pytest.raises(SettingsError, match=r"must be the function zoolearn\.nets\.backbones\.mlp"):
+    with pytest.raises(SettingsError, match=r"must be the function zoolearn\.nets\.perceptrons\.mlp"):
         zoolearn.ModelZoo(backbone="mlp")
 
 

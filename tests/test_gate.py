@@ -34,7 +34,7 @@ def fading_zoo(folder: Path) -> Zoo:
     settings = replace(zoo.settings, recipe=recipe)
     faded = changed(member, share={"stripes": 1e-6})
     with zoo.folder.writing() as index:
-        zoo.folder.commit(replace(index, settings=settings, members=(faded,)).after("faded", now()))
+        zoo.folder.commit(replace(index.remade(members=[faded]), settings=settings).after("faded", now()))
     return zoolearn.open(folder)
 
 

@@ -39,6 +39,24 @@ def everything(source, shape):
     return np.concatenate([block.x for block in blocks]), [row for block in blocks for row in block.broken]
 
 
+def test_a_class_is_one_however_a_system_writes_its_accents(tmp_path) -> None:
+    for place, name in enumerate(("\u00c4pfel", "A\u0308pfel", "Birnen")):
+        saved(Image.new("RGB", (8, 8), (place, 9, 9)), tmp_path / "fruit" / name / "1.png")
+    assert (
+        source_of(tmp_path / "fruit").labels.count("\u00c4pfel") == 2 or len(list((tmp_path / "fruit").iterdir())) == 2
+    )
+    (tmp_path / "fruit.csv").write_text("a,label\n1,\u00c4pfel\n2,A\u0308pfel\n", encoding="utf-8")
+    assert set(source_of(tmp_path / "fruit.csv").labels) == {"\u00c4pfel"}
+
+
+def test_links_to_folders_are_told_where_there_is_nothing_else(tmp_path) -> None:
+    image_folder(tmp_path / "images")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "dark").symlink_to(tmp_path / "images" / "dark")
+    with pytest.raises(DataError, match="links has no subfolders but links, which are not followed; give a folder"):
+        source_of(tmp_path / "links")
+
+
 def test_an_image_is_cut_to_proportion_and_never_stretched(tmp_path) -> None:
     wide = Image.new("RGB", (30, 10), "red")
     wide.paste("blue", (10, 0, 20, 10))
@@ -469,8 +487,8 @@ def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> N
     assert x.tolist() == [[2, 3], [4, 5]]
     assert [row.name.rpartition(", ")[2] for row in broken] == ["row 2", "row 4"]
     assert [row.reason for row in broken] == [
-        "column 'height' missing or not finite",
-        "column 'age' missing or not finite",
+        "column 'height' is missing or not finite",
+        "column 'age' is missing or not finite",
     ]
 
 

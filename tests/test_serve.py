@@ -241,7 +241,8 @@ class TestRoutes:
             said = client.post(place, png(X[0]), "image/png")
             assert said.status == 415
             assert "rows of 6 finite numbers" in said.detail
-            assert client.rows("blobs", [[1e300] * 6]).status == 422
+            for huge in (1e300, 1e30):  # as files and learning refuse them
+                assert client.rows("blobs", [[huge] * 6]).status == 422
 
     def test_rows_of_a_table_go_by_the_names_of_its_columns(self, tmp_path):
         lines = [f"{row},{row % 7},{'odd' if row % 2 else 'even'}" for row in range(40)]

@@ -36,8 +36,7 @@ def many(tmp_path_factory) -> Path:
     (measure,) = episode.measures.values()
     with zoo.folder.writing() as index:
         zoo.folder.commit(
-            replace(
-                index,
+            index.remade(
                 tasks={
                     name: TaskEntry(name, (changed(task.arrivals[0], task=name, episode=place),))
                     for place, name in enumerate(names, 1)
@@ -50,7 +49,6 @@ def many(tmp_path_factory) -> Path:
                     changed(episode, number=place, task=name, tasks=(name,), measures={name: measure})
                     for place, name in enumerate(names, 1)
                 ),
-                log=(),
             ).after("made", "2026-01-01T00:00:00+00:00")
         )
     return zoo.path

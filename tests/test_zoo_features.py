@@ -381,7 +381,9 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
     main(["new", folder, "--features", str(extractor)])
     assert "24 features of toy.onnx" in " ".join(capsys.readouterr().out.split())
     main(["learn", folder, "birds", str(data)])
-    assert "nothing is trained" in " ".join(capsys.readouterr().out.split())
+    told = " ".join(capsys.readouterr().out.split())
+    assert "nothing is trained" in told
+    assert "episode 1: made a head for birds" in told
     main(["predict", folder, "birds", str(data / "crow"), "--json"])
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert len(said) == 8
@@ -724,3 +726,8 @@ def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, t
     run_to_end(refeatured(empty, twin))
     with pytest.raises(SettingsError, match="already"):
         run_to_end(refeatured(empty, twin))
+    kept = json.loads((empty.path / "zoo.json").read_text())["before"]["episodes"]["file"]
+    journal = empty.path / "index" / kept
+    journal.write_bytes(journal.read_bytes().replace(b"birds", b"words"))
+    with pytest.raises(StoreError, match="was altered"):
+        zoolearn.open(empty.path)

@@ -18,7 +18,7 @@ from zoolearn import cli
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
-from zoolearn.errors import DataError, StoreError, UnknownTask
+from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.nets.perceptrons import mlp_100
@@ -467,3 +467,9 @@ def test_learning_from_stored_tasks_far_larger_than_the_memory_it_takes(tmp_path
     trained_on, grown = map(int, out.split())
     assert trained_on == 4, "the new task and all that is stored"
     assert grown < stored / 6, f"{grown / 1e6:.0f} MB of private memory for {stored / 1e6:.0f} MB of stored rows"
+
+
+@pytest.mark.parametrize("settings", [{"optimizer": "own"}, {"recipe": Recipe(optimizer="own", optimizer_by=print)}])
+def test_a_zoo_takes_no_optimizer_that_is_code(tmp_path, settings):
+    with pytest.raises(SettingsError, match="a zoo keeps no code, so give one by its name: sgd, adam or adamw"):
+        zoolearn.new(tmp_path / "zoo", **settings)

@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import re
 import struct
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,7 @@ def zoo(original, tmp_path) -> Path:
     return Path(shutil.copytree(original, tmp_path / "zoo"))
 
 
-JOURNALS = ("episodes", "log")
+JOURNALS = ("episodes", "rows", "contents", "log")
 
 
 def index_of(folder: Path) -> dict[str, Any]:
@@ -45,16 +47,57 @@ def lines_of(folder: Path, file: str) -> list[bytes]:
     return (folder / "index" / file).read_bytes().splitlines(keepends=True)
 
 
+def about(record: Any) -> list[Any]:
+    """What fits a record in the table of contents, also one that lies."""
+    arrival, episode, members = record["arrival"], record["episode"], record["members"]
+    measures = {**episode["measures"], **episode["since"]}
+    others = dict.fromkeys(name for member in members for name in member["share"] if name not in measures)
+    losses = {name: measure.get("loss") for name, measure in measures.items()}
+    numbers = [member["number"] for member in members]
+    files = re.findall(r'"([0-9a-f]{64})"', json.dumps(record))
+    beginnings = "".join(sorted(name[:8] for name in {*files}))
+    return [
+        arrival and arrival["task"],
+        bool(arrival and arrival["train"]),
+        numbers,
+        losses,
+        [*others],
+        beginnings,
+        episode["remade"],
+    ]
+
+
 def save_index(folder: Path, index: dict[str, Any]) -> None:
     """Writes what `index_of` gave, with checksums that fit; also what JSON should not hold but Python reads."""
-    head = dict(index)
-    for kind in JOURNALS:
-        name = load_json(folder / "zoo.json")[kind]["file"]
-        lines = [json.dumps(item).encode() + b"\n" for item in index[kind]]
-        (folder / "index" / name).write_bytes(b"".join(lines))
-        head[kind] = {"file": name, "bytes": sum(map(len, lines)), "digest": sha256(b"".join(lines)).hexdigest()}
+    with suppress(TypeError, KeyError):
+        index["contents"] = [
+            [*entry[:2], about(record)] for entry, record in both(index["contents"], index["episodes"])
+        ]
+    save_lines(folder, index, {kind: [json.dumps(item).encode() + b"\n" for item in index[kind]] for kind in JOURNALS})
+
+
+def both(one: Any, other: Any) -> Any:
+    return zip(one, other, strict=True)
+
+
+def save_lines(folder: Path, head: dict[str, Any], lines: dict[str, list[bytes]]) -> Path:
+    """Writes these lines, with checksums that fit."""
+    for place, entry in enumerate(map(json.loads, lines["contents"])):
+        with suppress(TypeError, ValueError):
+            entry[:2] = (
+                [sum(map(len, lines[kind][: place + 1])), sha256(lines[kind][place]).hexdigest()[:32]]
+                for kind in ("episodes", "rows")
+            )
+            lines["contents"][place] = json.dumps(entry).encode() + b"\n"
+    files = {kind: load_json(folder / "zoo.json")[kind]["file"] for kind in JOURNALS}
+    for kind, name in files.items():
+        data = b"".join(lines[kind])
+        (folder / "index" / name).write_bytes(data)
+        digest = sha256(data).hexdigest() if kind in ("contents", "log") else None
+        head = {**head, kind: {"file": name, "bytes": len(data), "digest": digest}}
     body = json.dumps(head, sort_keys=True, separators=(",", ":"))
     (folder / "zoo.json").write_text(json.dumps({**head, "checksum": sha256(body.encode()).hexdigest()}))
+    return folder
 
 
 def altered(folder: Path, *way: Any, value: Any) -> Path:
@@ -153,8 +196,47 @@ WRONG = [
     ("way", "value"), WRONG, ids=[f"{'.'.join(map(str, way))}={value!r:.30}" for way, value in WRONG]
 )
 def test_an_index_that_lies_is_refused_by_name(zoo, way, value) -> None:
-    with pytest.raises(StoreError, match=r"zoo\.json|index/(episodes|log)-1\.jsonl"):
-        zoolearn.open(altered(zoo, *way, value=value))
+    with pytest.raises(StoreError, match=r"zoo\.json|index/(episodes|contents|log)-1\.jsonl"):
+        looked_through(altered(zoo, *way, value=value))
+
+
+def looked_at(folder: Path) -> None:
+    for _ in zoolearn.open(folder).index.records:
+        pass
+
+
+def looked_through(folder: Path) -> None:
+    """Opens a zoo and asks it, which may be refused by a `ZooError` and nothing else; then reads all of it."""
+    zoo = zoolearn.open(folder)
+    for name in TASKS[0].name, TASKS[1].name:
+        with suppress(ZooError):
+            zoo.predict(TASKS[0].test.x[:1], name)
+    for problem in run_to_end(zoo.verify()):
+        raise StoreError(problem)
+
+
+@pytest.mark.parametrize(
+    "line", [[0, 0, ["dots", True, [2], {}, [], "", False]], [0, 0, [None, False, [], {}, [], "", False]], 7, [[], []]]
+)
+def test_a_table_of_contents_that_lies_is_refused(zoo, line) -> None:
+    with pytest.raises(StoreError, match=r"index/(episodes|contents)-1\.jsonl"):
+        looked_through(with_line(zoo, "contents", line))
+
+
+def with_line(folder: Path, kind: str, line: Any) -> Path:
+    """The folder with another last line in one journal, and checksums that fit."""
+    head = load_json(folder / "zoo.json")
+    lines = {kind: lines_of(folder, head[kind]["file"]) for kind in JOURNALS}
+    lines[kind][-1] = json.dumps(line).encode() + b"\n"
+    return save_lines(folder, head, lines)
+
+
+@pytest.mark.parametrize("line", [[""], ["AAAA"], ["AAAAAAAAAAA="], {}])
+def test_a_journal_of_rows_that_lies_is_refused(zoo, line) -> None:
+    with pytest.raises(StoreError, match=r"index/rows-1\.jsonl"):
+        looked_through(with_line(zoo, "rows", line))
+    with suppress(StoreError):
+        zoolearn.open(zoo).learn(TASKS[2])
 
 
 @pytest.mark.parametrize(
@@ -170,14 +252,17 @@ def test_a_head_that_lies_about_a_journal_is_refused(zoo, mark) -> None:
 @pytest.mark.parametrize("kind", JOURNALS)
 def test_any_byte_of_a_journal_that_differs_is_noticed(zoo, kind) -> None:
     path = zoo / "index" / load_json(zoo / "zoo.json")[kind]["file"]
+    look = {"rows": lambda folder: zoolearn.open(folder).learn(TASKS[2]), "episodes": looked_at}.get(
+        kind, zoolearn.open
+    )
     whole = path.read_bytes()
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(StoreError, match=path.name):
-            zoolearn.open(zoo)
+            look(zoo)
     path.write_bytes(whole[:-1])
     with pytest.raises(StoreError, match=path.name):
-        zoolearn.open(zoo)
+        look(zoo)
     path.write_bytes(whole + b"a line that was never counted")
     zoolearn.open(zoo).learn(TASKS[2])
     assert [*zoolearn.open(zoo).tasks] == [task.name for task in TASKS[:3]]

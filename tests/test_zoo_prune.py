@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from msgspec.structs import replace as changed
 
 import zoolearn
 from toys import contents
@@ -11,6 +12,7 @@ from zoolearn.cli.prune import too_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.learning import measure, now
 from zoolearn.zoo.pruning import Pruning, TaskPruning, TaskVotes, by_budget, by_loss
 from zoolearn.zoo.recall import learner_of
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
@@ -107,6 +109,17 @@ def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> N
     zoo.forget(TASKS[1].name)
     assert not any(TASKS[1].name in member.tasks for member in zoo.members), "also those that no longer spoke for it"
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
+def test_undo_after_pruning_measures_what_is_left(zoo) -> None:
+    with zoo.folder.writing() as index:
+        first, *rest = index.members
+        pruned = index.remade(members=[changed(first, silent=tuple(first.share)), *rest])
+        zoo.folder.commit(pruned.measured(measure(zoo.folder, pruned, [*pruned.tasks])).after("pruned", now()))
+    before = zoo.index.until(len(zoo.index.episodes) - 1).measures
+    zoo.undo()
+    assert zoo.index.measures == measure(zoo.folder, zoo.index, [*zoo.tasks])
+    assert zoo.index.measures != before, "or this shows nothing"
 
 
 def test_an_episode_whose_elders_were_pruned_for_good_cannot_be_undone(tmp_path) -> None:

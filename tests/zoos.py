@@ -53,5 +53,6 @@ def stray_files(zoo: Zoo) -> set[str]:
 def index_files(zoo: Zoo) -> set[str]:
     """The files that say what the zoo is."""
     head = load_json(zoo.path / "zoo.json")
-    marks = [head["episodes"], head["log"], *([head["before"]["episodes"]] if head["before"] else [])]
+    kinds = ("episodes", "contents", "rows")
+    marks = [head["log"], *(state[kind] for state in (head, head["before"]) if state for kind in kinds)]
     return {"zoo.json", *(f"index/{mark['file']}" for mark in marks)}

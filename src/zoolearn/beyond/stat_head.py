@@ -25,7 +25,7 @@ UNIT = round(1 / STEP)  # the length of a row in steps
 MOST_ROWS = 2**23  # above, sums of products of steps would be rounded
 JUDGES = 5000  # rows at most that shrinkage and sharpness are chosen by
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)
-SHARPNESS = 11.75  # where no class has two rows that differ, so that nothing can be left out to find it
+SHARPNESS = 11.5  # where no class has two rows that differ, so that nothing can be left out to find it
 STRANGE = 0.05  # share of unseen rows that are farther from every class than an input may be
 
 

@@ -151,7 +151,7 @@ def main(arguments: Sequence[str]) -> None:
         if made and not zoo.tasks:
             shutil.rmtree(zoo.path)  # this command made it, and it holds nothing
         raise
-    show_outcome(learned, console, everything=options.everything)
+    show_outcome(learned, console, everything=options.everything, trains=zoo.settings.features is None)
     if options.unless_worse is not None:
         pass_gate(learned, options.unless_worse, console)
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")

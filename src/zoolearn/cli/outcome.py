@@ -11,8 +11,8 @@ from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import screenful
 from zoolearn.cli.words import plural
+from zoolearn.zoo.entries import Measure
 from zoolearn.zoo.gate import smallest_loss
-from zoolearn.zoo.index import Measure
 from zoolearn.zoo.learning import Learned
 from zoolearn.zoo.scores import Change, Share
 
@@ -21,11 +21,13 @@ DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be 
 BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
 
-def show_outcome(learned: Learned, console: Console, *, everything: bool) -> None:
-    """Prints every task's accuracy before and after, and the new one's class by class."""
+def show_outcome(learned: Learned, console: Console, *, everything: bool, trains: bool = True) -> None:
+    """Prints every task's accuracy before and after, and the new one's class by class; on features, nothing `trains`."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
-    how = "trained on" if learned.refits is None else f"on the features of member {learned.refits}, fitted a head for"
+    how = "trained on" if trains else "made a head for"
+    if learned.refits is not None:
+        how = f"on the features of member {learned.refits}, fitted a head for"
     console.print(f"episode {learned.episode}: {how} {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
     if learned.task in learned.changes:
@@ -42,7 +44,9 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool) -> Non
             f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {plural(len(earlier), 'earlier task')}, on average"
         )
-        if not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
+        if not learned.earlier:
+            console.print("no earlier task was touched")
+        elif not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
             console.print("no difference can be seen in any earlier task: what changed may be chance")
 
 

@@ -17,7 +17,7 @@ from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.index import MemberEntry
+from zoolearn.zoo.entries import MemberEntry
 from zoolearn.zoo.scores import is_overconfident
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -10,8 +10,9 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
+from zoolearn.zoo.entries import EpisodeEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, Index
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import taken_in
 from zoolearn.zoo.learning import as_kept, entry_of, measure, now, written
 from zoolearn.zoo.settings import ZooSettings
@@ -42,8 +43,8 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
             costs = record.episode.seconds["train"], record.episode.rows_trained
             made = entry_of(member, episode, names, seed, *costs)
             made = written(zoo, index, made, member.net, learner.recipe, {})
-            index = replace(index, members=(*index.members, made))
+            index = index.with_member(made)
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
-            index = replace(index, episodes=(*index.episodes, done))
+            index = index.ended(done)
         zoo.commit(index.after("adopted", now(), detail=f"of a run of {len(records)}"))
     return Zoo(folder)

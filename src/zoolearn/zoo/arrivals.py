@@ -182,6 +182,24 @@ class TaskEntry:
         """All its tensors."""
         return [part for arrival in self.arrivals for part in arrival.stored]
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with its arrivals together; None if nothing."""
+        if len({*self.classes}) != len(self.classes):
+            return "a class is named twice"
+        if len(self.arrivals[0].classes) < 2 or self.arrivals[0].test is None:
+            return "a task begins without classes or rows held out"
+        if self.keeps_rows and any(part.train is None and part.counts for part in self.arrivals if part.test):
+            return "a task keeps rows of some episodes only"
+        if self.rows_held_out < 1 or (self.keeps_rows and self.rows_kept < 1) or min(self.arrived.values()) < 0:
+            return "a task has no rows"
+        known: set[str] = set()
+        for arrival in self.arrivals:
+            known |= {*arrival.classes}
+            if not known >= arrival.counts.keys():
+                return "rows of a class arrived that is not there"
+        return None
+
     def as_of(self, episode: int) -> "TaskEntry":
         """The task as it was after an episode."""
         if self.latest <= episode:

@@ -42,7 +42,6 @@ class StoredTasks(Own):
 
     @property
     def takes(self) -> dict[str, Parameter]:
-        """Nothing."""
         return {}
 
     @property

@@ -83,7 +83,6 @@ class OwnedZoo(ModelZoo):
         return super().fit(net, tasks, seed, recipe=recipe, balanced=balanced, **slots)
 
     def recipe_for(self, tasks: Sequence[Task], *, balanced: bool = False) -> Recipe:
-        """How a member is trained on these tasks."""
         epochs = self.epochs or epochs_for(tasks, self.recipe.batch_size, balanced=balanced)
         return replace(self.recipe, epochs=epochs)
 

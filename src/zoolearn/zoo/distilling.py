@@ -1,7 +1,6 @@
 """A smaller zoo made of a zoo: one member that answers for every task as all of them do."""
 
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
@@ -42,12 +41,11 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
     with target.beginning():
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
-        small = replace(
-            made,
+        small = made.remade(
             tasks={name: _without_votes(entry) for name, entry in index.tasks.items()},
-            episodes=tuple(changed(e, measures={}, since={}) for e in index.episodes),
+            episodes=[changed(e, measures={}, since={}) for e in index.episodes],
         )
-        small = replace(small, members=(written(target, small, entry, net, learner.recipe, {}),))
+        small = small.remade(members=[written(target, small, entry, net, learner.recipe, {})])
         small = small.measured(measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)

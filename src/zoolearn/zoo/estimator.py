@@ -30,7 +30,7 @@ from zoolearn.seeds import derive
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.extracting import Features, Given
 from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
-from zoolearn.zoo.row_weights import Rows, WeightedZoo, float32_rows
+from zoolearn.zoo.row_weights import Rows, WeightedZoo, combine_answers, float32_rows
 
 FIRST = "default"  # the task of callers who have one only
 
@@ -270,7 +270,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         if not outputs:  # one class so far
             outputs = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
-        return torch.from_numpy(_combine(outputs, len(rows), count))
+        return torch.from_numpy(combine_answers(outputs, len(rows), count))
 
     def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
         """The places of labels among the classes that a task has by now."""
@@ -327,7 +327,6 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def tasks(self) -> Sequence[str]:
-        """The names of the tasks met."""
         check_is_fitted(self, "task_")
         return tuple(self.task_classes_)
 
@@ -338,31 +337,6 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if task is not None and task not in known:
             raise UnknownTask(unknown_name("task", task, known))
         return str(self.task_) if task is None else task
-
-
-def _combine(
-    outputs: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int
-) -> NDArray[np.float64]:
-    """Answers about some classes each, as one about all.
-
-    Those about the most classes say how likely the classes of each other answer are together; it divides that among them.
-
-    >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
-    >>> _combine([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
-    [[0.28, 0.12, 0.6]]
-    """
-    widest = max(len(places) for places, _ in outputs)
-    total = np.zeros((rows, classes))
-    for places, answers in outputs:
-        if len(places) == widest:
-            total[:, places] += answers
-    known = total / total.sum(axis=1, keepdims=True)
-    for places, answers in outputs:
-        if len(places) < widest:
-            vote = known.copy()
-            vote[:, places] = answers * known[:, places].sum(axis=1, keepdims=True)
-            total += vote
-    return np.asarray(total / total.sum(axis=1, keepdims=True))
 
 
 def _seed(random_state: Any) -> int:

@@ -47,7 +47,6 @@ class Given:
         return cls(Extractor.of_bytes(content, path.name), content)
 
     def settings(self, **given: Any) -> ZooSettings:
-        """Those of a zoo on its features."""
         return ZooSettings.on_features({"file": self.content is not None, **self.extractor.record()}, **given)
 
     @property

@@ -1,7 +1,10 @@
 """A zoo on disk. One small file, the head, says what the zoo is; replacing it is what makes a change happen.
 
 zoo.json                       the head: settings, and how much of the journals counts
-index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures
+index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures; and that of
+                               the zoo before, where all of it was made anew and can be undone (so for the next two)
+index/contents-N.jsonl         which tasks and members each of them is about, so that only those are decoded that are asked for
+index/rows-N.jsonl             by what the rows of each are known again, so that copies are found without a look at all tasks
 index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
 votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
@@ -37,8 +40,9 @@ from zoolearn.files import checksum, flush, read_tensor, save_tensors
 from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.arrivals import Dtype, Stored
+from zoolearn.zoo.entries import LogEntry
 from zoolearn.zoo.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
-from zoolearn.zoo.index import Index, LogEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.journal import NAME
 from zoolearn.zoo.reserve import Reserve
@@ -52,7 +56,7 @@ class ZooFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.index = IndexFiles(path)
+        self.index = IndexFiles(path, lambda stored: self.checked_tensor(stored).numpy().tobytes())
         self.incoming = Incoming(path)
         self.reserve = Reserve(path)
 
@@ -178,7 +182,7 @@ class ZooFolder:
         for part in self.path.glob(f".{HEAD}.*.part"):
             part.unlink(missing_ok=True)
         if self.incoming.folder.is_dir():
-            self.incoming.sweep(index.files())
+            self.incoming.sweep(index.names_file)
 
     def checkpoints(self, key: str) -> Path:
         """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""
@@ -282,7 +286,9 @@ class ZooFolder:
             raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
         return self.tensor(stored)
 
-    def tensors(self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]]) -> dict[str, Tensor]:
+    def tensors(
+        self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]], *, whole: bool = True
+    ) -> dict[str, Tensor]:
         """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
 
         The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
@@ -294,7 +300,7 @@ class ZooFolder:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
             with safe_open(path, framework="pt") as file:
-                _check_other_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()})
+                _check_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()}, whole=whole)
                 found = {name: read_tensor(file, name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
@@ -359,10 +365,11 @@ def _is_left_over(entry: Path) -> bool:
     )
 
 
-def _check_other_shapes(path: Path, file: Any, wanted: dict[str, Shape]) -> None:
-    found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    for name in sorted(found.keys() ^ wanted.keys()):
+def _check_shapes(path: Path, file: Any, wanted: dict[str, Shape], *, whole: bool) -> None:
+    names = {*file.keys()}
+    for name in sorted(wanted.keys() - names) + (sorted(names - wanted.keys()) if whole else []):
         raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
     for name, shape in wanted.items():
-        if found[name] != shape:
-            raise StoreError(f"{path}: {name!r} is {found[name]}, not {shape}; restore it from a copy")
+        found = tuple(file.get_slice(name).get_shape())
+        if found != shape:
+            raise StoreError(f"{path}: {name!r} is {found}, not {shape}; restore it from a copy")

@@ -7,8 +7,10 @@ from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.training.fit import Progress
+from zoolearn.zoo.entries import EpisodeEntry, LogEntry, MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, Index, LogEntry, MemberEntry
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.journal import Chain
 from zoolearn.zoo.learning import checkpoints, measure, now
 from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
@@ -23,29 +25,29 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     if index.before is not None:
         earlier = replace(index.before, generation=index.generation, log=index.log)
         return None, earlier.after("undone", now(), detail="other features")
-    if not index.tasks:
+    before = index.records.last_arrival
+    if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    last = max(index.arrivals, key=lambda arrival: arrival.episode)
-    before = last.episode - 1
-    gone = index.episodes[before:]
-    tasks = {name: task.as_of(before) for name, task in index.tasks.items() if task.episode <= before}
-    earlier = replace(
-        index,
-        tasks=tasks,
-        settings=index.settings if tasks else index.chosen,
-        members=tuple(member for member in index.members if member.episode <= before),
-        episodes=index.episodes[:before],
-    )
-    touched = {name for episode in gone for name in (*episode.measures, *episode.since)} & earlier.tasks.keys()
-    for name in sorted(touched):
+    gone = [index.records.about(place) for place in range(before, len(index.records))]
+    name, earlier = str(gone[0].task), index.until(before)
+    if earlier.records.last_arrival is None:
+        earlier = replace(earlier, settings=index.chosen)
+    if any(episode.remade for episode in gone):
+        touched = {task for episode in gone for task in episode.losses} & earlier.tasks.keys()
+        earlier = _measured_now(folder, earlier.remade(), sorted(touched), name)
+    return name, earlier.after("undone", now(), name, f"episode {before + 1}")
+
+
+def _measured_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
+    """An earlier state whose members are no longer those of then, as it answers with them; refused where it cannot."""
+    for name in tasks:
         if not earlier.is_answered(name, earlier.voters(name)):
-            if earlier.is_answered(name, [member for member in earlier.members if name in member.share]):
+            if earlier.is_answered(name, earlier.with_votes_on(name)):
                 how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
             else:
-                how = f"pruned permanently; forget {last.task!r} instead"
+                how = f"pruned permanently; forget {gone!r} instead"
             raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
-    earlier = earlier.measured(measure(folder, earlier, sorted(touched)))
-    return last.task, earlier.after("undone", now(), last.task, f"episode {last.episode}")
+    return earlier.measured(measure(folder, earlier, tasks))
 
 
 @dataclass(frozen=True)
@@ -130,10 +132,12 @@ def removing(
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
     learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
-    rest = replace(index, tasks={name: entry for name, entry in index.tasks.items() if name != task})
+    rest = index.remade(
+        tasks={name: entry for name, entry in index.tasks.items() if name != task},
+        episodes=[without(episode, task) for episode in index.episodes],
+    )
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
-    rest = replace(rest, episodes=tuple(without(episode, task) for episode in index.episodes))
     rest = yield from iter_retrain(
         folder,
         rest,
@@ -143,8 +147,8 @@ def removing(
         stays=lambda member: not drop and bool(_left(index, member, task)),
         but=task,
     )
-    log = tuple(LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log)
-    return replace(rest, log=log).after("forgot a task", now())
+    log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]
+    return replace(rest, log=Chain(new=log)).after("forgot a task", now())
 
 
 def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:

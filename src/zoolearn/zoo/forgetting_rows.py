@@ -18,9 +18,11 @@ from zoolearn.nets.net import Net
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.arrivals import SIDES, Arrival, Fixes, Rows, Side, TaskEntry
 from zoolearn.zoo.corrections import DELETED
+from zoolearn.zoo.entries import MemberEntry
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import without
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.journal import Chain
 from zoolearn.zoo.learning import asked_beside, entry_of, measure, now, written
 from zoolearn.zoo.recall import member_net
 from zoolearn.zoo.retraining import measured_again
@@ -91,8 +93,8 @@ def without_rows(folder: ZooFolder, index: Index, gone: Mapping[str, Numbers], n
     for task, numbers in gone.items():
         index = _without_rows(folder, index, task, numbers, names)
     count = sum(len(numbers) for sides in gone.values() for numbers in sides.values())
-    log = tuple(changed(line, detail="") if line.task in gone else line for line in index.log)
-    return replace(index, log=log).after("forgot rows", now(), detail=f"{count:,}")
+    log = [changed(line, detail="") if line.task in gone else line for line in index.log]
+    return replace(index, log=Chain(new=log)).after("forgot rows", now(), detail=f"{count:,}")
 
 
 def _without_rows(folder: ZooFolder, index: Index, task: str, gone: Numbers, names: Names | None) -> Index:
@@ -100,17 +102,18 @@ def _without_rows(folder: ZooFolder, index: Index, task: str, gone: Numbers, nam
     entry = Rest(folder, before, gone).entry()
     _check_left(folder, before, entry)
     left = {arrival.episode for arrival in entry.arrivals}
-    rest = replace(index, tasks={**index.tasks, task: entry})
+    rest = index.remade(tasks={**index.tasks, task: entry})
     members = [
         made_again(folder, rest, member, task, names) if member.tasks == (task,) else member
         for member in index.members
         if member.tasks != (task,) or member.episode in left
     ]
-    rest = heard_again(folder, replace(rest, members=tuple(members)), task, names)
+    rest = heard_again(folder, rest.remade(members=members), task, names)
     empty = {arrival.episode for arrival in before.arrivals} - left
     episodes = [without(episode, task) if episode.number in empty else episode for episode in index.episodes]
     since = {task: before.episode}
-    rest = replace(rest, episodes=tuple(measured_again(folder, rest, episode, since) for episode in episodes))
+    rest = rest.remade(episodes=episodes)
+    rest = rest.remade(episodes=[measured_again(folder, rest, episode, since) for episode in episodes])
     return rest.measured(measure(folder, rest, [task]))
 
 
@@ -154,7 +157,7 @@ def heard_again(folder: ZooFolder, rest: Index, task: str, names: Names | None) 
 
     recipe = rest.settings.learner(names).recipe
     arrivals = tuple(asked_beside(folder, rest, arrival, net_of, recipe) for arrival in rest.tasks[task].arrivals)
-    return replace(rest, tasks={**rest.tasks, task: TaskEntry(task, arrivals)})
+    return rest.remade(tasks={**rest.tasks, task: TaskEntry(task, arrivals)})
 
 
 def _last_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> dict[int, int]:

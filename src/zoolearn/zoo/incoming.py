@@ -5,7 +5,7 @@ them. What is noted and not named is deleted, by who wrote it or by the next pro
 """
 
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -66,10 +66,10 @@ class Incoming:
             return []
         return [name for name in self.names.read_text("ascii", "replace").split() if is_file_of_a_zoo(name)]
 
-    def sweep(self, wanted: Container[str]) -> None:
+    def sweep(self, is_wanted: Callable[[str], bool]) -> None:
         """Deletes what was noted and is not wanted, and what was never finished."""
         for name in self.noted():
-            if name not in wanted:
+            if not is_wanted(name):
                 (self.zoo / name).unlink(missing_ok=True)
         for place in PLACES:
             if (self.zoo / place).is_dir():

@@ -1,11 +1,12 @@
 """What an index must be before it is used or written: its parts fit together, and its texts are safe to print."""
 
-from collections.abc import Mapping, Sequence
 from math import prod
 
 from zoolearn.errors import StoreError
-from zoolearn.zoo.arrivals import Arrival, Fixes, Rows, TaskEntry
-from zoolearn.zoo.index import Index, LogEntry, MemberEntry, Record
+from zoolearn.zoo.arrivals import Arrival, Fixes, Rows
+from zoolearn.zoo.entries import LogEntry, MemberEntry, Record
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.records import About, Records
 from zoolearn.zoo.settings import ZooSettings
 
 LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
@@ -14,76 +15,57 @@ LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of natur
 def check_index(index: Index, where: str, known: int = 0) -> None:
     """Refuses an index whose parts do not fit together, or whose texts are not safe to print.
 
-    What records say of themselves is not checked of the first ones, where so many are known to be right.
+    Where so many of the first records are known to be right, what is looked at are the others, and the tasks that they touch.
     """
-    check_printable(index.log, where)
-    for task in index.tasks.values():
-        if (problem := _wrong_task(task)) is not None:
-            raise StoreError(f"{where}: {problem}; the file was altered, restore it from a copy")
-    for place, record in enumerate(index.records()[known:], start=known):
-        _check_record(index, record, place + 1, where)
-    numbers = [member.number for member in index.members]
-    last_class = {name: task.last_class for name, task in index.tasks.items()}
-    claims = {
-        "members are not in order": sorted({*numbers}) == numbers,
-        "a member is of an episode that is not there": all(
-            member.episode <= len(index.episodes) for member in index.members
-        ),
-        "a task is not that of its episode": len(index.arrivals)
-        == sum(episode.task is not None for episode in index.episodes)
-        and max((task.latest for task in index.tasks.values()), default=0) <= len(index.episodes),
-        "a task has no member that knows all its classes to answer for it": index.tasks.keys()
-        <= {
-            name
-            for member in index.members
-            for name, share in member.share.items()
-            if share and name not in member.silent and member.episode >= last_class[name]
-        },
-        "a task was never measured": index.measures.keys() == index.tasks.keys(),
-    }
-    for problem, holds in claims.items():
-        if not holds:
-            raise StoreError(f"{where}: {problem}; the file was altered, restore it from a copy")
+    for entry in index.log.new if known else index.log:
+        check_printable(entry, where)
+    for place in range(known, len(index.records)):
+        check_record(index.records, index.settings, index.records[place], place, where)
+    abouts = [index.records.about(place) for place in range(known, len(index.records))]
+    for name in {name for about in abouts for name in (about.task, *about.losses, *about.others) if name is not None}:
+        problem = _wrong_task(index, name)
+        if problem is not None:
+            raise StoreError(f"{where}: {problem} ({name!r}); the file was altered, restore it from a copy")
+    numbers = [number for about in abouts for number in about.members]
+    if sorted({*numbers}) != numbers or (
+        known and numbers and numbers[0] <= max(index.records.members[: -len(numbers)], default=0)
+    ):
+        raise StoreError(f"{where}: members are not in order; the file was altered, restore it from a copy")
 
 
-def _check_record(index: Index, record: Record, number: int, where: str) -> None:
-    """Refuses one that does not fit to those before it."""
-    problem = _wrong_episode(index, record, number)
+def _wrong_task(index: Index, name: str) -> str | None:
+    if (problem := index.tasks[name].problem) is not None:
+        return problem
+    if not index.is_answered(name, index.voters(name)):
+        return "a task has no member that knows all its classes to answer for it"
+    return None if index.measures.get(name) is not None else "a task was never measured"
+
+
+def check_record(records: Records, settings: ZooSettings, record: Record, place: int, where: str) -> None:
+    """Refuses one that does not fit to what is known of the others."""
+    problem = _wrong_episode(records, record, place)
     if problem is None and record.arrival is not None:
-        problem = _wrong_arrival(record.arrival, index.settings)
+        problem = _wrong_arrival(record.arrival, settings)
     for member in record.members:
-        problem = problem or _wrong_member(member, index.tasks)
+        problem = problem or _wrong_member(member, records, place)
     if problem is not None:
-        raise StoreError(f"{where}: episode {number}: {problem}; the file was altered, restore it from a copy")
+        raise StoreError(f"{where}: episode {place + 1}: {problem}; the file was altered, restore it from a copy")
 
 
-def _wrong_episode(index: Index, record: Record, number: int) -> str | None:
+def _wrong_episode(records: Records, record: Record, place: int) -> str | None:
     episode, arrival = record.episode, record.arrival
-    if episode.number != number:
+    if episode is None or episode.number != place + 1:
         return "episodes are not numbered from 1"
-    if episode.task != (None if arrival is None else arrival.task):
+    if (episode.task, place + 1) != (
+        None if arrival is None else arrival.task,
+        arrival.episode if arrival else place + 1,
+    ):
         return "a task is not that of its episode"
-    if not index.tasks.keys() >= {*episode.tasks, *episode.measures, *episode.since}:
+    if not all(records.first(name) < len(records) for name in (*episode.tasks, *episode.measures, *episode.since)):
         return "an episode has a task that is not there"
+    if About.of(record) != records.about(place):
+        return "it is not what the table of contents says"
     return None if episode.when.isprintable() else "a text is not printable"
-
-
-def _wrong_task(task: TaskEntry) -> str | None:
-    """What is wrong with arrivals together."""
-    if len({*task.classes}) != len(task.classes):
-        return "a class is named twice"
-    if len(task.arrivals[0].classes) < 2 or task.arrivals[0].test is None:
-        return "a task begins without classes or rows held out"
-    if any(arrival.train is None and arrival.counts for arrival in task.arrivals if arrival.test) and task.keeps_rows:
-        return "a task keeps rows of some episodes only"
-    if task.rows_held_out < 1 or (task.keeps_rows and task.rows_kept < 1) or min(task.arrived.values()) < 0:
-        return "a task has no rows"
-    known: set[str] = set()
-    for arrival in task.arrivals:
-        known |= {*arrival.classes}
-        if not known >= arrival.counts.keys():
-            return "rows of a class arrived that is not there"
-    return None
 
 
 def _wrong_arrival(arrival: Arrival, settings: ZooSettings) -> str | None:
@@ -104,12 +86,14 @@ def _wrong_arrival(arrival: Arrival, settings: ZooSettings) -> str | None:
     )
 
 
-def _wrong_member(member: MemberEntry, tasks: Mapping[str, TaskEntry]) -> str | None:
+def _wrong_member(member: MemberEntry, records: Records, place: int) -> str | None:
     heads = {*member.heads}
     missing = "a member knows a task that is not there"
     if len(heads) != len(member.tasks) + len(member.fitted) or not member.share.keys() <= heads:
         return missing
-    if not all(name in tasks and tasks[name].episode <= member.episode for name in (*heads, *member.saw)):
+    if member.episode != place + 1:
+        return "a member is of another episode"
+    if not all(records.first(name) <= place for name in (*heads, *member.saw)):
         return missing
     if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
         return missing
@@ -131,10 +115,9 @@ def _are_pairs(fixes: Fixes) -> bool:
     return width == [2] and fixes.pairs.dtype == "int64" and fixes.deleted <= rows <= LARGEST_TENSOR
 
 
-def check_printable(log: Sequence[LogEntry], where: str) -> None:
-    """Refuses a log with texts that are not safe to print."""
-    texts = [f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}" for entry in log]
-    if not "".join(texts).isprintable():
+def check_printable(entry: LogEntry, where: str) -> None:
+    """Refuses a line of the log that is not safe to print."""
+    if not f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}".isprintable():
         raise StoreError(f"{where}: the log is not printable; the file was altered, restore it from a copy")
 
 

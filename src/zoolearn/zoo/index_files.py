@@ -1,37 +1,44 @@
-"""The index of a zoo on the disk: a small head, which is replaced whole, and two journals, which grow.
+"""The index of a zoo on the disk: a small head, which is replaced whole, and journals, which grow by a line an episode.
 
 Why not SQLite: its file has no checksums, keeps deleted rows in free pages and in journals of its own, and must be locked
-to be read, which mounts that are shared or read-only may not allow. A journal is read whole, and that is linear: about 30
-microseconds an episode, once per program.
+to be read, which mounts that are shared or read-only may not allow. So a table of contents says which episodes are about
+which task, and only those are decoded; reading the bytes takes 2 microseconds an episode.
 """
 
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.zoo.index import Index, LogEntry, Record
+from zoolearn.zoo.arrivals import Stored
+from zoolearn.zoo.entries import LogEntry
+from zoolearn.zoo.episode_files import EpisodeFiles, read_mark
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_checks import check_index, check_printable
-from zoolearn.zoo.journal import Journal, Mark
+from zoolearn.zoo.journal import Chain, Journal
 from zoolearn.zoo.reader import Reader
+from zoolearn.zoo.records import Records
 from zoolearn.zoo.settings import ZooSettings
 
-FORMAT = 3
+FORMAT = 4
 HEAD, JOURNALS = "zoo.json", "index"
 LARGEST_HEAD = 256 << 20
+STATE = ("generation", "chosen", "settings", "episodes", "rows", "contents")
 
 
 class IndexFiles:
     """The index of one folder; what was read before is not read again."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.head = folder, folder / HEAD
-        self.episodes = Journal(folder / JOURNALS, "episodes", Record)
-        self.earlier = Journal(folder / JOURNALS, "episodes", Record)  # of the zoo that undo gives back
+    def __init__(self, folder: Path, content: Callable[[Stored], bytes]) -> None:
+        self.head = folder / HEAD
+        self.episodes = EpisodeFiles(folder / JOURNALS, content)
+        self.earlier = EpisodeFiles(folder / JOURNALS, content)  # of the zoo that undo gives back
         self.log = Journal(folder / JOURNALS, "log", LogEntry)
         self.known: tuple[Mapping[str, Json], Index] | None = None
 
@@ -53,13 +60,10 @@ class IndexFiles:
         while True:
             head = self._head()
             try:
-                log = self.log.read(self._mark(Reader(dict(head), str(self.head))["log"]))
-                check_printable(log, str(self.head))
+                return self._log(Reader(dict(head), str(self.head)))
             except StoreError:
                 if self._head() == head:
                     raise
-                continue
-            return log
 
     def _head(self) -> dict[str, Json]:
         facts = self.head.lstat()
@@ -79,31 +83,39 @@ class IndexFiles:
 
     def _index(self, head: Mapping[str, Json]) -> Index:
         record = Reader(dict(head), str(self.head))
-        before = self._zoo(record["before"], self.earlier, ()) if head.get("before") else None
-        return replace(self._zoo(record, self.episodes, self.log.read(self._mark(record["log"]))), before=before)
+        before = self._state(record["before"], self.earlier) if head.get("before") else None
+        return replace(self._state(record, self.episodes), log=self._log(record), before=before)
 
-    def _zoo(self, record: Reader, journal: Journal[Record], log: Sequence[LogEntry]) -> Index:
-        """What a head says of a zoo, that of now or of the one before, with the episodes of a journal."""
-        index = Index(
+    def _state(self, record: Reader, files: EpisodeFiles) -> Index:
+        """What a head says of a zoo, that of now or of the one before."""
+        settings = ZooSettings.read(record["settings"])
+        return Index(
             ZooSettings.read(record["chosen"]),
-            ZooSettings.read(record["settings"]),
+            settings,
             record["generation"].whole(0, 1 << 62),
+            files.read(record, settings),
         )
-        episodes = self._mark(record["episodes"])
-        index = index.with_records(journal.read(episodes), log)
-        check_index(index, str(self.folder / JOURNALS / episodes.file))
-        return index
 
-    def _mark(self, record: Reader) -> Mark:
-        try:
-            return msgspec.convert(record.value, Mark)
-        except msgspec.ValidationError as error:
-            raise StoreError(f"{record.place}: {error}; the file is damaged or was not written by zoolearn") from error
+    def _log(self, record: Reader) -> Chain[LogEntry]:
+        lines = self.log.read(read_mark(record["log"]))
+        lines.check = lambda entry, place: check_printable(entry, str(lines.path))
+        return Chain(lines, len(lines))
+
+    def check(self, index: Index) -> None:
+        """Reads all of an index, and refuses one whose parts do not fit together."""
+        check_index(index, index.where)
+        if not self.episodes.are_rows_of(index.records) and self._head()["generation"] == index.generation:
+            raise StoreError(
+                f"{self.episodes.rows.lines.path} is not about the rows of this zoo; restore it from a copy"
+            )
+
+    def tasks_with(self, index: Index, prints: NDArray[np.uint64]) -> list[str]:
+        """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
+        return self.episodes.tasks_with(index.records, prints)
 
     def dropped(self, index: Index) -> set[str]:
         """The names of files that may no longer belong to the zoo once it is this one."""
-        records = index.records()
-        gone = set().union(*(record.files for record in self.episodes.items[self.episodes.same(records) :]))
+        gone = self.episodes.dropped(index.records)
         if self.known is None:
             return gone
         now = self.known[1]
@@ -111,36 +123,37 @@ class IndexFiles:
 
     def write(self, index: Index) -> None:
         """Makes the zoo what the index says."""
-        check_index(index, "the new index", self.episodes.same(index.records()))
-        episodes = self.episodes.write(index.records(), index.generation)
-        log = self.log.write(index.log, index.generation)
+        if index.records.stored is not self.episodes.records.lines:
+            index = replace(index, records=Records(new=[*index.records]))
+        check_index(index, "the new index", index.records.kept)
+        marks = self.episodes.write(index.records, index.generation)
         head = {
             "format": FORMAT,
             "generation": index.generation,
             "chosen": msgspec.to_builtins(index.chosen),
             "settings": msgspec.to_builtins(index.settings),
-            "episodes": msgspec.to_builtins(episodes),
-            "log": msgspec.to_builtins(log),
+            **msgspec.to_builtins(marks),
+            "log": msgspec.to_builtins(self.log.write(index.log, index.generation)),
             "before": self._kept(index),
         }
         save_json(self.head, head)
-        self.episodes.take_up()
         self.log.take_up()
-        self.known = self._head(), index
+        records = self.episodes.take_up(marks, index.settings)
+        self.known = self._head(), replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
 
     def _kept(self, index: Index) -> dict[str, Json] | None:
         """What the head keeps of itself as it is now, where that is what undo gives back."""
         if index.before is None or self.known is None:
             return None
-        return {word: self.known[0][word] for word in ("generation", "chosen", "settings", "episodes")}
+        return {word: self.known[0][word] for word in STATE}
 
     @property
     def bytes(self) -> int:
         """How much the journals take."""
-        return sum(journal.mark.bytes for journal in (self.episodes, self.log) if journal.mark is not None)
+        return self.episodes.bytes + (self.log.mark.bytes if self.log.mark else 0)
 
     def settle(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""
         before = self.known[0].get("before") if self.known else None
-        self.episodes.settle(keep=before["episodes"]["file"] if before else None)
+        self.episodes.settle([before[kind]["file"] for kind in ("episodes", "rows", "contents")] if before else ())
         self.log.settle()

@@ -295,11 +295,10 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
 
 def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows | None]) -> None:
     """Deletes what was read, where neither side is all of it."""
-    wanted = {part.x.digest for part in parts if part} | {
-        part.digest for task in index.tasks.values() for part in task.stored
-    }
+    wanted = {part.x.digest for part in parts if part}
     for taken in read:
-        if taken.stored.digest not in wanted:
+        digest = taken.stored.digest
+        if digest not in wanted and not index.names_file(f"data/{digest}.bin"):
             folder.file("data", taken.stored.digest).unlink(missing_ok=True)
 
 

@@ -1,16 +1,19 @@
-"""A file of records, one JSON object a line, that only grows: a change costs what it adds, however much is there already.
+"""Files of records, one JSON object a line, that only grow: a change costs what it adds, however much is there already.
 
-Where the file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not
-there yet, or no longer.
+Where a file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not there
+yet, or no longer. A `Journal` is small, and compared with its checksum whole. Of a `Body`, which is large, each line has a
+checksum that a journal holds: lines are compared, decoded and checked one by one, when they are asked for.
 """
 
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -29,91 +32,170 @@ Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class Mark(Struct, frozen=True):
-    """The name of a journal's file, how much of it counts, and the sha256 of that."""
+    """The name of a file of records, how much of it counts, and the sha256 of that, unless each line has its own."""
 
     file: Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
     bytes: Annotated[int, Meta(ge=0)]
-    digest: Digest
+    digest: Digest | None = None
 
 
-class Journal(Generic[Item]):
-    """One journal of a folder, as it was last read or written: reading again reads what is new."""
+class Line(Struct, frozen=True, array_like=True, gc=False):
+    """Where a line ends, and the first half of its sha256."""
+
+    end: Annotated[int, Meta(ge=1)]
+    digest: Annotated[str, Meta(min_length=32, max_length=32)]
+
+    @classmethod
+    def all_of(cls, lines: Iterable[bytes], start: int) -> "list[Line]":
+        """Those of lines that follow each other from there."""
+        found = []
+        for line in lines:
+            start += len(line)
+            found.append(cls(start, _digest(line)))
+        return found
+
+
+class Lines(Generic[Item]):
+    """Records on the disk at one moment, each decoded once, when it is asked for; of a body, also their bytes are."""
+
+    def __init__(
+        self, path: Path, decoder: "msgspec.json.Decoder[Item]", data: bytes | None, marks: Sequence[Line] | None = None
+    ) -> None:
+        self.path, self.decoder, self.marks = path, decoder, marks
+        if data is not None:
+            self.data = data
+        self.decoded: dict[int, Item] = {}
+        self.check: Callable[[Item, int], None] = lambda item, place: None  # raises what is wrong with one
+
+    @cached_property
+    def data(self) -> bytes:
+        """The lines; of a body, there may be more behind them."""
+        return _read(self.path, 0, self.end(len(self)))
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [*accumulate(map(len, self.data.splitlines(keepends=True)))]
+
+    def end(self, count: int) -> int:
+        """Where the first so many lines end."""
+        if not count:
+            return 0
+        return self._ends[count - 1] if self.marks is None else self.marks[count - 1].end
+
+    def __len__(self) -> int:
+        return len(self._ends if self.marks is None else self.marks)
+
+    def __getitem__(self, place: int) -> Item:
+        if place not in self.decoded:
+            item = self.unchecked(place)
+            self.check(item, place)
+            self.decoded[place] = item
+        return self.decoded[place]
+
+    def unchecked(self, place: int) -> Item:
+        """One of which nothing is asked but that it is what was written."""
+        line = self.data[self.end(place) : self.end(place + 1)]
+        if self.marks is not None and _digest(line) != self.marks[place].digest:
+            raise _altered(self.path)
+        try:
+            return self.decoder.decode(line)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise StoreError(
+                f"{self.path}: line {place + 1}: {error}; the file is damaged or was not written by zoolearn"
+            ) from error
+
+    def all(self) -> list[Item]:
+        """All of them, decoded at once where they were compared with their checksum at once."""
+        if self.marks is None:
+            try:
+                return self.decoder.decode_lines(self.data)
+            except (msgspec.MsgspecError, RecursionError):
+                pass  # one of them has a number to be told by
+        return [self[place] for place in range(len(self))]
+
+
+class Chain(Sequence[Item]):
+    """The first records of a journal, and new ones that are not in it yet."""
+
+    def __init__(self, stored: Lines[Item] | None = None, kept: int = 0, new: Sequence[Item] = ()) -> None:
+        self.stored, self.kept, self.new = stored, kept, tuple(new)
+
+    def __len__(self) -> int:
+        return self.kept + len(self.new)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        place %= len(self)
+        return self.new[place - self.kept] if self.stored is None or place >= self.kept else self.stored[place]
+
+    def __iter__(self) -> Iterator[Item]:
+        return (self[place] for place in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def until(self, count: int) -> "Chain[Item]":
+        """The first so many."""
+        return Chain(self.stored, min(count, self.kept), self.new[: max(0, count - self.kept)])
+
+    def plus(self, *items: Item) -> "Chain[Item]":
+        """With others behind them."""
+        return Chain(self.stored, self.kept, (*self.new, *items))
+
+    @property
+    def kept_bytes(self) -> bytes:
+        """The lines that are kept as they are."""
+        return b"" if self.stored is None else self.stored.data[: self.end]
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return 0 if self.stored is None else self.stored.end(self.kept)
+
+
+class _Growing(Generic[Item]):
+    """A file of records in a folder, as it was last read or written."""
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         self.folder, self.kind = folder, kind
-        self.decode = msgspec.json.Decoder(item).decode
+        self.decoder = msgspec.json.Decoder(item)
         self.mark: Mark | None = None
-        self.items: list[Item] = []
-        self.lines: list[bytes] = []
-        self.hash = sha256()  # of all lines
-        self.written: tuple[Mark, list[Item], list[bytes], HASH]
+        self.lines: Lines[Item] = Lines(folder, self.decoder, b"")
 
-    def read(self, mark: Mark) -> Sequence[Item]:
-        """The records up to a mark, every line checked; those that were read before are not read again."""
-        grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
-        items, lines, digest = (self.items, self.lines, self.hash.copy()) if grows else ([], [], sha256())
-        start = self.mark.bytes if self.mark is not None and grows else 0
-        path = self.folder / mark.file
-        new = _read(path, start, mark.bytes)
-        digest.update(new)
-        if digest.hexdigest() != mark.digest or start + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
-            if grows:  # the file is another one since
-                self.mark = None
-                return self.read(mark)
-            raise StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
-        added = [line + b"\n" for line in new.split(b"\n")[:-1]]
-        found = [self._item(line, path, len(lines) + number) for number, line in enumerate(added, start=1)]
-        self.mark, self.items, self.lines, self.hash = mark, items + found, lines + added, digest
-        return self.items
-
-    def _item(self, line: bytes, path: Path, number: int) -> Item:
-        try:
-            return self.decode(line)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise StoreError(
-                f"{path}: line {number}: {error}; the file is damaged or was not written by zoolearn"
-            ) from error
-
-    def write(self, items: Sequence[Item], generation: int) -> Mark:
-        """Brings records to the disk; they count once the mark that is given back does. What counts now is not touched.
+    def _write(self, chain: Chain[Item], generation: int) -> tuple[Path, list[bytes]]:
+        """Brings records to the disk; gives their file, and the new lines. What counts now is not touched.
 
         Where records are only added, or the last ones only go, the file stays; else a new one, of this generation, holds all.
         """
-        same = self.same(items)
-        keeps = self.mark is not None and same in (len(items), len(self.items))
-        name = self.mark.file if self.mark is not None and keeps else f"{self.kind}-{generation}.jsonl"
-        kept = self.lines[:same] if keeps else []
-        new = [self._line(item) for item in items[len(kept) :]]
-        start, digest = sum(map(len, kept)), sha256(b"".join(kept))
-        if new or not keeps:
-            self._append(self.folder / name, start, new)
-        digest.update(b"".join(new))
-        mark = Mark(name, start + sum(map(len, new)), digest.hexdigest())
-        self.written = mark, list(items), kept + new, digest
-        return mark
+        stays = chain.stored is self.lines and (not chain.new or chain.kept == len(self.lines))
+        new = [*map(self._line, chain.new)]
+        if self.mark is not None and stays:
+            path = self.folder / self.mark.file
+            if new:
+                self._append(path, chain.end, b"".join(new))
+        else:
+            path = self.folder / f"{self.kind}-{generation}.jsonl"
+            self._append(path, 0, chain.kept_bytes + b"".join(new))
+        return path, new
 
-    def _append(self, path: Path, start: int, lines: Sequence[bytes]) -> None:
+    def _append(self, path: Path, start: int, lines: bytes) -> None:
         try:
             self.folder.mkdir(exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             with os.fdopen(os.open(path, flags, 0o666), "r+b") as file:
                 file.truncate(start)  # what an interrupted program left there
                 file.seek(start)
-                file.write(b"".join(lines))
+                file.write(lines)
                 file.flush()
                 os.fsync(file.fileno())
             flush(self.folder)
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
-
-    def take_up(self) -> None:
-        """Knows that what was written counts now."""
-        self.mark, self.items, self.lines, self.hash = self.written
-
-    def same(self, items: Sequence[Item]) -> int:
-        """How many records are at the start of both what counts and these."""
-        pairs = zip(self.items, items, strict=False)
-        return next((place for place, (old, new) in enumerate(pairs) if old != new), min(len(self.items), len(items)))
 
     def _line(self, item: Item) -> bytes:
         """A record as it is written, after reading it back."""
@@ -121,22 +203,106 @@ class Journal(Generic[Item]):
         if len(line) > LONGEST_LINE:
             raise StoreError(f"an entry of the index has {len(line):,} bytes; give shorter names")
         try:
-            if self.decode(line) == item:
+            if self.decoder.decode(line) == item:
                 return line
         except msgspec.MsgspecError as error:
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
-    def settle(self, keep: str | None = None) -> None:
-        """Deletes what no longer counts; the file to `keep` is of a zoo that may count again."""
+    def settle(self, keep: Sequence[str] = ()) -> None:
+        """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
         if self.mark is None:
             return
         path = self.folder / self.mark.file
         if path.stat().st_size > self.mark.bytes:
             os.truncate(path, self.mark.bytes)
         for other in self.folder.glob(f"{self.kind}-*"):
-            if other.name not in (self.mark.file, keep):
+            if other.name not in (self.mark.file, *keep):
                 other.unlink()
+
+
+class Journal(_Growing[Item]):
+    """A small one: reading it again reads what is new."""
+
+    def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
+        super().__init__(folder, kind, item)
+        self.hashed: tuple[Lines[Item], HASH] = self.lines, sha256()  # some lines, and the checksum of all of them
+        self.written: tuple[Mark, Lines[Item]]
+
+    def read(self, mark: Mark) -> Lines[Item]:
+        """The records up to a mark."""
+        if mark == self.mark:
+            return self.lines
+        grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
+        known, digest = (self.lines.data, self._hash(Chain(self.lines, len(self.lines)))) if grows else (b"", sha256())
+        path = self.folder / mark.file
+        new = _read(path, len(known), mark.bytes)
+        digest.update(new)
+        if digest.hexdigest() != mark.digest or len(known) + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
+            if grows:  # the file is another one since
+                self.mark = None
+                return self.read(mark)
+            raise _altered(path)
+        self.mark, self.lines = mark, Lines(path, self.decoder, known + new)
+        self.hashed = self.lines, digest
+        return self.lines
+
+    def write(self, chain: Chain[Item], generation: int) -> Mark:
+        """Brings records to the disk; they count once the mark that is given back does."""
+        path, new = self._write(chain, generation)
+        digest = self._hash(chain)
+        digest.update(b"".join(new))
+        lines = Lines(path, self.decoder, chain.kept_bytes + b"".join(new))
+        self.written, self.hashed = (Mark(path.name, len(lines.data), digest.hexdigest()), lines), (lines, digest)
+        return self.written[0]
+
+    def take_up(self) -> None:
+        """Knows that what was written counts now."""
+        self.mark, self.lines = self.written
+
+    def _hash(self, chain: Chain[Item]) -> "HASH":
+        """The checksum of the lines that are kept, to go on with."""
+        lines, digest = self.hashed
+        return digest.copy() if chain.stored is lines and chain.kept == len(lines) else sha256(chain.kept_bytes)
+
+
+class Body(_Growing[Item]):
+    """A large one, whose lines have checksums of their own: none is read to add some, or to let the last ones go."""
+
+    def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
+        super().__init__(folder, kind, item)
+        self.written: tuple[Mark | None, bytes | None] = None, None  # what is at hand of what was last written
+
+    def read(self, mark: Mark, marks: Sequence[Line]) -> Lines[Item]:
+        """The records up to a mark; those that were decoded before are not decoded again."""
+        lines = Lines(
+            self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
+        )
+        if lines.end(len(lines)) != mark.bytes:
+            raise _altered(lines.path)
+        known = self.lines
+        for place, item in known.decoded.items():
+            if place < len(marks) and known.marks is not None and known.marks[place] == marks[place]:
+                lines.decoded[place] = item
+        self.mark, self.lines = mark, lines
+        return lines
+
+    def write(self, chain: Chain[Item], generation: int) -> tuple[Mark, list[Line]]:
+        """Brings records to the disk; they count once the mark that is given back does. Gives the new lines, too."""
+        path, new = self._write(chain, generation)
+        lines = Line.all_of(new, chain.end)
+        mark = Mark(path.name, lines[-1].end if lines else chain.end)
+        data = None if chain.stored is None else vars(chain.stored).get("data")  # if it was read
+        self.written = mark, data if not new or data is None else chain.kept_bytes + b"".join(new)
+        return mark, lines
+
+
+def _digest(line: bytes) -> str:
+    return sha256(line).hexdigest()[:32]
+
+
+def _altered(path: Path) -> StoreError:
+    return StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
 
 
 def _read(path: Path, start: int, end: int) -> bytes:

@@ -1,6 +1,6 @@
 """Values that are read when they are asked for, so that a learner of a large zoo holds only what it uses."""
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -25,7 +25,8 @@ class LazyDict(MutableMapping[str, Value]):
         return self.values_read[name]
 
     def __setitem__(self, name: str, value: Value) -> None:
-        self.reads[name], self.values_read[name] = None, value
+        self.values_read[name] = value
+        self.reads[name] = None  # only now: another thread may look meanwhile
 
     def __delitem__(self, name: str) -> None:
         del self.reads[name]
@@ -39,6 +40,29 @@ class LazyDict(MutableMapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self.reads)
+
+
+class LazyView(Sequence[Value]):
+    """So many values, each read when it is asked for.
+
+    >>> LazyView(3, str)[-1], [*LazyView(3, str)[1:]]
+    ('2', ['1', '2'])
+    """
+
+    def __init__(self, count: int, read: Callable[[int], Any]) -> None:
+        self.places, self.read = range(count), read
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.places[place]
+        return [self.read(one) for one in found] if isinstance(found, range) else self.read(found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class LazyList(MutableSequence[Value]):

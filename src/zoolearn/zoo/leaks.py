@@ -90,12 +90,13 @@ def digests_of(x: Tensor) -> Digests:
     return np.concatenate([row_digests(block.numpy()) for block in torch.split(x, ROWS_AT_ONCE)])
 
 
-def earlier_sides(folder: ZooFolder, index: Index) -> Iterator[tuple[str, str, Digests]]:
-    """Of every task: its name, "held" or "train", and the digests of the rows on that side."""
-    for task in index.tasks.values():
-        yield task.name, "held", stored_digests(folder, task, "test")
+def earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iterator[tuple[str, str, Digests]]:
+    """Of every task that has had one of these rows: its name, "held" or "train", and the digests of the rows on that side."""
+    for name in folder.index.tasks_with(index, prints):
+        task = index.tasks[name]
+        yield name, "held", stored_digests(folder, task, "test")
         if task.keeps_rows:
-            yield task.name, "train", stored_digests(folder, task, "train")
+            yield name, "train", stored_digests(folder, task, "train")
 
 
 def joined(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:

@@ -24,10 +24,12 @@ from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows
 from zoolearn.zoo.auto_epochs import OwnedZoo, Plan
+from zoolearn.zoo.entries import EpisodeEntry, Measure, MemberEntry
 from zoolearn.zoo.evaluation import held_out_scores
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.gate import changes_between
-from zoolearn.zoo.index import EpisodeEntry, Index, Measure, MemberEntry
+from zoolearn.zoo.index import Index
+from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.scores import Change, Scores
 from zoolearn.zoo.settings import Names
@@ -94,7 +96,8 @@ def iter_learn(
         if part.part and not learner.replay:
             learner.statistics[arrival.task] = stored_statistics(folder, index, net_of, index.tasks[arrival.task])
         if heads_only and learner.replay:
-            learner.refit(part, learner.members[index.members.index(newest_features(index, arrival.task))])
+            source = newest_features(index, arrival.task)
+            learner.refit(part, learner.members[index.records.members.index(source.number)])
         else:
             yield learner.plan(part)
             started = perf_counter()
@@ -114,7 +117,7 @@ def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[
     """An episode that makes no member: only rows change that a task is measured by."""
     grown = index.with_arrival(arrival)
     episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
-    grown = replace(grown, episodes=(*index.episodes, episode))
+    grown = grown.ended(episode)
     scores = held_out_scores(folder, grown, arrival.task)
     learned = Learned(arrival.task, arrival.episode, (), index.measures, grown.measures, 0.0, scores, {})
     return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
@@ -132,15 +135,15 @@ def _ended(
     grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
-    grown = replace(grown, members=(*index.members, entry))
+    grown = grown.with_member(entry)
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
-    grown = replace(grown, episodes=(*index.episodes, episode))
+    grown = grown.ended(episode)
     learned = Learned(
         arrival.task,
         arrival.episode,
         entry.tasks,
-        {name: index.measures.get(name) for name in grown.tasks},
+        LazyDict(grown.tasks, index.measures.get),
         grown.measures,
         entry.seconds,
         held_out_scores(folder, grown, arrival.task),
@@ -155,7 +158,7 @@ def _ended(
 def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
     """Asks the members that speak for a task already about the rows held out of what has just arrived."""
     earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
-    speakers = [member for member in index.members if arrival.task in member.share and member.episode < arrival.episode]
+    speakers = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
     if arrival.test is None or not speakers:
         return changed(arrival, asked=(), votes=None)
     x = folder.tensor(arrival.test.x)
@@ -212,13 +215,12 @@ def check_heads_only(index: Index, arrival: Arrival) -> None:
 
 def newest_features(index: Index, task: str) -> MemberEntry:
     """The newest member that speaks for a task and was trained; one that refits another has no features of its own."""
-    speakers = [member for member in index.members if task in member.share]
-    return max(speakers, key=lambda member: (member.refits is None, member.number))
+    return max(index.with_votes_on(task), key=lambda member: (member.refits is None, member.number))
 
 
 def next_number(index: Index) -> int:
     """The number of a new member."""
-    return max((member.number for member in index.members), default=0) + 1
+    return index.records.members[-1] + 1 if index.records.members else 1
 
 
 def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:

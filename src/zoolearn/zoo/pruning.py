@@ -4,7 +4,7 @@ Members are chosen by every second held-out row, so that the accuracy on the oth
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 from msgspec.structs import replace as changed
@@ -122,7 +122,7 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
         changed(member, silent=tuple(name for name in member.share if member.number not in chosen[name]))
         for member in index.members
     )
-    smaller = replace(index, members=members)
+    smaller = index.remade(members=members)
     return smaller.measured(measure(folder, smaller, list(index.tasks))), _report(index, votes, chosen, cost)
 
 
@@ -236,7 +236,7 @@ def _judging(task: TaskVotes) -> slice:
 
 def all_speaking(folder: ZooFolder, index: Index) -> Index:
     """The zoo with every silenced member speaking again."""
-    speaking = replace(index, members=tuple(changed(member, silent=()) for member in index.members))
+    speaking = index.remade(members=[changed(member, silent=()) for member in index.members])
     silenced = {name for member in index.members for name in member.silent}
     return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
 
@@ -247,7 +247,7 @@ def committed(index: Index) -> Index:
     for member in index.members:
         share = {name: weight for name, weight in member.share.items() if name not in member.silent}
         members.append(changed(member, share=share, silent=()))
-    return replace(index, members=tuple(member for member in members if member.share))
+    return index.remade(members=[member for member in members if member.share])
 
 
 def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:

@@ -5,7 +5,7 @@ Corrections become part of the rows themselves, so the zoo is then what it had b
 
 from collections import Counter
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from msgspec.structs import replace as changed
@@ -14,8 +14,9 @@ from zoolearn.errors import DataError
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.corrections import Correction
+from zoolearn.zoo.entries import MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.learning import checkpoints, now
 from zoolearn.zoo.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
@@ -50,7 +51,7 @@ def iter_purge(
     learner.checkpoints = checkpoints(folder, index, "purge", task, *digests)
     rest = yield from iter_retrain(
         folder,
-        replace(index, tasks={**index.tasks, task: entry}),
+        index.remade(tasks={**index.tasks, task: entry}),
         learner,
         names,
         is_touched=lambda member: _saw(index, member, task, first),

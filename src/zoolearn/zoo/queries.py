@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError
+from zoolearn.zoo.inputs.cells import LARGEST
 from zoolearn.zoo.inputs.find import streamed
 from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
 from zoolearn.zoo.inputs.source import Block
@@ -93,6 +94,6 @@ def _from_array(x: Any, settings: ZooSettings) -> Tensor:
         )
     if not len(inputs):
         raise DataError("there are no inputs; give at least one row")
-    if inputs.is_floating_point() and not bool(torch.isfinite(inputs).all()):
-        raise DataError("inputs hold NaN or infinite values; clean them first")
+    if inputs.is_floating_point() and not bool((inputs.abs() <= LARGEST).all()):  # False for NaN too
+        raise DataError(f"inputs hold values that are NaN, infinite or beyond {LARGEST:g}; clean them first")
     return inputs

@@ -34,17 +34,14 @@ class Reader:
 
     @property
     def is_null(self) -> bool:
-        """Whether there is no value."""
         return self.value is None
 
     def items(self, most: int = 100_000) -> list["Reader"]:
-        """The entries of a list."""
         if not isinstance(self.value, list) or len(self.value) > most:
             self._refuse(f"a list of up to {most} entries")
         return [Reader(value, f"{self.place}[{number}]") for number, value in enumerate(self.value)]
 
     def entries(self, most: int = 100_000) -> Iterator[tuple[str, "Reader"]]:
-        """The entries of an object whose keys are names."""
         if not isinstance(self.value, dict) or len(self.value) > most:
             self._refuse(f"an object of up to {most} entries")
         for key, value in self.value.items():
@@ -61,26 +58,22 @@ class Reader:
         return str(self.value)
 
     def digest(self) -> str:
-        """The sha256 of a file."""
         if not isinstance(self.value, str) or not DIGEST.fullmatch(self.value):
             self._refuse("a sha256")
         return str(self.value)
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number within these bounds."""
         if not isinstance(self.value, int) or isinstance(self.value, bool) or not low <= self.value <= high:
             self._refuse(f"a whole number from {low} to {high}")
         return int(self.value)
 
     def number(self, low: float = -math.inf, high: float = math.inf) -> float:
-        """A finite number within these bounds."""
         is_number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if not is_number or not math.isfinite(self.value) or not low <= self.value <= high:
             self._refuse(f"a number from {low} to {high}")
         return float(self.value)
 
     def flag(self) -> bool:
-        """True or false."""
         if not isinstance(self.value, bool):
             self._refuse("true or false")
         return bool(self.value)

@@ -1,6 +1,6 @@
 """From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -16,8 +16,9 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine
 from zoolearn.zoo.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.entries import Measure, MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index, Measure, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.lazy import LazyDict, LazyList
 from zoolearn.zoo.scores import balanced_accuracy
 from zoolearn.zoo.settings import Names, known_backbone
@@ -57,18 +58,20 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     return net.freeze()
 
 
-def member_votes(folder: ZooFolder, index: Index, member: MemberEntry) -> dict[str, Tensor]:
-    """What a member said of rows that were there in its own episode.
+def member_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
+    """What a member said of rows that were there in its own episode, of one task or of all.
 
     `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
     """
     wanted: dict[str, tuple[Shape, torch.dtype]] = {}
     for place, name in enumerate(member.heads):
+        if task not in (None, name):
+            continue
         entry = index.tasks[name].as_of(member.episode)
         wanted[f"test.{place}"] = ((entry.rows_held_out, len(entry.classes)), torch.float32)
         if has_train_votes(index, member, name):
             wanted[f"train.{place}"] = ((entry.rows_kept,), torch.float32)
-    return folder.tensors("votes", member.votes, wanted)
+    return folder.tensors("votes", member.votes, wanted, whole=task is None)
 
 
 def votes_beside(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
@@ -86,16 +89,16 @@ def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
 
 
 class StoredVotes:
-    """What the members of a zoo said about its stored rows; no file is read twice."""
+    """What the members of a zoo said about its stored rows; nothing is read twice."""
 
     def __init__(self, folder: ZooFolder, index: Index) -> None:
         self.folder, self.index = folder, index
-        self.files: dict[int, dict[str, Tensor]] = {}
+        self.files: dict[tuple[int, str], dict[str, Tensor]] = {}
         self.beside: dict[int, Tensor] = {}  # by episode
 
     def said(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
         """What a member said about the held-out rows of a task that it speaks for, of the classes that it knows."""
-        said = self._of(member)[f"test.{member.heads.index(task)}"]
+        said = self._of(member, task)[f"test.{member.heads.index(task)}"]
         for arrival in self.index.tasks[task].since(member.episode):
             if at is not None and arrival.episode > at:
                 break
@@ -122,13 +125,13 @@ class StoredVotes:
         entry = self.index.task(task, at)
         for member in self.index.speakers(task, at):
             if member.episode >= entry.latest and has_train_votes(self.index, member, task):
-                votes = votes.add(self._of(member)[f"train.{member.tasks.index(task)}"], member.share[task])
+                votes = votes.add(self._of(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
-    def _of(self, member: MemberEntry) -> dict[str, Tensor]:
-        if member.number not in self.files:
-            self.files[member.number] = member_votes(self.folder, self.index, member)
-        return self.files[member.number]
+    def _of(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
+        if (member.number, task) not in self.files:
+            self.files[member.number, task] = member_votes(self.folder, self.index, member, task)
+        return self.files[member.number, task]
 
     def _beside(self, arrival: Arrival) -> Tensor:
         if arrival.episode not in self.beside:
@@ -170,14 +173,14 @@ def learner_of(
     """
     learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
-    learner.members = members_of(index, index.members, net_of)
-    learner.classes = {name: task.classes for name, task in index.tasks.items()}
-    learner.arrived = {name: arrived_of(task) for name, task in index.tasks.items()}
-    kept = [name for name, task in index.tasks.items() if task.keeps_rows]
+    learner.members = members_of(index, net_of)
+    learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
+    learner.arrived = LazyDict(index.tasks, lambda name: arrived_of(index.tasks[name]))  # type: ignore[assignment]
+    kept = [name for name in index.tasks if index.records.keeps_rows(name)]
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
-    stored = StoredVotes(folder, index)
+    stored, losses = StoredVotes(folder, index), index.records.losses
     for name in kept if learner.tasks_per_episode > 1 else ():
-        loss = index.measures[name].loss
+        loss = losses[name]
         known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
         learner.train_votes[name] = known or _asked(index, learner, net_of, name)
     if index.tasks:
@@ -200,13 +203,14 @@ def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
     return votes
 
 
-def members_of(index: Index, entries: Iterable[MemberEntry], net_of: NetOf) -> LazyList[Member]:
+def members_of(index: Index, net_of: NetOf) -> LazyList[Member]:
     """Members as a learner has them."""
-    return LazyList(partial(_ensemble_member, index, entry, net_of) for entry in entries)
+    return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
 
 
-def _ensemble_member(index: Index, entry: MemberEntry, net_of: NetOf) -> Member:
+def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
     """With the votes that count now."""
+    entry = index.member(number)
     votes = {
         task: Vote(
             weight, index.knows(entry, task), task in entry.supersedes, index.tasks[task].rows_seen(entry.episode)

@@ -12,10 +12,11 @@ from zoolearn.errors import SettingsError
 from zoolearn.features import Extractor, embedded
 from zoolearn.runs.step import Step
 from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
+from zoolearn.zoo.entries import Measure
 from zoolearn.zoo.extracting import Given
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting_rows import heard_again, made_again
-from zoolearn.zoo.index import Index, Measure
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.leaks import digests_of, store_digests
 from zoolearn.zoo.learning import measure, now
 from zoolearn.zoo.originals import check_at_hand, read_again
@@ -60,12 +61,12 @@ def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
 
 def _with_heads(folder: ZooFolder, rest: Index, given: Given) -> Index:
     members = tuple(made_again(folder, rest, member, member.tasks[0], given.names) for member in rest.members)
-    rest = replace(rest, members=members)
+    rest = rest.remade(members=members)
     for task in rest.tasks:
         rest = heard_again(folder, rest, task, given.names)
     since = {name: entry.episode for name, entry in rest.tasks.items()}
     episodes = tuple(measured_again(folder, rest, episode, since) for episode in rest.episodes)
-    rest = replace(rest, episodes=episodes)
+    rest = rest.remade(episodes=episodes)
     return rest.measured(measure(folder, rest, list(rest.tasks)))
 
 
@@ -91,7 +92,7 @@ def _read_again(folder: ZooFolder, index: Index, extractor: Extractor) -> Genera
                     done += rows.count
             arrivals.append(changed(arrival, train=parts["train"], test=parts["test"]))
         tasks[task] = TaskEntry(task, tuple(arrivals))
-    return replace(index, tasks=tasks)
+    return index.remade(tasks=tasks)
 
 
 def _rows_again(

@@ -9,6 +9,7 @@ from msgspec.structs import replace as changed
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.index import Index
 from zoolearn.zoo.intake import check_name
+from zoolearn.zoo.journal import Chain
 from zoolearn.zoo.learning import now
 
 Value = TypeVar("Value")
@@ -28,8 +29,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
     def names(old: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(name, old))
 
-    return replace(
-        index,
+    rest = index.remade(
         tasks={name(key): _renamed(entry, name(key)) for key, entry in index.tasks.items()},
         members=tuple(
             changed(
@@ -53,8 +53,9 @@ def renamed(index: Index, task: str, to: str) -> Index:
             )
             for episode in index.episodes
         ),
-        log=tuple(changed(line, task=None if line.task is None else name(line.task)) for line in index.log),
-    ).after("renamed", now(), to)
+    )
+    log = [changed(line, task=None if line.task is None else name(line.task)) for line in index.log]
+    return replace(rest, log=Chain(new=log)).after("renamed", now(), to)
 
 
 def _renamed(entry: TaskEntry, to: str) -> TaskEntry:

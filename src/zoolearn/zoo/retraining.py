@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from time import perf_counter
 
 from msgspec.structs import replace as changed
@@ -14,8 +13,9 @@ from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.entries import EpisodeEntry, MemberEntry
 from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import EpisodeEntry, Index, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.lazy import LazyDict
 from zoolearn.zoo.learning import asked_beside, entry_of, measure, saw_of, written
 from zoolearn.zoo.recall import arrived_of, member_net, members_of
@@ -48,11 +48,11 @@ def iter_retrain(
         for name in member.share:
             since.setdefault(name, member.episode)
         if stays(member):
-            so_far = replace(index, members=tuple(members))
-            learner.members = members_of(so_far, members, lambda other: member_net(folder, index, other, names))
+            so_far = index.remade(members=members)
+            learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
             members.append((yield from _retrained(folder, so_far, learner, member, but)))
-    rest = _heard_again(folder, index.members, replace(index, members=tuple(members)), learner.recipe, names)
-    rest = replace(rest, episodes=tuple(measured_again(folder, rest, entry, since) for entry in rest.episodes))
+    rest = _heard_again(folder, index.members, index.remade(members=members), learner.recipe, names)
+    rest = rest.remade(episodes=[measured_again(folder, rest, entry, since) for entry in rest.episodes])
     return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
 
 
@@ -98,7 +98,7 @@ def _heard_again(
             heard = asked_beside(folder, rest, arrival, net_of, recipe)
             entry = rest.tasks[arrival.task]
             arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
-            rest = replace(rest, tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+            rest = rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
     return rest
 
 

@@ -1,4 +1,4 @@
-"""Model Zoo whose rows may count more or less, as the estimator's callers ask for."""
+"""What the estimator's zoo adds to Model Zoo: rows that count more or less, and answers about some classes each as one."""
 
 from collections.abc import Generator, Sequence
 from copy import copy
@@ -29,7 +29,6 @@ class Rows:
     weights: torch.Tensor
 
     def select(self, chosen: NDArray[np.bool_]) -> "Rows":
-        """Some of them."""
         places = torch.from_numpy(chosen)
         return Rows(self.x[places], self.y[chosen], self.weights[places])
 
@@ -55,7 +54,6 @@ class WeightedZoo(ModelZoo):
             self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
 
     def weights_of(self, task: Task) -> torch.Tensor:
-        """How much each row of a task counts."""
         return self.row_weights.get(task.name, torch.ones(len(task.train)))
 
     def fit(
@@ -92,3 +90,28 @@ def float32_rows(x: NDArray[Any]) -> torch.Tensor:
     """Rows as nets take them; what does not fit in 32 bits is brought to their limits."""
     largest = float(np.finfo(np.float32).max)
     return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))
+
+
+def combine_answers(
+    outputs: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int
+) -> NDArray[np.float64]:
+    """Answers about some classes each, as one about all.
+
+    Those about the most classes say how likely the classes of each other answer are together; it divides that among them.
+
+    >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
+    >>> combine_answers([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
+    [[0.28, 0.12, 0.6]]
+    """
+    widest = max(len(places) for places, _ in outputs)
+    total = np.zeros((rows, classes))
+    for places, answers in outputs:
+        if len(places) == widest:
+            total[:, places] += answers
+    known = total / total.sum(axis=1, keepdims=True)
+    for places, answers in outputs:
+        if len(places) < widest:
+            vote = known.copy()
+            vote[:, places] = answers * known[:, places].sum(axis=1, keepdims=True)
+            total += vote
+    return np.asarray(total / total.sum(axis=1, keepdims=True))

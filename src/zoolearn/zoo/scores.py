@@ -39,16 +39,13 @@ class Share:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval."""
         return max(0.0, self._middle - self._half)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval."""
         return min(1.0, self._middle + self._half)
 
     def to_json(self) -> dict[str, Json]:
-        """For programs."""
         return {"accuracy": self.value, "low": self.low, "high": self.high, "right": self.right, "rows": self.rows}
 
     @property
@@ -92,12 +89,10 @@ class Change:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval."""
         return max(-1.0, self._middle - self.margin)
 
     @property
     def high(self) -> float:
-        """The upper end of the interval."""
         return min(1.0, self._middle + self.margin)
 
     @property
@@ -116,7 +111,6 @@ class Change:
         return self._middle + certain * self._deviation < -limit
 
     def to_json(self) -> dict[str, Json]:
-        """For programs."""
         return {
             "value": self.value,
             "low": self.low,
@@ -194,12 +188,10 @@ class Scores:
 
     @property
     def rows(self) -> int:
-        """How many rows were asked about."""
         return sum(map(sum, self.confusion))
 
     @cached_property
     def accuracy(self) -> Share:
-        """Of all rows."""
         return Share(sum(row[place] for place, row in enumerate(self.confusion)), self.rows)
 
     def of_class(self, name: str) -> Share:
@@ -227,7 +219,6 @@ class Scores:
 
     @property
     def most_frequent(self) -> str:
-        """The class with the most rows."""
         return max(self.classes, key=lambda name: self.of_class(name).rows)
 
     @property
@@ -263,7 +254,6 @@ class Scores:
         return sorted(found, key=lambda mistake: -mistake[2])
 
     def to_json(self) -> dict[str, Json]:
-        """For programs."""
         return {
             **self.accuracy.to_json(),
             "majority": self.majority.value,

@@ -5,123 +5,36 @@ Every setting is a field here and listed nowhere else: keyword arguments, flags,
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from math import prod
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self
 
 import torch
 
-from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.model_zoo import GROW, WEIGH, ModelZoo, from_scratch
 from zoolearn.methods.registry import learner_from, plain_choice
 from zoolearn.names import registered_name
 from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
-from zoolearn.settings import Pixels
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.inputs.look import Look
+from zoolearn.zoo.read_settings import (
+    LARGEST_SIDE,
+    OF_RECIPE,
+    or_none,
+    read_columns,
+    read_features,
+    read_grow,
+    read_recipe,
+    read_shape,
+)
 from zoolearn.zoo.reader import Reader
 
-LARGEST_SIDE = 4096
-UNIT = round(1 / STEP)
-LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
-OF_RECIPE = [setting for setting in fields(Recipe) if "choices" not in setting.metadata]
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
-
-
-def _or_none(read: Callable[[Reader], Json]) -> Callable[[Reader], Json]:
-    return lambda record: None if record.is_null else read(record)
-
-
-def _read_shape(record: Reader) -> Shape:
-    shape = tuple(extent.whole(1, LARGEST_INPUT) for extent in record.items(3))
-    if len(shape) not in (1, 3) or prod(shape) > LARGEST_INPUT or (len(shape) == 3 and shape[0] not in (1, 3, 4)):
-        raise StoreError(f"{record.place} is {shape}; inputs are (channels, height, width) or (features,)")
-    return shape
-
-
-def _read_columns(record: Reader) -> tuple[str, ...]:
-    columns = tuple(entry.name() for entry in record.items(LARGEST_INPUT))
-    if len(set(columns)) != len(columns):
-        raise StoreError(f"{record.place} names a column twice; the file was altered, restore it from a copy")
-    return columns
-
-
-def _read_recipe(record: Reader) -> dict[str, Json]:
-    """A recipe whose every value has its field's type, or is one of its field's choices."""
-    hints = get_type_hints(Recipe)
-    read: dict[str, Json] = {}
-    for setting in OF_RECIPE:
-        entry, hint = record[setting.name], hints[setting.name]
-        if setting.name == "epochs" and entry.is_null:
-            read[setting.name] = None
-        else:
-            read[setting.name] = _value(entry, hint)
-    try:
-        Recipe(**{**read, "epochs": read["epochs"] or 1})
-    except SettingsError as error:
-        raise StoreError(f"{record.place}: {error}") from error
-    return read
-
-
-def _read_grow(record: Reader) -> Json:
-    """The name of a way to grow, or one with settings; those of ours are checked, others when a learner is made."""
-    if not isinstance(record.value, Mapping):
-        return record.name()
-    name = record["name"].name()
-    own = {setting: entry for setting, entry in record.entries() if setting != "name"}
-    if name not in GROW or not is_dataclass(GROW[name]):
-        return {"name": name, **{setting: _scalar(entry) for setting, entry in own.items()}}
-    hints = get_type_hints(GROW[name])
-    for setting in own:
-        if setting not in hints:
-            raise StoreError(f"{record.place}: {unknown_name('setting', setting, hints)}")
-    read = {setting: _value(entry, hints[setting]) for setting, entry in own.items()}
-    try:
-        GROW[name](**read)
-    except SettingsError as error:
-        raise StoreError(f"{record.place}: {error}") from error
-    return {"name": name, **read}
-
-
-def _read_features(record: Reader) -> dict[str, Json]:
-    """What is recorded of an extractor; its probe is compared when it is opened."""
-    count = record["num_features"].whole(1, LARGEST_INPUT)
-    return {
-        "name": record["name"].name(),
-        "file": record["file"].flag(),
-        "sha256": record["sha256"].digest(),
-        "size": None if record["size"].value is None else record["size"].whole(4, LARGEST_SIDE),
-        "num_features": count,
-        "inputs": record["inputs"].name(),
-        "views": record["views"].whole(1, 2),
-        "step": record["step"].number(0, 1),
-        "versions": {name: entry.name() for name, entry in record["versions"].entries(10)},
-        "probe": [step.whole(-UNIT, UNIT) for step in record["probe"].items(count)],
-    }
-
-
-def _scalar(entry: Reader) -> Json:
-    if isinstance(entry.value, bool):
-        return entry.flag()
-    return entry.text() if isinstance(entry.value, str) else entry.number()
-
-
-def _value(entry: Reader, kind: type) -> Json:
-    if get_origin(kind) is Literal:
-        if entry.value not in get_args(kind):
-            raise StoreError(f"{entry.place}: {unknown_name('choice', str(entry.value), get_args(kind))}")
-        return entry.value
-    if kind is bool:
-        return entry.flag()
-    if kind == Pixels and isinstance(entry.value, list):
-        return tuple(each.number() for each in entry.items(4))
-    return entry.whole(0, 1 << 31) if kind is int else entry.number()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +48,10 @@ class ZooSettings:
     """
 
     backbone: str | None = field(
-        default=None, metadata={"read": _or_none(Reader.name), "choices": BACKBONES, "metavar": "NAME"}
+        default=None, metadata={"read": or_none(Reader.name), "choices": BACKBONES, "metavar": "NAME"}
     )
     recipe: Mapping[str, Json] = field(
-        default_factory=lambda: {**_values(Recipe()), "epochs": None}, metadata={"read": _read_recipe}
+        default_factory=lambda: {**_values(Recipe()), "epochs": None}, metadata={"read": read_recipe}
     )
     seed: int = field(default=0, metadata={"read": lambda record: record.whole(-(1 << 63), 1 << 63)})
     tasks_per_episode: int = field(default=5, metadata={"read": lambda record: record.whole(1, 1 << 31)})
@@ -151,25 +64,25 @@ class ZooSettings:
         },
     )
     weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
-    grow: Json = field(default=FROM_SCRATCH, metadata={"read": _read_grow, "choices": GROW})
+    grow: Json = field(default=FROM_SCRATCH, metadata={"read": read_grow, "choices": GROW})
     side: int | None = field(
         default=None,
         metadata={
-            "read": _or_none(lambda record: record.whole(4, LARGEST_SIDE)),
+            "read": or_none(lambda record: record.whole(4, LARGEST_SIDE)),
             "help": "images are brought to NxN pixels",
         },
     )
     grey: bool | None = field(
         default=None,
         metadata={
-            "read": _or_none(Reader.flag),
+            "read": or_none(Reader.flag),
             "help": "take images in grey, whatever the first data is",
             "help_no": "take images in colour, whatever the first data is",
         },
     )
-    features: Mapping[str, Json] | None = field(default=None, metadata={"read": _or_none(_read_features)})
-    shape: Shape | None = field(default=None, metadata={"read": _or_none(_read_shape), "settled": True})
-    columns: tuple[str, ...] = field(default=(), metadata={"read": _read_columns, "settled": True})  # of a table
+    features: Mapping[str, Json] | None = field(default=None, metadata={"read": or_none(read_features)})
+    shape: Shape | None = field(default=None, metadata={"read": or_none(read_shape), "settled": True})
+    columns: tuple[str, ...] = field(default=(), metadata={"read": read_columns, "settled": True})  # of a table
 
     @classmethod
     def chosen(cls, **given: Any) -> Self:
@@ -215,7 +128,6 @@ class ZooSettings:
 
     @classmethod
     def of(cls, learner: ModelZoo) -> Self:
-        """Those that a learner has."""
         known = {setting.name for setting in fields(cls)}
         given = {setting.name: getattr(learner, setting.name) for setting in fields(ModelZoo) if setting.init}
         return cls.chosen(**{name: value for name, value in given.items() if name in known})
@@ -249,7 +161,6 @@ class ZooSettings:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left open."""
         return self.shape is not None and self.backbone is not None
 
     @property
@@ -276,7 +187,6 @@ class ZooSettings:
 
     @property
     def takes_texts(self) -> bool:
-        """Whether inputs are texts."""
         return self.features is not None and self.features["size"] is None
 
     @property
@@ -286,7 +196,6 @@ class ZooSettings:
 
     @property
     def stored_dtype(self) -> Literal["uint8", "float32", "int16"]:
-        """The type of a row that is stored."""
         return "int16" if self.features else "uint8" if len(self.stored_shape) == 3 else "float32"
 
     def settled(self, look: Look) -> Self:
@@ -321,7 +230,6 @@ class ZooSettings:
 
     @classmethod
     def read(cls, record: Reader) -> Self:
-        """Checked."""
         settings = cls(**{setting.name: setting.metadata["read"](record[setting.name]) for setting in fields(cls)})
         shape, columns = settings.shape, settings.columns
         if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
@@ -351,6 +259,8 @@ def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
         raise SettingsError(f"recipe is {recipe!r}; it must be a Recipe")
     plain = {**_values(Recipe()), "epochs": None} if recipe is None else _values(recipe)
     plain.update({name: value for name, value in given.items() if value is not None})
+    if plain["optimizer"] == "own":
+        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     known = Recipe(**{**plain, "epochs": 1 if plain["epochs"] is None else plain["epochs"]})
     _ = known.torch_device  # refused where there is none
     return plain
@@ -362,8 +272,6 @@ def _values(recipe: Recipe) -> dict[str, Json]:
         raise SettingsError(
             f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
         )
-    if recipe.optimizer == "own":
-        raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     return {setting.name: getattr(recipe, setting.name) for setting in OF_RECIPE}
 
 

@@ -171,7 +171,7 @@ def _fixed(
     """The side of groups that have a row which this task has already, or an earlier one; held out, if it is so in any."""
     own: dict[int, str] = {}
     others: dict[int, str] = {}
-    for task, side, known in earlier_sides(folder, index):
+    for task, side, known in earlier_sides(folder, index, prints):
         fixed = own if task == name else others
         for group in groups[np.isin(prints, known)].tolist():
             fixed[group] = "held" if "held" in (side, fixed.get(group)) else "train"
@@ -201,7 +201,7 @@ def without_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[A
 
 
 def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
-    sides = earlier_sides(folder, index)
+    sides = earlier_sides(folder, index, prints)
     counts = {task: int(np.isin(prints, known).sum()) for task, side, known in sides if side == "held"}
     return [
         f"{rows_of(count)} to train on {'is' if count == 1 else 'are'} held out of task {task!r}: its accuracy may be too "

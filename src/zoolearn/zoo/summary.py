@@ -2,7 +2,8 @@
 
 from zoolearn.files import Json
 from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.entries import MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.scores import Share, doubts
 from zoolearn.zoo.zoo import Zoo
 

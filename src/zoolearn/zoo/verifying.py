@@ -14,6 +14,10 @@ from zoolearn.zoo.stored import stored_examples, stored_task
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
     """Reads every file, then loads every member; gives what is wrong."""
+    try:
+        folder.index.check(index)
+    except StoreError as error:
+        return [str(error)]
     count = len(index.files())
     problems = []
     for done, (name, wrong) in enumerate(folder.damage(index), start=1):

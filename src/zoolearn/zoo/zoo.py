@@ -239,7 +239,6 @@ class Zoo(ZooReader):
         self.refresh()
 
     def rename(self, task: str, to: str) -> None:
-        """Gives a task another name; nothing else changes."""
         with self.folder.writing() as index:
             self._commit(renamed(index, task, to))
 

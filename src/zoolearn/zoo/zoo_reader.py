@@ -1,6 +1,6 @@
 """A zoo that is asked: nothing here changes its folder."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import pruning
 from zoolearn.zoo.arrivals import TaskEntry
 from zoolearn.zoo.corrections import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.entries import Measure, MemberEntry
 from zoolearn.zoo.evaluation import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.export_int8 import export_in_8_bits
@@ -31,7 +32,7 @@ from zoolearn.zoo.extracting import open_extractor, to_rows
 from zoolearn.zoo.folder import ZooFolder
 from zoolearn.zoo.forgetting import Cost, cost_of
 from zoolearn.zoo.growth import Growth
-from zoolearn.zoo.index import Index, Measure, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
@@ -91,7 +92,7 @@ class ZooReader:
         return self.index.tasks
 
     @property
-    def members(self) -> tuple[MemberEntry, ...]:
+    def members(self) -> Sequence[MemberEntry]:
         """The members, oldest first."""
         return self.index.members
 
@@ -116,8 +117,9 @@ class ZooReader:
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            kept = {(member.file, member.heads) for member in newest.members}
-            self._nets = {key: net for key, net in self._nets.items() if key in kept}
+            self._nets = {
+                key: net for key, net in self._nets.items() if newest.names_file(f"members/{key[0]}.safetensors")
+            }
             self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 

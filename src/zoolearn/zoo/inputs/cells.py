@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,8 +73,17 @@ def texts(values: NDArray[Any], what: str) -> list[str]:
     if values.dtype.kind not in "iubUS":
         raise DataError(f"{what} have dtype {values.dtype}; a label is a whole number or a name")
     if values.dtype.kind == "S":
-        return [bytes(value).decode("utf-8", "replace") for value in values]
-    return [str(value) for value in values.tolist()]
+        return [composed(bytes(value).decode("utf-8", "replace")) for value in values]
+    return [composed(str(value)) for value in values.tolist()]
+
+
+def composed(name: str) -> str:
+    """A name with each accented letter as one: some systems write it as two, and one class would be two that look alike.
+
+    >>> len("A\u0308pfel"), len(composed("A\u0308pfel"))
+    (6, 5)
+    """
+    return normalize("NFC", name)
 
 
 def is_index(name: str, values: NDArray[Any]) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoolearn.errors import DataError
+from zoolearn.zoo.inputs.cells import composed
 from zoolearn.zoo.inputs.pictures import is_picture
 from zoolearn.zoo.inputs.source import Broken, Pictures
 
@@ -33,9 +34,10 @@ def image_folder(folder: Path) -> Pictures:
         if not images:
             raise DataError(f"{folder / name} holds no image; put images there or remove the folder")
         names += images
-        labels += [name] * len(images)
+        labels += [composed(name)] * len(images)
     if not classes:
-        raise DataError(f"{folder} has no subfolders; give a folder with one subfolder of images for each class")
+        links = " but links, which are not followed" if any(entry.is_dir() for entry in entries) else ""
+        raise DataError(f"{folder} has no subfolders{links}; give a folder with one subfolder of images for each class")
     if {name.lower() for name in classes} <= SPLITS:
         test = next((name for name in classes if name.lower() not in ("train", "training")), "test")
         raise DataError(

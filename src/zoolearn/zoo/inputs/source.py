@@ -92,7 +92,6 @@ class Pictures(Source):
         return len(self.names)
 
     def name(self, row: int) -> str:
-        """The path of the image."""
         return self.names[row]
 
     def file(self, row: int) -> Path | None:
@@ -168,7 +167,6 @@ class Numbers(Source):
         return len(self.x)
 
     def name(self, row: int) -> str:
-        """The file and the row."""
         return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
 
     def told(self, broken: Sequence[Broken]) -> str:
@@ -182,7 +180,6 @@ class Numbers(Source):
         return self.x.ndim == 4 and self.x.shape[1] not in CHANNELS
 
     def look(self) -> Look:
-        """The array's own shape."""
         if self.x.ndim == 2:
             return Look("features", width=self.x.shape[1], uniform=True, dtype=str(self.x.dtype), columns=self.columns)
         if self.x.ndim == 3:
@@ -223,13 +220,13 @@ class Numbers(Source):
         why = (
             "missing or not finite"
             if np.isnan(row).any()
-            else f"infinite or beyond {LARGEST:g}; bring it to another unit"
+            else f"infinite or beyond {LARGEST:g}; bring such values to another unit"
         )
         if not self.columns or len(self.columns) != len(row):
             return f"holds a value that is {why}"
         odd = [repr(name) for name, value in zip(self.columns, row, strict=True) if not abs(value) <= LARGEST]
         shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
-        return f"column{'s' if len(odd) > 1 else ''} {shown} {why}"
+        return f"column {shown} is {why}" if len(odd) == 1 else f"columns {shown} are {why}"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
         if chosen.ndim == 3:

@@ -41,7 +41,6 @@ class Texts(Source):
         return f"{self.where}, row {self.numbered[row]}"
 
     def look(self) -> Look:
-        """The column that they were in."""
         return Look("texts", uniform=True, columns=(self.column,) if self.column else ())
 
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:

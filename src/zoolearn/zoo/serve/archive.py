@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from zoolearn.zoo.inputs.cells import composed
 from zoolearn.zoo.inputs.folders import SPLITS, is_litter
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Pictures
@@ -158,14 +159,12 @@ class Bounded:
         return self.file.read(size)
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Goes to a place."""
         if whence:
             raise tarfile.ReadError("a tar is read from its start")
         self._check_beyond(place)
         return self.file.seek(place)
 
     def tell(self) -> int:
-        """The place."""
         return self.file.tell()
 
     def _check_beyond(self, place: int) -> None:
@@ -213,7 +212,7 @@ def _labels(names: list[str]) -> list[str]:
     if min(map(len, paths)) < 2:
         loose = names[min(range(len(paths)), key=lambda place: len(paths[place]))]
         raise Problem(422, f"{loose[:80]!r} is in no folder; {WANTED}")
-    labels = [path[0] for path in paths]
+    labels = [composed(path[0]) for path in paths]
     counts = Counter(labels)
     if {name.lower() for name in counts} <= SPLITS:
         raise Problem(422, f"the archive is split into {', '.join(counts)}, which are no classes; {WANTED}")

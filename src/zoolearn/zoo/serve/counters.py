@@ -119,7 +119,6 @@ class Drift:
         return Share(sum(self.last), len(self.last))
 
     def add(self, strange: Iterable[bool]) -> None:
-        """Takes more rows into account."""
         self.last.extend(strange)
         now, was = self.now, self.is_alarming
         self.is_alarming = now.value > self.share if was else now.low > self.share

@@ -19,8 +19,9 @@ from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.entries import MemberEntry
 from zoolearn.zoo.evaluation import held_out_majority
-from zoolearn.zoo.index import Index, MemberEntry
+from zoolearn.zoo.index import Index
 from zoolearn.zoo.index_files import HEAD
 from zoolearn.zoo.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
 from zoolearn.zoo.recognition import Fitted, Recognised
@@ -244,7 +245,7 @@ class Following:
 
     def _prepare(self, member: MemberEntry) -> None:
         """Reads a member's net, and opens the extractor, before anybody asks for it."""
-        if member in self.index.members:
+        if member.number in self.index.records.members:
             with suppress(ZooError, OSError):  # who asks will be told
                 self.zoo.net(member.number)
                 _ = self.zoo.extractor

@@ -53,13 +53,11 @@ class Room:
         self.left = size
 
     def take(self, size: int) -> None:
-        """Less room, until it is given back."""
         if size > self.left:
             raise busy("the server holds as many requests as it can; send this one again in a moment")
         self.left -= size
 
     def give_back(self, size: int) -> None:
-        """More room."""
         self.left += size
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import unknown_name
 from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.inputs.cells import LARGEST
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, pixel_count
 from zoolearn.zoo.serve.problems import Problem
 
@@ -107,8 +108,8 @@ def _checked(rows: NDArray[Any], shape: Shape) -> Rows:
         return rows.astype(np.uint8)
     with np.errstate(over="ignore"):
         features = rows.astype(np.float32, copy=False)
-    if not bool(np.isfinite(features).all()):
-        raise _other_rows("NaN, an infinity, or a number beyond 32 bits", shape)
+    if not bool((np.abs(features) <= LARGEST).all()):  # False for NaN too
+        raise _other_rows(f"NaN, an infinity, or a number beyond {LARGEST:g}", shape)
     return features
 
 

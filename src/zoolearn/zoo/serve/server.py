@@ -127,7 +127,6 @@ class Server(uvicorn.Server):
                 signal.signal(signal.SIGHUP, before)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops answering."""
         if self.service.training is not None:
             await self.service.training.stop()
         await super().shutdown(sockets)

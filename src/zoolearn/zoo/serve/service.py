@@ -57,7 +57,6 @@ class Service:
 
     @property
     def index(self) -> Index:
-        """The newest state of the zoo."""
         return self.following.index
 
     @asynccontextmanager
@@ -114,7 +113,6 @@ class Service:
             yield rows
 
     async def scores(self, task: str) -> Scores:
-        """How a task is answered on its held-out rows."""
         loop = asyncio.get_running_loop()
         with _problems_in_words():
             return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
@@ -165,7 +163,6 @@ class Service:
         self.drift.add(strange)
 
     def gauges(self) -> dict[str, float]:
-        """Values of the moment."""
         values: dict[str, float] = {
             "zoo_generation": self.index.generation,
             "zoo_tasks": len(self.index.tasks),

@@ -138,7 +138,6 @@ class Order:
         self.lock.__enter__()
 
     def remove(self) -> None:
-        """Deletes the archive and its images."""
         shutil.rmtree(self.temporary, ignore_errors=True)
         self.lock.__exit__(None, None, None)
 
