@@ -93,7 +93,7 @@ def _of_classes(train: Examples, test: Examples, count: int, rows: int) -> Task:
 def _bells(classes: int) -> Task:
     """As many bells around random centres, 20 rows of each to train on, 10 to test."""
     rng = generator(0)
-    centres = 2 * torch.randn(classes, 32, generator=rng)
+    centres = 0.7 * torch.randn(classes, 32, generator=rng)
     train, test = (
         Examples(centres[y] + torch.randn(len(y), 32, generator=rng), y)
         for y in (torch.arange(classes * rows) % classes for rows in (20, 10))

@@ -90,18 +90,12 @@ def check_declarations(subject: Subject) -> None:
 def check_answers(subject: Subject) -> None:
     """Answers are probabilities, one row an input, and right more often than by chance for the newest task."""
     for task in TOYS:
-        probabilities = subject.learned.predict_proba(task.test.x, task.name)
-        _claim(
-            probabilities.shape == (len(task.test), len(task.classes)),
-            f"answers for {task.name!r} have shape {probabilities.shape}",
-        )
-        _claim(probabilities.dtype == torch.float32, f"answers are {probabilities.dtype}, not float32")
-        _claim(bool((probabilities >= 0).all()), "a probability is below 0")
-        _claim(
-            torch.allclose(probabilities.sum(dim=1), torch.ones(len(probabilities)), atol=1e-5),
-            "probabilities do not sum to 1",
-        )
-    right = accuracy(probabilities, task.test.y)
+        output = subject.learned.predict_proba(task.test.x, task.name)
+        _claim(output.shape == (len(task.test), len(task.classes)), f"{task.name!r}: answers have shape {output.shape}")
+        _claim(output.dtype == torch.float32, f"answers are {output.dtype}, not float32")
+        _claim(bool((output >= 0).all()), "a probability is below 0")
+        _claim(torch.allclose(output.sum(dim=1), torch.ones(len(output)), atol=1e-5), "probabilities do not sum to 1")
+    right = accuracy(output, task.test.y)
     _claim(right > 0.5 * (1 + 1 / len(task.classes)), f"the newest task is right in {right:.0%} only")
 
 
@@ -194,31 +188,20 @@ def check_growth(subject: Subject) -> None:
     try:
         learner.learn(third)
     except DataError as refusal:
-        _claim(
-            "was learned already" in str(refusal), f"it refuses to learn more of a task without saying so: {refusal}"
-        )
-        _claim(
-            equal(answers(learner, [first, second]), before), "a refusal to learn more of a task changed the answers"
-        )
+        _claim("was learned already" in str(refusal), f"it refuses to let a task grow without saying so: {refusal}")
+        _claim(equal(answers(learner, [first, second]), before), "a refusal to let a task grow changed the answers")
         return
     run_to_end(learner.iter_finish())
     whole = first.join_part(third)
     _claim(learner.classes[first.name] == whole.classes, f"a task that grew has classes {learner.classes[first.name]}")
-    probabilities = learner.predict_proba(whole.test.x, first.name)
-    _claim(
-        probabilities.shape == (len(whole.test), len(whole.classes)),
-        f"answers for a task that grew have shape {probabilities.shape}",
-    )
-    _claim(
-        torch.allclose(probabilities.sum(dim=1), torch.ones(len(probabilities)), atol=1e-5),
-        "probabilities do not sum to 1",
-    )
+    output = learner.predict_proba(whole.test.x, first.name)
+    _claim(output.shape == (len(whole.test), len(whole.classes)), f"answers for a grown task have shape {output.shape}")
+    _claim(torch.allclose(output.sum(dim=1), torch.ones(len(output)), atol=1e-5), "probabilities do not sum to 1")
     is_new = whole.test.y == len(first.classes)
-    recall = accuracy(probabilities[is_new], whole.test.y[is_new])
+    recall = accuracy(output[is_new], whole.test.y[is_new])
     _claim(recall > 0.5, f"a class that came later is told in {recall:.0%} only")
     _claim(
-        learner.evaluate([whole])[first.name] == accuracy(probabilities, whole.test.y),
-        "accuracy is not that of the answers",
+        learner.evaluate([whole])[first.name] == accuracy(output, whole.test.y), "accuracy is not that of the answers"
     )
     _claim(learner.episode == len(GROWING), f"episode is {learner.episode} after {len(GROWING)} arrivals")
     _check_cut(subject, GROWING)
@@ -273,12 +256,12 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
                 break
         else:
             raise AssertionError("a run that is cut every two reports never ends")
-        probabilities = answers(whole, tasks)
+        output = answers(whole, tasks)
         _claim(latest.accuracy == results.accuracy, "a run that was cut and continued has other accuracies")
         _claim(equal(_saved(learner), _saved(whole)), "a run that was cut and continued saved something else")
-        _claim(equal(answers(learner, tasks), probabilities), "a run that was cut and continued gives other answers")
+        _claim(equal(answers(learner, tasks), output), "a run that was cut and continued gives other answers")
         again = load(path, {type(whole).__name__: type(whole)})
-        _claim(equal(answers(again, tasks), probabilities), "what was loaded gives other answers")
+        _claim(equal(answers(again, tasks), output), "what was loaded gives other answers")
         _claim(settings_of(again) == settings_of(whole), "what was loaded has other settings")
         _claim(again.num_parameters == whole.num_parameters, "what was loaded has another number of parameters")
 

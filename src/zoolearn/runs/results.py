@@ -258,11 +258,9 @@ class Results:
         _check_other_format(where, content, cls.FORMAT)
         what = "the record of a run"
         file = decode(content, File, where, what)
-        fields_read = {
-            name: value for name, value in msgspec.structs.asdict(file).items() if name in cls.__dataclass_fields__
-        }
+        read = {name: value for name, value in msgspec.structs.asdict(file).items() if name in cls.__dataclass_fields__}
         try:
-            results = cls(**fields_read, **msgspec.structs.asdict(file.summary))
+            results = cls(**read, **msgspec.structs.asdict(file.summary))
         except (DataError, SettingsError) as error:
             raise StoreError(f"{where} is not {what}: {error}") from error
         if file.finished is not results.finished:
