@@ -93,7 +93,7 @@ def test_the_same_seed_gives_the_same_and_another_another(make):
 )
 def test_a_memory_batch_of_one_row_is_refused_before_any_training_where_batch_norm_cannot_take_it(method, settings):
     learner = learner_of(method, RECIPE, backbone=with_norm, **settings)
-    with pytest.raises(SettingsError, match="1 row"):
+    with pytest.raises(SettingsError, match="memory batch is 1"):
         learner.learn(TASKS[0])
     show(learner_of(method, RECIPE, **settings), TASKS[:2])
 

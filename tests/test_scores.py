@@ -39,7 +39,10 @@ def test_a_change_of_one_row_out_of_two_is_within_its_margin():
     assert change == Change(gained=1, lost=0, rows=2)
     assert change.value == 0.5 < change.margin
     assert Change(gained=60, lost=0, rows=1000).margin < 0.06  # and sixty of a thousand are beyond it
-    assert [Change(0, lost, 20).difference for lost in (4, 5)] == ["cannot be seen", "worse"]  # by hand, as the guide says
+    assert [Change(0, lost, 20).difference for lost in (4, 5)] == [
+        "cannot be seen",
+        "worse",
+    ]  # by hand, as the guide says
 
 
 def test_scores_are_those_of_scikit_learn():

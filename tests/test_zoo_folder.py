@@ -300,7 +300,8 @@ def test_a_run_that_was_adopted_is_retrained_as_the_zoo_that_learned_the_same(tm
     words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--device", "cpu"]
     cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
     adopted = run_to_end(adopting(tmp_path / "adopted", tmp_path / "run"))
-    learned = small_zoo(tmp_path / "learned", tasks, recipe=Recipe(epochs=1, device="cpu"), tasks_per_episode=5)
+    same = {"recipe": Recipe(epochs=1, device="cpu"), "tasks_per_episode": 5, "balance": 0.0}
+    learned = small_zoo(tmp_path / "learned", tasks, **same)
     assert [member.seed for member in adopted.members] == [member.seed for member in learned.members]
     for zoo in (adopted, learned):
         assert zoo.forget("0-1").retrained == (2, 3)
