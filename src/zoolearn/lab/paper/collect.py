@@ -1,5 +1,6 @@
 """`zoo paper --collect`: what is small and says all of finished runs and studies, a line each in one file a benchmark."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +67,18 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
         if run.finished and (not in_study or is_row(run)) and seen.setdefault(run.identity, place) == place:
             records = files.setdefault(to / f"{run.benchmark}{ENDING}", {})
             name = named.get(run.identity) or _unused(run.spec.name, records)
-            records[name] = content
+            records[name] = _without_folders(content)
             names[place] = name
     return names
+
+
+def _without_folders(content: dict[str, Json]) -> dict[str, Json]:
+    """A run's record whose commands do not say where it was written: that is a place on one machine."""
+    sittings = [
+        {**sitting, "command": re.sub(r" --out \S+", "", sitting["command"])} if "command" in sitting else sitting
+        for sitting in content.get("sittings", ())
+    ]
+    return {**content, "sittings": sittings} if sittings else content
 
 
 def _outside(to: Path, found: Iterable[tuple[Path, dict[str, Json]]]) -> Iterator[tuple[Path, dict[str, Json]]]:
