@@ -125,3 +125,8 @@ class TestWhatIsCheckedIn:
                 f"{page} is not what results/ gives; run `make figures`"
             )
         assert len((ROOT / "REPRODUCTION.md").read_text(encoding="utf-8").splitlines()) <= 60
+
+
+def test_what_is_checked_in_names_no_folder_of_a_machine() -> None:
+    for file in (Path(__file__).parents[1] / "results").glob("*.jsonl"):
+        assert " --out /" not in file.read_text(encoding="utf-8"), file.name
