@@ -37,7 +37,7 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.perceptrons import identity
 from zoolearn.seeds import derive, generator
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.learning.scores import Scores
 
 SIZES = (
     (25, 320, 5),

@@ -27,11 +27,11 @@ from zoolearn import cli
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.entries import EpisodeEntry, Measure
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.intake import taken_in
-from zoolearn.zoo.learning import entry_of, now, written
+from zoolearn.zoo.disk.entries import EpisodeEntry, Measure
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.intake.intake import taken_in
+from zoolearn.zoo.learning.episode import entry_of, now, written
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.listing import Listing

@@ -16,9 +16,9 @@ from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.data.task import Task
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.evaluation import held_out_answers
-from zoolearn.zoo.scores import Scores
-from zoolearn.zoo.stored import stored_labels
+from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.learning.evaluation import held_out_answers
+from zoolearn.zoo.learning.scores import Scores
 
 LEARNED = 6
 SURE = 0.9

@@ -16,7 +16,7 @@ from benchmarks.tables import Table
 from zoolearn.data.task import Task
 from zoolearn.methods.parts.growth import correct_class_priors
 from zoolearn.seeds import generator
-from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.learning.scores import Scores
 
 KINDS = {"one rare class": (500, 500, 500, 500, 15), "a long tail": (500, 210, 90, 40, 15)}
 STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)

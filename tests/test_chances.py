@@ -16,7 +16,7 @@ from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibratio
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.learning.scores import Scores
 from zoos import HAZY, small_zoo
 
 LOGITS = 2 * torch.randn(4000, 5, generator=torch.Generator().manual_seed(0))

@@ -13,8 +13,8 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.registry import settings_of
 from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.learning.scores import Share
 from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, ONCE, iter_compare, mean_interval, rival_specs
-from zoolearn.zoo.scores import Share
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown

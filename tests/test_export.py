@@ -76,8 +76,8 @@ def test_a_zoo_that_is_asked_in_another_precision_can_be_exported(tmp_path) -> N
 
 def test_a_file_that_answers_differently_never_gets_its_name(zoo, tmp_path, monkeypatch) -> None:
     wrong = torch.full((30, 3), 1 / 3)
-    monkeypatch.setattr("zoolearn.zoo.exporting._write_torch", lambda *_: wrong)
-    monkeypatch.setattr("zoolearn.zoo.exporting.os.replace", lambda *_: None)
+    monkeypatch.setattr("zoolearn.zoo.export.export._write_torch", lambda *_: wrong)
+    monkeypatch.setattr("zoolearn.zoo.export.export.os.replace", lambda *_: None)
     with pytest.raises(StoreError, match="answers differently"):
         zoo.export("first", tmp_path / "first.pt2", "torch")
     assert not (tmp_path / "first.pt2").exists()

@@ -16,9 +16,9 @@ from test_zoo_cli import said
 from toys import contents, pictures
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.gate import smallest_loss, tasks_below
-from zoolearn.zoo.learning import now
-from zoolearn.zoo.scores import Change
+from zoolearn.zoo.learning.episode import now
+from zoolearn.zoo.learning.gate import smallest_loss, tasks_below
+from zoolearn.zoo.learning.scores import Change
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown

@@ -13,11 +13,11 @@ from toys import TINY, blobs, row_set
 from zoolearn import cli
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.zoo import Zoo, leaks
-from zoolearn.zoo.holdout import Holdout, random_rows
+from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs.source import Numbers
-from zoolearn.zoo.intake import Reading
-from zoolearn.zoo.leaks import Prints
+from zoolearn.zoo.intake.holdout import Holdout, random_rows
+from zoolearn.zoo.intake.intake import Reading, leaks
+from zoolearn.zoo.intake.leaks import Prints
 
 RNG = np.random.default_rng(0)
 

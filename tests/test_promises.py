@@ -11,7 +11,7 @@ from safetensors import safe_open
 import zoolearn
 from toys import TINY
 from zoolearn.nets.perceptrons import mlp_100
-from zoolearn.zoo.leaks import digests_of
+from zoolearn.zoo.intake.leaks import digests_of
 from zoos import HAZY, small_zoo
 
 

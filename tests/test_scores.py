@@ -14,7 +14,7 @@ from toys import TINY, blobs, contents, pictures
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.zoo.inputs.source import Numbers
-from zoolearn.zoo.scores import Change, Scores, Share
+from zoolearn.zoo.learning.scores import Change, Scores, Share
 from zoolearn.zoo.summary import snapshot
 from zoos import HAZY, TASKS, alike, answers, small_zoo
 

@@ -15,7 +15,7 @@ from servers import Client, png, serving
 from tabs import watched_tab
 from zoolearn import cli
 from zoolearn.features.named import LIBRARIES
-from zoolearn.zoo.arrivals import TaskEntry
+from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.inputs import Columns, source_of
 from zoos import HAZY, TASKS, small_zoo
 

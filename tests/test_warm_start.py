@@ -31,7 +31,7 @@ from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import compute_features, probabilities
-from zoolearn.zoo.recall import learner_of as learner_of_zoo
+from zoolearn.zoo.learning.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown

@@ -31,13 +31,13 @@ from zoolearn.features.quantizing import quantized
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
-from zoolearn.zoo import export_int8
+from zoolearn.zoo.disk.stored import row_names, stored_task
 from zoolearn.zoo.distilling import distilled
 from zoolearn.zoo.estimator import ModelZooClassifier
-from zoolearn.zoo.export_features import at_temperature
-from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.export import int8 as export_int8
+from zoolearn.zoo.export.features import at_temperature
+from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
-from zoolearn.zoo.stored import row_names, stored_task
 from zoos import TASKS as NETS
 from zoos import alike, answers, small_zoo, stray_files
 

@@ -167,7 +167,7 @@ def test_a_class_is_named_as_in_the_state_that_answered(tmp_path) -> None:
 
 
 def test_a_second_writer_is_told_who_holds_the_folder(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("zoolearn.zoo.folder.PATIENCE", 0.0)
+    monkeypatch.setattr("zoolearn.zoo.disk.folder.PATIENCE", 0.0)
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
     script = "import sys; from pathlib import Path; from zoolearn.locks import locked\n"
     script += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
@@ -277,8 +277,8 @@ def test_a_full_disk_ends_a_distillation_by_name(tmp_path, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
-    monkeypatch.setattr("zoolearn.zoo.folder.shutil.copyfileobj", full)
-    monkeypatch.setattr("zoolearn.zoo.folder.shutil.copyfile", full)
+    monkeypatch.setattr("zoolearn.zoo.disk.folder.shutil.copyfileobj", full)
+    monkeypatch.setattr("zoolearn.zoo.disk.folder.shutil.copyfile", full)
     with pytest.raises(StoreError, match="small/data: No space left on device"):
         run_to_end(distilled(zoo, tmp_path / "small"))
 
@@ -360,7 +360,7 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("zoolearn.zoo.folder.os.replace", full)
+        patch.setattr("zoolearn.zoo.disk.folder.os.replace", full)
         with pytest.raises(StoreError, match="No space left"):
             zoo.learn(TASKS[2])
     assert alike(answers(zoolearn.open(zoo.path)), before)

@@ -14,7 +14,7 @@ from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.at_once import fit
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.pruning import committed
+from zoolearn.zoo.changes.pruning import committed
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown

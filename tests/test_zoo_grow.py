@@ -17,8 +17,8 @@ from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
-from zoolearn.zoo.intake import Reading
-from zoolearn.zoo.statistics import stored_statistics
+from zoolearn.zoo.intake.intake import Reading
+from zoolearn.zoo.learning.statistics import stored_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown

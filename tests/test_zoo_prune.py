@@ -11,10 +11,10 @@ from toys import contents
 from zoolearn.cli.prune import too_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, by_budget, by_loss
 from zoolearn.zoo.distilling import distilled
-from zoolearn.zoo.learning import measure, now
-from zoolearn.zoo.pruning import Pruning, TaskPruning, TaskVotes, by_budget, by_loss
-from zoolearn.zoo.recall import learner_of
+from zoolearn.zoo.learning.episode import measure, now
+from zoolearn.zoo.learning.recall import learner_of
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown

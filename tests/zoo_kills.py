@@ -30,7 +30,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Examples, Task
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 

@@ -18,7 +18,7 @@ from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.corrections import Correction
+from zoolearn.zoo.changes.corrections import Correction
 from zoolearn.zoo.inputs.tables import read_csv
 
 IDEA = """Correct rows that a zoo has stored: FILE.csv has a column `row`, with numbers of stored rows or the paths that they were

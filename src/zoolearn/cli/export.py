@@ -14,7 +14,7 @@ from zoolearn.cli.show import megabytes
 from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.exporting import SUFFIXES, Exported, check_target
+from zoolearn.zoo.export.export import SUFFIXES, Exported, check_target
 
 IDEA = """Write one file that takes raw inputs (uint8 pixels or float features) and gives a task's probabilities.
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zoolearn.errors import SettingsError
-from zoolearn.zoo.index_files import HEAD
+from zoolearn.zoo.disk.index_files import HEAD
 
 
 def is_zoo(folder: Path) -> bool:

@@ -16,8 +16,8 @@ from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.forgetting import Cost
-from zoolearn.zoo.forgetting_rows import check_forgettable
+from zoolearn.zoo.changes.forgetting import Cost
+from zoolearn.zoo.changes.forgetting_rows import check_forgettable
 
 IDEA = """Remove a task permanently: its stored rows, its heads, its name, and every weight that was trained on it.
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
-from zoolearn.zoo.growth import Growth
+from zoolearn.zoo.intake.growth import Growth
 
 
 def confirm_classes(

@@ -26,11 +26,11 @@ from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.auto_epochs import Plan
-from zoolearn.zoo.extracting import Given
-from zoolearn.zoo.holdout import Holdout
 from zoolearn.zoo.inputs import Columns, Source, pair_of
-from zoolearn.zoo.intake import Augment, Reading, growth_of
-from zoolearn.zoo.learning import Learned
+from zoolearn.zoo.intake.extracting import Given
+from zoolearn.zoo.intake.holdout import Holdout
+from zoolearn.zoo.intake.intake import Augment, Reading, growth_of
+from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.settings import ZooSettings
 
 MOST_NAMED = 10  # things that were not used

@@ -8,7 +8,7 @@ from zoolearn.cli import output
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import ZooPath, parse
 from zoolearn.cli.screens import SCREEN, All
-from zoolearn.zoo.folder import ZooFolder
+from zoolearn.zoo.disk.folder import ZooFolder
 
 
 @dataclass

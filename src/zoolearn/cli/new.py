@@ -21,7 +21,7 @@ from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import adopting
-from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.settings import ZooSettings
 
 IDEA = """Make an empty zoo. What you leave out is settled by looking at the first data that it learns.

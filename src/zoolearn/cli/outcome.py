@@ -11,10 +11,10 @@ from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.scores import interval, show_scores
 from zoolearn.cli.screens import screenful
 from zoolearn.cli.words import plural
-from zoolearn.zoo.entries import Measure
-from zoolearn.zoo.gate import smallest_loss
-from zoolearn.zoo.learning import Learned
-from zoolearn.zoo.scores import Change, Share
+from zoolearn.zoo.disk.entries import Measure
+from zoolearn.zoo.learning.episode import Learned
+from zoolearn.zoo.learning.gate import smallest_loss
+from zoolearn.zoo.learning.scores import Change, Share
 
 TAKEN_BACK = 3  # exit code
 DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}

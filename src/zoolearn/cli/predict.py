@@ -13,8 +13,8 @@ from torch import Tensor
 from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import IgnoredColumns, Inputs, TaskName, ZooPath, about, optional, parse
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.answers.none_of_these import NONE, Why, check_sure, why_none
 from zoolearn.zoo.inputs import Columns
-from zoolearn.zoo.none_of_these import NONE, Why, check_sure, why_none
 
 IDEA = """Ask a zoo about images, folders of images (at any depth), arrays (.npy, .npz) or tables (.csv, .parquet).
 

@@ -14,7 +14,7 @@ from zoolearn.cli.show import megabytes
 from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.pruning import ALLOWED_LOSS, Pruning
+from zoolearn.zoo.changes.pruning import ALLOWED_LOSS, Pruning
 
 IDEA = """Silence the members that a task can do without, going by their stored votes on held-out rows.
 

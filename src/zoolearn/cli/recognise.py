@@ -12,8 +12,8 @@ from torch import Tensor
 from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, about, parse
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.answers.recognition import Recognised, check_unrecognisable
 from zoolearn.zoo.inputs import Columns
-from zoolearn.zoo.recognition import Recognised, check_unrecognisable
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
 class. Where a task is not likely enough, or an input is like nothing stored, it says that it is not sure.

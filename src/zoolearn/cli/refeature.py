@@ -14,7 +14,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.extracting import Given
+from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.refeaturing import refeatured
 
 IDEA = """Bring a zoo to the features of another extractor: every picture is read again where it was when it was learned from,

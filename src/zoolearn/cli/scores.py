@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from zoolearn.cli.columns import Table, columns
-from zoolearn.zoo.scores import Scores, Share
+from zoolearn.zoo.learning.scores import Scores, Share
 
 MOST_CLASSES = 20
 WIDEST_MATRIX = 12  # classes

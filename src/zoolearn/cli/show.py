@@ -16,9 +16,9 @@ from zoolearn.cli.scores import interval, show_confusion, show_scores
 from zoolearn.cli.screens import All, screenful
 from zoolearn.cli.words import plural
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.entries import MemberEntry
-from zoolearn.zoo.scores import is_overconfident
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.entries import MemberEntry
+from zoolearn.zoo.learning.scores import is_overconfident
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 8

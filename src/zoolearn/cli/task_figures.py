@@ -1,7 +1,7 @@
 """Figures of one task of a zoo: what is taken for what, and what chances are worth."""
 
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.learning.scores import Scores
 
 
 def task_figures(name: str, scores: Scores) -> list[Figure]:

@@ -19,8 +19,8 @@ from zoolearn.cli.scores import interval, show_calibration, show_confusion, show
 from zoolearn.cli.words import plural
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.evaluation import Tested
 from zoolearn.zoo.inputs import source_of
+from zoolearn.zoo.learning.evaluation import Tested
 
 IDEA = """How good is a zoo on new labelled data: accuracy with its interval, class by class, what is mistaken for what, and
 what confidence is worth. DATA is what `zoo learn` takes; its classes are the task's. Nothing of it is kept.

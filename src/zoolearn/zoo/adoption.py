@@ -10,11 +10,11 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.zoo.entries import EpisodeEntry
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.intake import taken_in
-from zoolearn.zoo.learning import as_kept, entry_of, measure, now, written
+from zoolearn.zoo.disk.entries import EpisodeEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.intake.intake import taken_in
+from zoolearn.zoo.learning.episode import as_kept, entry_of, measure, now, written
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.zoo import Zoo
 

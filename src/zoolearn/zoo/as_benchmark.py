@@ -9,8 +9,8 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.runs.own import Own
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.stored import stored_parts
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.stored import stored_parts
 
 
 @dataclass(frozen=True)

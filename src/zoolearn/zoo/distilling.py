@@ -11,12 +11,12 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.seeds import derive
 from zoolearn.training.fit import Progress
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.learning import entry_of, measure, now, written
-from zoolearn.zoo.recall import learner_of
-from zoolearn.zoo.stored import stored_task
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_task
+from zoolearn.zoo.learning.episode import entry_of, measure, now, written
+from zoolearn.zoo.learning.recall import learner_of
 from zoolearn.zoo.zoo import Zoo
 
 

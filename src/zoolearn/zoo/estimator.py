@@ -28,8 +28,8 @@ from zoolearn.methods.model_zoo import GROW
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.seeds import derive
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.extracting import Features, Given
-from zoolearn.zoo.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.answers.none_of_these import check_sure, fit_familiarity, why_none
+from zoolearn.zoo.intake.extracting import Features, Given
 from zoolearn.zoo.row_weights import Rows, WeightedZoo, combine_answers, float32_rows
 
 FIRST = "default"  # the task of callers who have one only

@@ -11,17 +11,17 @@ from msgspec.structs import replace as changed
 from zoolearn.errors import SettingsError
 from zoolearn.features import Extractor, embedded
 from zoolearn.runs.step import Step
-from zoolearn.zoo.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
-from zoolearn.zoo.entries import Measure
-from zoolearn.zoo.extracting import Given
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.forgetting_rows import heard_again, made_again
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.leaks import digests_of, store_digests
-from zoolearn.zoo.learning import measure, now
-from zoolearn.zoo.originals import check_at_hand, read_again
-from zoolearn.zoo.retraining import measured_again
-from zoolearn.zoo.stored import stored_names
+from zoolearn.zoo.changes.forgetting_rows import heard_again, made_again
+from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
+from zoolearn.zoo.disk.entries import Measure
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_names
+from zoolearn.zoo.intake.extracting import Given
+from zoolearn.zoo.intake.leaks import digests_of, store_digests
+from zoolearn.zoo.intake.originals import check_at_hand, read_again
+from zoolearn.zoo.learning.episode import measure, now
+from zoolearn.zoo.learning.retraining import measured_again
 from zoolearn.zoo.zoo import Zoo
 
 

@@ -13,7 +13,7 @@ from zoolearn.runs.standing import Standing
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.as_benchmark import StoredTasks
-from zoolearn.zoo.scores import Share
+from zoolearn.zoo.learning.scores import Share
 from zoolearn.zoo.zoo import Zoo
 
 FINE_TUNED, ISOLATED = "one net, fine-tuned on each task", "a net for each task"

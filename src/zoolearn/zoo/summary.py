@@ -1,10 +1,10 @@
 """What a zoo knows, as plain data for pages and programs."""
 
 from zoolearn.files import Json
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.entries import MemberEntry
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.scores import Share, doubts
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.entries import MemberEntry
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.learning.scores import Share, doubts
 from zoolearn.zoo.zoo import Zoo
 
 

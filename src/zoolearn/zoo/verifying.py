@@ -5,11 +5,11 @@ from functools import partial
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.runs.step import Step
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.recall import NetOf, member_votes, votes_beside
-from zoolearn.zoo.statistics import stored_statistics
-from zoolearn.zoo.stored import stored_examples, stored_task
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_examples, stored_task
+from zoolearn.zoo.learning.recall import NetOf, member_votes, votes_beside
+from zoolearn.zoo.learning.statistics import stored_statistics
 
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:

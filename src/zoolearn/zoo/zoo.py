@@ -10,25 +10,25 @@ from typing import Any
 from zoolearn.data.task import Task
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress, run_to_end
-from zoolearn.zoo import pruning
-from zoolearn.zoo.arrivals import Arrival
 from zoolearn.zoo.auto_epochs import Plan, check_epochs
-from zoolearn.zoo.corrections import Correction, correction_of
-from zoolearn.zoo.extracting import Given
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.forgetting import Cost, cost_of, removing, undone
-from zoolearn.zoo.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
-from zoolearn.zoo.gate import check_limit, taken_back, tasks_below
-from zoolearn.zoo.growth import NewClasses
-from zoolearn.zoo.holdout import Holdout
-from zoolearn.zoo.index import Index
+from zoolearn.zoo.changes import pruning
+from zoolearn.zoo.changes.corrections import Correction, correction_of
+from zoolearn.zoo.changes.forgetting import Cost, cost_of, removing, undone
+from zoolearn.zoo.changes.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
+from zoolearn.zoo.changes.purging import iter_purge
+from zoolearn.zoo.changes.renaming import renamed
+from zoolearn.zoo.disk.arrivals import Arrival
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.inputs.find import both_sources
-from zoolearn.zoo.intake import Augment, Reading, iter_take_in, sources_of, taken_in
-from zoolearn.zoo.learning import Learned, check_heads_only, iter_learn, now
-from zoolearn.zoo.purging import iter_purge
-from zoolearn.zoo.renaming import renamed
+from zoolearn.zoo.intake.extracting import Given
+from zoolearn.zoo.intake.growth import NewClasses
+from zoolearn.zoo.intake.holdout import Holdout
+from zoolearn.zoo.intake.intake import Augment, Reading, iter_take_in, sources_of, taken_in
+from zoolearn.zoo.intake.split import without_copies
+from zoolearn.zoo.learning.episode import Learned, check_heads_only, iter_learn, now
+from zoolearn.zoo.learning.gate import check_limit, taken_back, tasks_below
 from zoolearn.zoo.settings import Names, ZooSettings, own_names
-from zoolearn.zoo.split import without_copies
 from zoolearn.zoo.zoo_reader import Data, ZooReader
 
 

@@ -20,32 +20,32 @@ from zoolearn.runs.step import Step
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo import pruning
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.corrections import Correction, StoredRow, correction_of, listed_rows
-from zoolearn.zoo.entries import Measure, MemberEntry
-from zoolearn.zoo.evaluation import Tested, held_out_majority, held_out_scores, iter_test
-from zoolearn.zoo.export_features import at_temperature, export_on_features, file_to_export
-from zoolearn.zoo.export_int8 import export_in_8_bits
-from zoolearn.zoo.exporting import Exported, export
-from zoolearn.zoo.extracting import open_extractor, to_rows
-from zoolearn.zoo.folder import ZooFolder
-from zoolearn.zoo.forgetting import Cost, cost_of
-from zoolearn.zoo.growth import Growth
-from zoolearn.zoo.index import Index
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
+from zoolearn.zoo.answers.queries import rows_of
+from zoolearn.zoo.answers.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
+from zoolearn.zoo.changes import pruning
+from zoolearn.zoo.changes.corrections import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.changes.forgetting import Cost, cost_of
+from zoolearn.zoo.changes.purging import PurgeCost, cost_of_purge
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.entries import Measure, MemberEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_inputs, stored_task
+from zoolearn.zoo.export.export import Exported, export
+from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
+from zoolearn.zoo.export.int8 import export_in_8_bits
 from zoolearn.zoo.inputs.find import both_sources, source_of
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
-from zoolearn.zoo.intake import growth_of
-from zoolearn.zoo.learning import measure
-from zoolearn.zoo.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
-from zoolearn.zoo.purging import PurgeCost, cost_of_purge
-from zoolearn.zoo.queries import rows_of
-from zoolearn.zoo.recall import learner_of, member_net
-from zoolearn.zoo.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
-from zoolearn.zoo.scores import Scores, Share
+from zoolearn.zoo.intake.extracting import open_extractor, to_rows
+from zoolearn.zoo.intake.growth import Growth
+from zoolearn.zoo.intake.intake import growth_of
+from zoolearn.zoo.learning.episode import measure
+from zoolearn.zoo.learning.evaluation import Tested, held_out_majority, held_out_scores, iter_test
+from zoolearn.zoo.learning.recall import learner_of, member_net
+from zoolearn.zoo.learning.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings
-from zoolearn.zoo.stored import stored_inputs, stored_task
 from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source

@@ -12,8 +12,8 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
-from zoolearn.zoo.intake import check_growable, check_name
-from zoolearn.zoo.recognition import check_unrecognisable
+from zoolearn.zoo.answers.recognition import check_unrecognisable
+from zoolearn.zoo.intake.intake import check_growable, check_name
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limited
 from zoolearn.zoo.serve.messages import (

@@ -18,13 +18,13 @@ from torch import Tensor
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.entries import MemberEntry
-from zoolearn.zoo.evaluation import held_out_majority
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.index_files import HEAD
-from zoolearn.zoo.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
-from zoolearn.zoo.recognition import Fitted, Recognised
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
+from zoolearn.zoo.answers.recognition import Fitted, Recognised
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.entries import MemberEntry
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.index_files import HEAD
+from zoolearn.zoo.learning.evaluation import held_out_majority
 from zoolearn.zoo.serve.aside import Aside
 from zoolearn.zoo.serve.rows import Rows
 

@@ -18,9 +18,9 @@ from zoolearn.errors import ZooError
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.intake import Reading
-from zoolearn.zoo.learning import Learned
-from zoolearn.zoo.scores import Share
+from zoolearn.zoo.intake.intake import Reading
+from zoolearn.zoo.learning.episode import Learned
+from zoolearn.zoo.learning.scores import Share
 from zoolearn.zoo.serve.archive import unpacked
 
 SAY_EVERY = 0.2  # seconds

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from zoolearn.zoo.index import Index
+from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.serve.following import Following
 from zoolearn.zoo.serve.messages import Member, Members, Tasks
 from zoolearn.zoo.summary import describe_member, describe_task, describe_zoo

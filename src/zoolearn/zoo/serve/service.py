@@ -13,9 +13,9 @@ from starlette.datastructures import UploadFile
 
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
-from zoolearn.zoo.index import Index
-from zoolearn.zoo.recognition import Recognised
-from zoolearn.zoo.scores import Scores
+from zoolearn.zoo.answers.recognition import Recognised
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.learning.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import NOT_TOLD, Counters, Drift
 from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recognitions, Told

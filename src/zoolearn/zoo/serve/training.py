@@ -15,8 +15,8 @@ from typing import Any
 
 from zoolearn.errors import StoreError
 from zoolearn.locks import locked
-from zoolearn.zoo.arrivals import TaskEntry
-from zoolearn.zoo.growth import Growth
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.intake.growth import Growth
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem, busy

@@ -1,0 +1,1 @@
+"""What a zoo is asked: inputs whose task is given or not, and "none of these"."""

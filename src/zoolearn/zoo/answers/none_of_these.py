@@ -1,0 +1,87 @@
+"""Answers that are "none of these": where the zoo is not sure enough of a class, or an input is like nothing stored."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.familiarity import Familiarity
+from zoolearn.data.task import Examples
+from zoolearn.errors import SettingsError
+from zoolearn.nets.net import Net
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_examples
+
+NONE = "none of these"
+ROWS = 1000  # of a task, and of all others together, that inputs are compared with
+MOST_FAMILIAR = 16  # tasks that a program keeps ready; each holds two matrices of features by features
+
+Why = Literal["not sure", "strange"]
+
+
+def check_sure(sure: float) -> None:
+    """Refuses what is no chance."""
+    if not 0 <= sure <= 1:
+        raise SettingsError(f"sure is {sure}; it is the least chance of a class that is named, from 0 to 1")
+
+
+def why_none(probabilities: Tensor, sure: float, strange: Callable[[], Tensor]) -> list[Why | None]:
+    """Why each input is none of the classes; None where a class is named: always, if it need not be sure at all.
+
+    >>> import torch
+    >>> answers = torch.tensor([[0.95, 0.05], [0.6, 0.4], [0.97, 0.03]])
+    >>> why_none(answers, 0.9, lambda: torch.tensor([False, False, True]))
+    [None, 'not sure', 'strange']
+    """
+    if not sure:
+        return [None] * len(probabilities)
+    unsure = (probabilities.max(dim=1).values < sure).tolist()
+    return [
+        "strange" if is_strange else "not sure" if is_unsure else None
+        for is_strange, is_unsure in zip(strange().tolist(), unsure, strict=True)
+    ]
+
+
+def stored_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
+    """What tells inputs that are like nothing stored of a task, by the features of one of its members."""
+    entry = index.task(task)
+    known = stored_examples(folder, entry, "train") if entry.keeps_rows else None
+    others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows]
+    rows = (stored_examples(folder, other, "train") for other in others[-ROWS:])
+    return fit_familiarity(net, task, recipe, known, rows, stored_examples(folder, entry, "test"))
+
+
+def fit_familiarity(
+    net: Net, task: str, recipe: Recipe, known: Examples | None, others: Iterable[Examples], held_out: Examples
+) -> Familiarity:
+    """By some rows of a task and of others.
+
+    Where none of the task are kept, every second row that is held out stands for what is known, and the rest judge.
+    """
+    if known is None:
+        known, held_out = _every(held_out, 2), _every(held_out, 2, first=1)
+    compared = [rows.x for rows in others]
+    compared = [_some(ROWS // len(compared), x) for x in compared]
+    judges = held_out.x if len(held_out) else known.x
+    return Familiarity.fit(net, task, recipe, _at_most(ROWS, known), compared, _some(ROWS, judges))
+
+
+def _some(most: int, x: Tensor) -> Tensor:
+    """So many rows at most, spread over all."""
+    return x[torch.linspace(0, len(x) - 1, most).round().long()] if len(x) > most else x
+
+
+def _at_most(most: int, rows: Examples) -> Examples:
+    """About so many rows, of every class at least one."""
+    return _every(rows, -(-len(rows) // most))
+
+
+def _every(rows: Examples, step: int, first: int = 0) -> Examples:
+    """Every so manieth row of each class, from its first one on."""
+    order = rows.y.argsort(stable=True)
+    counts = torch.bincount(rows.y)
+    number = torch.arange(len(order)) - (counts.cumsum(0) - counts)[rows.y[order]]  # within its class
+    return rows.select(order[number % step == first].sort().values)

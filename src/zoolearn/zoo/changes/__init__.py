@@ -1,0 +1,1 @@
+"""What changes a zoo beside learning: undo, forget, prune, correct and rename."""

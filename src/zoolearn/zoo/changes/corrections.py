@@ -1,0 +1,140 @@
+"""Stored rows that were given a wrong label, or should not be there: what is to change, found and checked before anything is."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import torch
+
+from zoolearn.errors import DataError, unknown_name
+from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Fixes, Side, TaskEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import row_names, stored_labels
+
+DELETED = -1  # instead of a label
+
+
+@dataclass(frozen=True)
+class StoredRow:
+    """One stored row: its number, whether it is trained on or held out, what it was called, and its class."""
+
+    number: int  # from 1; rows to train on first
+    side: Side
+    place: int  # among those of its side
+    name: str | None
+    label: str
+
+
+def listed_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
+    """All rows of a task that are stored, as they are numbered until one is deleted."""
+    rows: list[StoredRow] = []
+    for side in SIDES if entry.keeps_rows else SIDES[1:]:
+        labels, names = stored_labels(folder, entry, side).tolist(), row_names(folder, entry, side)
+        rows += [
+            StoredRow(len(rows) + 1 + place, side, place, name, entry.classes[label])
+            for place, (label, name) in enumerate(zip(labels, names, strict=True))
+        ]
+    return rows
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What is to become of stored rows: the new class of each, None where it is deleted."""
+
+    task: str
+    rows: Mapping[StoredRow, str | None]
+
+    def __str__(self) -> str:
+        to = Counter(self.rows.values())
+        deleted = to.pop(None, 0)
+        changes = [f"{count:,} to {name}" for name, count in to.items()]
+        changes += [f"{deleted:,} deleted"] if deleted else []
+        held = sum(row.side == "test" for row in self.rows)
+        return f"{self.task}: {len(self.rows):,} of its rows change: {', '.join(changes)} ({held:,} of them held out)"
+
+    @classmethod
+    def of(cls, folder: ZooFolder, entry: TaskEntry, wanted: Sequence[tuple[str, str]]) -> "Correction":
+        """Of pairs of a row, by its number or by the path that it was learned from, and a class; empty: delete it."""
+        rows = listed_rows(folder, entry)
+        found: dict[StoredRow, str | None] = {}
+        for word, label in wanted:
+            if label and label not in entry.classes:
+                raise DataError(
+                    f"row {word!r}: {unknown_name('class', label, entry.classes)}; a correction brings no new class, "
+                    "`zoo learn` does"
+                )
+            row = _row(rows, word, entry.name)
+            if found.setdefault(row, label or None) != (label or None):
+                raise DataError(
+                    f"row {word!r} is corrected twice, to {found[row]!r} and to {label!r}; say which is right"
+                )
+        changes = {row: label for row, label in found.items() if label != row.label}
+        if not changes:
+            raise DataError(
+                f"nothing would change: of {len(wanted)} rows of task {entry.name!r} all are labelled like this"
+            )
+        correction = cls(entry.name, changes)
+        correction.check_left(rows)
+        return correction
+
+    def check_left(self, rows: Sequence[StoredRow]) -> None:
+        """Refuses to leave a class without a row to train on, or a task without one that is held out."""
+        after = [(row.side, self.rows.get(row, row.label)) for row in rows]
+        for name in sorted(
+            {row.label for row in rows if row.side == "train"} - {label for side, label in after if side == "train"}
+        ):
+            raise DataError(
+                f"no row of class {name!r} would be left to train on; keep one, or forget the task and learn it again"
+            )
+        if not any(side == "test" and label is not None for side, label in after):
+            raise DataError(f"no row of task {self.task!r} would be left to measure it by; keep some that are held out")
+
+    def arrival(self, folder: ZooFolder, index: Index) -> Arrival:
+        """What makes it part of a zoo: an arrival that brings nothing and changes what is there."""
+        entry = index.task(self.task)
+        train, test = (self._fixes(folder, entry, side) for side in SIDES)
+        counts: Counter[str] = Counter()
+        for row, label in self.rows.items():
+            if row.side == "train":
+                counts[row.label] -= 1
+                counts.update([label] if label is not None else [])
+        moved = {name: count for name, count in counts.items() if count}
+        return Arrival(self.task, len(index.episodes) + 1, (), entry.augment, moved, None, None, train, test)
+
+    def _fixes(self, folder: ZooFolder, entry: TaskEntry, side: Side) -> Fixes | None:
+        place_of = {name: place for place, name in enumerate(entry.classes)}
+        rows = {row: label for row, label in self.rows.items() if row.side == side}
+        pairs = [[row.place, DELETED if label is None else place_of[label]] for row, label in rows.items()]
+        if not pairs:
+            return None
+        return Fixes(folder.store_tensor(torch.tensor(sorted(pairs))), sum(label is None for label in rows.values()))
+
+
+def correction_of(folder: ZooFolder, index: Index, task: str, rows: Mapping[str | int, str | None]) -> Correction:
+    """What rows, by their numbers or paths, are to become: of another class, or None: nothing."""
+    wanted = [(str(row), label or "") for row, label in rows.items()]
+    return Correction.of(folder, index.task(task), wanted)
+
+
+def _row(rows: Sequence[StoredRow], word: str, task: str) -> StoredRow:
+    """The row of this number, or the one that was learned from this path or from one that ends like it."""
+    if word.isascii() and word.isdigit():
+        if not 1 <= int(word) <= len(rows):
+            raise DataError(f"there is no row {word}; task {task!r} has 1 to {len(rows):,}")
+        return rows[int(word) - 1]
+    like = [row for row in rows if row.name and row.name.endswith(word)]
+    same = [row for row in like if row.name == word] or [row for row in like if _ends(str(row.name), word)]
+    if not same:
+        raise DataError(f"no stored row of task {task!r} was learned from {word!r}; `zoo correct --list` tells all")
+    if len(same) > 1:
+        raise DataError(
+            f"{len(same)} rows were learned from {word!r}; give numbers: {', '.join(str(row.number) for row in same[:10])}"
+        )
+    return same[0]
+
+
+def _ends(path: str, end: str) -> bool:
+    parts, wanted = PurePath(path).parts, PurePath(end).parts
+    return bool(wanted) and parts[-len(wanted) :] == wanted

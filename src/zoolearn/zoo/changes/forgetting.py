@@ -1,0 +1,162 @@
+"""Taking tasks out of a zoo: back to before the last episode, or one task permanently with all that was trained on it."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as changed
+
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.training.fit import Progress
+from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, MemberEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.journal import Chain
+from zoolearn.zoo.learning.episode import checkpoints, measure, now
+from zoolearn.zoo.learning.retraining import iter_retrain
+from zoolearn.zoo.settings import Names
+
+
+def undone(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
+    """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
+
+    A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
+    retrained on the rest. Where all was made anew since, on other features, it is the zoo before that, and of no task.
+    """
+    if index.before is not None:
+        earlier = replace(index.before, generation=index.generation, log=index.log)
+        return None, earlier.after("undone", now(), detail="other features")
+    before = index.records.last_arrival
+    if before is None:
+        raise DataError("the zoo has learned nothing yet; there is no episode to undo")
+    gone = [index.records.about(place) for place in range(before, len(index.records))]
+    name, earlier = str(gone[0].task), index.until(before)
+    if earlier.records.last_arrival is None:
+        earlier = replace(earlier, settings=index.chosen)
+    if any(episode.remade for episode in gone):
+        touched = {task for episode in gone for task in episode.losses} & earlier.tasks.keys()
+        earlier = _measured_now(folder, earlier.remade(), sorted(touched), name)
+    return name, earlier.after("undone", now(), name, f"episode {before + 1}")
+
+
+def _measured_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
+    """An earlier state whose members are no longer those of then, as it answers with them; refused where it cannot."""
+    for name in tasks:
+        if not earlier.is_answered(name, earlier.voters(name)):
+            if earlier.is_answered(name, earlier.with_votes_on(name)):
+                how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
+            else:
+                how = f"pruned permanently; forget {gone!r} instead"
+            raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
+    return earlier.measured(measure(folder, earlier, tasks))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What forgetting a task means: members that it shaped and that are retrained, dropped, or removed for knowing nothing else.
+
+    A task shapes the members that were trained on it and, where members grow out of those before them, all later ones.
+    """
+
+    retrained: tuple[int, ...]
+    dropped: tuple[int, ...]
+    removed: tuple[int, ...]
+    rows: int  # of the task, that are deleted
+    seconds: float  # that retraining takes, going by how long it took the first time
+    kept_for_others: int  # bytes that another task has stored too, and that stay as that task's
+
+
+def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
+    """What forgetting would do; refused if it left a task without an answer."""
+    entry = index.task(task)
+    touched = [member for member in index.members if index.shaped_by(member, task)]
+    alone = tuple(member.number for member in touched if not _left(index, member, task))
+    again = [member for member in touched if _left(index, member, task)]
+    if not drop:
+        _check_without_rows(index, task, again)
+    _check_silence(index, task, drop=drop)
+    others = (arrival for arrival in index.arrivals if arrival.task != task)
+    shared = {rows.x for arrival in others for rows in (arrival.train, arrival.test) if rows}
+    return Cost(
+        retrained=() if drop else tuple(member.number for member in again),
+        dropped=tuple(member.number for member in again) if drop else (),
+        removed=alone,
+        rows=entry.rows_held_out + entry.rows_kept,
+        seconds=0.0 if drop else sum(member.seconds for member in again),
+        kept_for_others=sum(part.bytes for part in set(entry.stored) & shared),
+    )
+
+
+def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
+    """The tasks that a member can answer for without another; none if that was the only one that it was trained on."""
+    if not index.shaped_by(member, task):
+        return set(member.share)
+    trained = set(member.tasks) - {task}
+    refitted = {name for name in member.fitted if index.tasks[name].keeps_rows}
+    return ((trained | refitted) & member.share.keys()) - {task} if trained else set()
+
+
+def _check_silence(index: Index, task: str, *, drop: bool) -> None:
+    stay = [member for member in index.members if not (drop and index.shaped_by(member, task))]
+    left = {member.number: _left(index, member, task) for member in stay}
+    for name in index.tasks:
+        since = index.tasks[name].last_class
+        able = [member for member in stay if name in left[member.number] and member.episode >= since]
+        if name != task and all(name in member.silent for member in able):
+            way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
+            raise SettingsError(
+                f"without the members that {task!r} has shaped, no member answers for task {name!r}; "
+                + ("let those speak that were pruned (`zoo prune FOLDER --restore`)" if able else way)
+            )
+
+
+def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
+    """Nothing is kept without replay, so that the heirs of a member cannot be retrained; a member of one task just goes."""
+    lost = [name for member in retrained for name in member.tasks if name != task and not index.tasks[name].keeps_rows]
+    if lost:
+        newest = sorted(set(lost), key=lambda name: -index.tasks[name].episode)
+        raise SettingsError(
+            f"members that descend from those of {task!r} would have to be retrained, and no rows of their tasks are "
+            f"kept (replay is 0); forget {', then '.join(map(repr, newest))} first, or undo"
+        )
+
+
+def removing(
+    folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
+) -> Generator[Progress, None, Index]:
+    """The zoo without a task: members that it shaped are retrained, oldest first, with the same seeds on the same other tasks.
+
+    Each grows out of the members before it as they are now. Only what is kept is at hand: with a replay below 1, also a
+    member's own new task is seen in part. Which tasks an episode had drawn stays as it was. The task's name and classes
+    leave the index and the log too.
+    """
+    cost_of(index, task, drop=drop)
+    learner = index.settings.learner(names)
+    learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
+    rest = index.remade(
+        tasks={name: entry for name, entry in index.tasks.items() if name != task},
+        episodes=[without(episode, task) for episode in index.episodes],
+    )
+    if not rest.tasks:
+        rest = replace(rest, settings=index.chosen)
+    rest = yield from iter_retrain(
+        folder,
+        rest,
+        learner,
+        names,
+        is_touched=lambda member: index.shaped_by(member, task),
+        stays=lambda member: not drop and bool(_left(index, member, task)),
+        but=task,
+    )
+    log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]
+    return replace(rest, log=Chain(new=log)).after("forgot a task", now())
+
+
+def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+    """An episode as if there had never been this task."""
+    return changed(
+        episode,
+        task=None if episode.task == task else episode.task,
+        tasks=tuple(name for name in episode.tasks if name != task),
+        measures={name: measure for name, measure in episode.measures.items() if name != task},
+        since={name: measure for name, measure in episode.since.items() if name != task},
+    )

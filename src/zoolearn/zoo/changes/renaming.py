@@ -1,0 +1,62 @@
+"""Another name for a task: names are in the index alone, so no file of the zoo changes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from msgspec.structs import replace as changed
+
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.journal import Chain
+from zoolearn.zoo.intake.intake import check_name
+from zoolearn.zoo.learning.episode import now
+
+Value = TypeVar("Value")
+
+
+def renamed(index: Index, task: str, to: str) -> Index:
+    """The zoo with a task under another name, also in its log: the old name is found nowhere any more."""
+    index.task(task)
+    check_name(to, index)
+
+    def name(old: str) -> str:
+        return to if old == task else old
+
+    def keys(old: Mapping[str, Value]) -> dict[str, Value]:
+        return {name(key): value for key, value in old.items()}
+
+    def names(old: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(name, old))
+
+    rest = index.remade(
+        tasks={name(key): _renamed(entry, name(key)) for key, entry in index.tasks.items()},
+        members=tuple(
+            changed(
+                member,
+                tasks=names(member.tasks),
+                fitted=names(member.fitted),
+                share=keys(member.share),
+                silent=names(member.silent),
+                supersedes=names(member.supersedes),
+                saw=names(member.saw),
+            )
+            for member in index.members
+        ),
+        episodes=tuple(
+            changed(
+                episode,
+                task=None if episode.task is None else name(episode.task),
+                tasks=names(episode.tasks),
+                measures=keys(episode.measures),
+                since=keys(episode.since),
+            )
+            for episode in index.episodes
+        ),
+    )
+    log = [changed(line, task=None if line.task is None else name(line.task)) for line in index.log]
+    return replace(rest, log=Chain(new=log)).after("renamed", now(), to)
+
+
+def _renamed(entry: TaskEntry, to: str) -> TaskEntry:
+    return TaskEntry(to, tuple(changed(arrival, task=to) for arrival in entry.arrivals))

@@ -1,0 +1,224 @@
+"""What arrived of a task, episode by episode: rows that are added to it, classes that are new in it, rows that were corrected.
+
+Nothing is ever changed: a task as of an episode is what had arrived by then, and its classes are in the order in which they
+came. So a label, which is the place of a class in that order, means the same for ever.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from zoolearn.zoo.disk.journal import Digest
+from zoolearn.zoo.reader import LONGEST_NAME
+
+SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
+
+Dtype = Literal["uint8", "int16", "float32", "int64"]
+Side = Literal["train", "test"]
+SIDES: tuple[Side, Side] = ("train", "test")
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Count = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=1)]
+
+
+class Stored(Struct, frozen=True, gc=False):
+    """A tensor in the folder: its file is named by the digest of its bytes."""
+
+    digest: Digest
+    dtype: Dtype
+    shape: Annotated[tuple[Number, ...], Meta(min_length=1, max_length=4)]
+
+    @property
+    def bytes(self) -> int:
+        """The exact size of its file."""
+        return prod(self.shape) * SIZES[self.dtype]
+
+
+class Rows(Struct, frozen=True, gc=False):
+    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
+
+    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none. `digests` are
+    what copies of rows are known by, so that nobody has to read all rows for that.
+    """
+
+    x: Stored
+    y: Stored
+    digests: Stored
+    names: Stored | None = None
+    ids: Stored | None = None
+
+    @property
+    def count(self) -> int:
+        """How many examples."""
+        return self.x.shape[0]
+
+    @property
+    def stored(self) -> list[Stored]:
+        """Their tensors."""
+        return [part for part in (self.x, self.y, self.digests, self.names, self.ids) if part]
+
+
+class Fixes(Struct, frozen=True, gc=False):
+    """Corrections of rows that arrived before: pairs of a row's number and its label, which is -1 of a deleted row."""
+
+    pairs: Stored
+    deleted: Count
+
+
+class Arrival(Struct, frozen=True, gc=False):
+    """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
+
+    `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all
+    rows of the task that have come until then, where none are kept.
+    """
+
+    task: Name
+    episode: Number
+    classes: tuple[Name, ...]
+    augment: tuple[Name, ...]
+    counts: Mapping[Name, int]  # below 0 where a correction takes rows away
+    train: Rows | None
+    test: Rows | None
+    fix_train: Fixes | None = None
+    fix_test: Fixes | None = None
+    asked: tuple[Number, ...] = ()
+    votes: Digest | None = None
+    statistics: Digest | None = None
+
+    def rows(self, side: Side) -> Rows | None:
+        """Its rows on one side."""
+        return self.train if side == "train" else self.test
+
+    def fixes(self, side: Side) -> Fixes | None:
+        """Its corrections of earlier rows on one side."""
+        return self.fix_train if side == "train" else self.fix_test
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it changes rows that are there instead of bringing some."""
+        return self.fix_train is not None or self.fix_test is not None
+
+    @property
+    def stored(self) -> list[Stored]:
+        """All its tensors."""
+        rows = [part for rows in (self.train, self.test) if rows for part in rows.stored]
+        return rows + [fixes.pairs for fixes in (self.fix_train, self.fix_test) if fixes]
+
+    @property
+    def files(self) -> set[str]:
+        """The names, relative to the folder, of its files."""
+        data = {f"data/{part.digest}.bin" for part in self.stored}
+        beside = {"votes": self.votes, "statistics": self.statistics}
+        return data | {f"{place}/{digest}.safetensors" for place, digest in beside.items() if digest is not None}
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """A task that was learned: all that has arrived of it."""
+
+    name: str
+    arrivals: tuple[Arrival, ...]
+
+    @property
+    def episode(self) -> int:
+        """In which it was first met."""
+        return self.arrivals[0].episode
+
+    @property
+    def latest(self) -> int:
+        """The episode in which it last grew."""
+        return self.arrivals[-1].episode
+
+    @property
+    def last_class(self) -> int:
+        """The episode in which its newest class came: who is of an earlier one does not know all of them."""
+        return next(arrival.episode for arrival in reversed(self.arrivals) if arrival.classes)
+
+    @property
+    def augment(self) -> tuple[str, ...]:
+        """How its training images may be varied."""
+        return self.arrivals[0].augment
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """In the order in which they came."""
+        return tuple(name for arrival in self.arrivals for name in arrival.classes)
+
+    @cached_property
+    def arrived(self) -> Mapping[str, int]:
+        """How many rows of each class have come to train on, kept or not."""
+        return {name: sum(arrival.counts.get(name, 0) for arrival in self.arrivals) for name in self.classes}
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether there are rows to train on."""
+        return any(arrival.train for arrival in self.arrivals)
+
+    @property
+    def statistics(self) -> Digest | None:
+        """The file of those of all its rows; None where rows are kept."""
+        return next((arrival.statistics for arrival in reversed(self.arrivals) if arrival.statistics), None)
+
+    @cached_property
+    def rows_kept(self) -> int:
+        """How many rows are kept to train on."""
+        return self._rows("train")
+
+    @cached_property
+    def rows_held_out(self) -> int:
+        """How many rows are held out to measure it."""
+        return self._rows("test")
+
+    def _rows(self, side: Side) -> int:
+        rows = sum(part.count for arrival in self.arrivals if (part := arrival.rows(side)))
+        return rows - sum(fixes.deleted for arrival in self.arrivals if (fixes := arrival.fixes(side)))
+
+    @property
+    def stored(self) -> list[Stored]:
+        """All its tensors."""
+        return [part for arrival in self.arrivals for part in arrival.stored]
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with its arrivals together; None if nothing."""
+        if len({*self.classes}) != len(self.classes):
+            return "a class is named twice"
+        if len(self.arrivals[0].classes) < 2 or self.arrivals[0].test is None:
+            return "a task begins without classes or rows held out"
+        if self.keeps_rows and any(part.train is None and part.counts for part in self.arrivals if part.test):
+            return "a task keeps rows of some episodes only"
+        if self.rows_held_out < 1 or (self.keeps_rows and self.rows_kept < 1) or min(self.arrived.values()) < 0:
+            return "a task has no rows"
+        known: set[str] = set()
+        for arrival in self.arrivals:
+            known |= {*arrival.classes}
+            if not known >= arrival.counts.keys():
+                return "rows of a class arrived that is not there"
+        return None
+
+    def as_of(self, episode: int) -> "TaskEntry":
+        """The task as it was after an episode."""
+        if self.latest <= episode:
+            return self
+        return TaskEntry(self.name, tuple(arrival for arrival in self.arrivals if arrival.episode <= episode))
+
+    def since(self, episode: int) -> tuple[Arrival, ...]:
+        """What has arrived after an episode."""
+        return tuple(arrival for arrival in self.arrivals if arrival.episode > episode)
+
+    def grown(self, arrival: Arrival) -> "TaskEntry":
+        """The task with what has just arrived."""
+        return TaskEntry(self.name, (*self.arrivals, arrival))
+
+    def rows_seen(self, episode: int) -> int:
+        """How many of its rows had arrived by an episode, and stand as they were."""
+        gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.since(episode) if arrival.fix_train)
+        return max(0, sum(self.as_of(episode).arrived.values()) - gone)
+
+    def share_seen(self, episode: int) -> float:
+        """`rows_seen` as a share of all that have arrived."""
+        return 1.0 if self.latest <= episode else self.rows_seen(episode) / sum(self.arrived.values())

@@ -1,0 +1,111 @@
+"""What a zoo's index is made of: members, measures, episodes and lines of a log, as plain values.
+
+On the disk an episode is one record: what arrived in it, the members that came of it, and how tasks are answered since.
+Every file is named by the sha256 of its content, so an index can name no file outside of its folder, and what it names
+can be verified. Nothing in it refers to anything that refers back: members name tasks, tasks and members name files.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from zoolearn.zoo.disk.arrivals import Arrival, Count, Name, Number
+from zoolearn.zoo.disk.journal import Digest
+
+LONGEST_TEXT = 10_000
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class MemberEntry(Struct, frozen=True, gc=False):
+    """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
+
+    `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
+    Where it `refits` an earlier member, it is a head on that one's features, which `saw` further tasks.
+    It knows the classes that its tasks had in its episode. `share` is the weight that its vote for each task that it speaks
+    for had then; tasks in `silent` are pruned, not yet permanently.
+    For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
+    """
+
+    number: Number
+    episode: Number
+    tasks: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    seed: Count
+    share: Mapping[Name, Share]
+    silent: tuple[Name, ...]
+    file: Digest
+    votes: Digest
+    bytes: Count
+    loss: float
+    seconds: Annotated[float, Meta(ge=0)]
+    fitted: tuple[Name, ...] = ()
+    supersedes: tuple[Name, ...] = ()
+    layers: bool = False
+    refits: Number | None = None
+    saw: tuple[Name, ...] = ()
+    epochs: Number | None = None  # that were asked for; None: as many as its rows needed
+    rows_trained: Count | None = None  # that it was shown in training, since that was last continued; None: not known
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """All tasks that it has a head for, in the order of the heads."""
+        return (*self.tasks, *self.fitted)
+
+    def votes_on(self, task: str) -> bool:
+        """Whether its vote for this task counts now."""
+        return task in self.share and task not in self.silent
+
+
+class Measure(Struct, frozen=True, gc=False):
+    """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
+
+    `balanced` is the mean of the classes' accuracies, so that a rare one counts as much as a frequent one.
+    `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
+    `temperature` is fitted to the same rows, and is that of every answer given.
+    """
+
+    accuracy: Share
+    balanced: Share
+    confidence: Share
+    loss: float | None = None
+    temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0
+
+
+class EpisodeEntry(Struct, frozen=True, gc=False):
+    """What an episode did; its task is None once it was forgotten.
+
+    `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.
+    Where members or rows of earlier ones were `remade` before the next one, their measures no longer tell how it was before.
+    """
+
+    number: Number
+    task: Name | None
+    tasks: tuple[Name, ...]
+    when: Name
+    measures: Mapping[Name, Measure]
+    since: Mapping[Name, Measure] = {}
+    remade: bool = False
+
+
+class Record(Struct, frozen=True, gc=False):
+    """One episode: what it did (None until it ends), what arrived in it (None once forgotten), its members that are left."""
+
+    episode: EpisodeEntry | None
+    arrival: Arrival | None
+    members: tuple[MemberEntry, ...]
+
+    @property
+    def files(self) -> set[str]:
+        """The names, relative to the folder, of the files that belong to it."""
+        data = self.arrival.files if self.arrival else set()
+        members = {f"members/{member.file}.safetensors" for member in self.members}
+        return data | members | {f"votes/{member.votes}.safetensors" for member in self.members}
+
+
+class LogEntry(Struct, frozen=True, gc=False):
+    """What was done, when, to which task."""
+
+    when: Name
+    did: Name
+    task: Name | None
+    detail: Annotated[str, Meta(max_length=LONGEST_TEXT)]

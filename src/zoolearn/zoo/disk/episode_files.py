@@ -1,0 +1,123 @@
+"""The episodes of a zoo on the disk: a table of contents, the records, and what their rows are known again by.
+
+All three grow by a line an episode. The table is small and read whole; of the others, lines are read that are asked for.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from zoolearn.errors import StoreError
+from zoolearn.zoo.disk.arrivals import Arrival, Stored
+from zoolearn.zoo.disk.entries import Record
+from zoolearn.zoo.disk.index_checks import check_record
+from zoolearn.zoo.disk.journal import Body, Chain, Journal, Mark
+from zoolearn.zoo.disk.lazy import LazyView
+from zoolearn.zoo.disk.records import Contents, Entry, Records
+from zoolearn.zoo.reader import Reader
+from zoolearn.zoo.settings import ZooSettings
+
+
+class Prints(Struct, frozen=True, array_like=True, gc=False):
+    """What the rows that came in an episode are known again by, 8 bytes each."""
+
+    rows: bytes
+
+
+class EpisodeFiles:
+    """Those of one state of a zoo; `content` gives the bytes of a stored tensor."""
+
+    def __init__(self, folder: Path, content: Callable[[Stored], bytes]) -> None:
+        self.content = content
+        self.records = Body(folder, "episodes", Record)
+        self.rows = Body(folder, "rows", Prints)
+        self.contents = Journal(folder, "contents", Entry)
+
+    def read(self, head: Reader, settings: ZooSettings) -> Records:
+        """The episodes that a head tells of, each checked when it is asked for."""
+        self.contents.read(read_mark(head["contents"]))
+        return self._read(read_mark(head["episodes"]), read_mark(head["rows"]), settings)
+
+    def _read(self, records: Mark, rows: Mark, settings: ZooSettings) -> Records:
+        entries = self.contents.lines
+        self.rows.read(rows, LazyView(len(entries), lambda place: entries[place].rows))
+        lines = self.records.read(records, LazyView(len(entries), lambda place: entries[place].record))
+        if len(lines.data) < records.bytes:  # read at once: what is asked for later is of this very state
+            raise StoreError(f"{lines.path} was cut short; restore it from a copy")
+        found = Records(lines, len(lines), contents=Contents(entries))
+        lines.check = lambda record, place: check_record(found, settings, record, place, str(lines.path))
+        return found
+
+    def dropped(self, records: Records) -> set[str]:
+        """The names of files that may no longer belong to the zoo once its episodes are these."""
+        old = self.records.lines
+        kept = records.kept if records.stored is old else 0
+        pairs = zip_longest(map(old.unchecked, range(kept, len(old))), records[kept:])
+        return set().union(*(was.files for was, now in pairs if was is not None and was != now))
+
+    def write(self, records: Records, generation: int) -> Mapping[str, Mark]:
+        """Brings episodes to the disk; they count once the marks that are given back do."""
+        episodes, lines = self.records.write(records, generation)
+        rows, prints = self.rows.write(self._rows(records), generation)
+        new = [*map(Entry, lines, prints, records.fresh.abouts)]
+        contents = (
+            Chain(self.contents.lines, records.kept, new) if records.stored is self.records.lines else Chain(new=new)
+        )
+        return {"episodes": episodes, "rows": rows, "contents": self.contents.write(contents, generation)}
+
+    def take_up(self, marks: Mapping[str, Mark], settings: ZooSettings) -> Records:
+        """What was written, which counts now."""
+        self.contents.take_up()
+        return self._read(marks["episodes"], marks["rows"], settings)
+
+    def _rows(self, records: Records) -> Chain[Prints]:
+        """The prints of all rows; those of an arrival that was there before are taken over."""
+        known, old = self.rows.lines, self.records.lines
+        if records.stored is old:
+            return Chain(known, records.kept, [self._prints(record.arrival) for record in records.new])
+        same = [place < len(old) and old[place].arrival == record.arrival for place, record in enumerate(records)]
+        return Chain(
+            new=[known[place] if same[place] else self._prints(records[place].arrival) for place in range(len(same))]
+        )
+
+    def _prints(self, arrival: Arrival | None) -> Prints:
+        rows = [] if arrival is None else [rows for rows in (arrival.train, arrival.test) if rows is not None]
+        return Prints(b"".join(self.content(each.digests) for each in rows))
+
+    def are_rows_of(self, records: Records) -> bool:
+        """Whether what rows are known again by is what their files say."""
+        return self.rows.lines.all() == [self._prints(record.arrival) for record in records]
+
+    def tasks_with(self, records: Records, prints: NDArray[np.uint64]) -> list[str]:
+        """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
+        known = self.rows.lines.all()
+        if len(known) != len(records) or any(len(each.rows) % 8 for each in known):
+            raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
+        rows = np.frombuffer(b"".join(each.rows for each in known), np.uint64)
+        ends = np.cumsum([len(each.rows) // 8 for each in known])
+        found = np.unique(np.searchsorted(ends, np.flatnonzero(np.isin(rows, prints)), side="right")).tolist()
+        names = (records.about(place).task for place in found)
+        return [*dict.fromkeys(name for name in names if name is not None)]
+
+    @property
+    def bytes(self) -> int:
+        """How much they take."""
+        return sum(each.mark.bytes for each in (self.records, self.rows, self.contents) if each.mark is not None)
+
+    def settle(self, keep: Sequence[str] = ()) -> None:
+        """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
+        for each in (self.records, self.rows, self.contents):
+            each.settle(keep)
+
+
+def read_mark(record: Reader) -> Mark:
+    """How much of a file counts."""
+    try:
+        return msgspec.convert(record.value, Mark)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"{record.place}: {error}; the file is damaged or was not written by zoolearn") from error

@@ -1,0 +1,375 @@
+"""A zoo on disk. One small file, the head, says what the zoo is; replacing it is what makes a change happen.
+
+zoo.json                       the head: settings, and how much of the journals counts
+index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures; and that of
+                               the zoo before, where all of it was made anew and can be undone (so for the next two)
+index/contents-N.jsonl         which tasks and members each of them is about, so that only those are decoded that are asked for
+index/rows-N.jsonl             by what the rows of each are known again, so that copies are found without a look at all tasks
+index/log-N.jsonl              a journal of what was done, and when
+members/DIGEST.safetensors     the nets, never rewritten
+votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
+statistics/DIGEST.safetensors  counts, means and scatter of a task's features, where no rows of it are kept
+data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
+extractors/DIGEST.onnx         the pre-trained net whose features are stored, where there is one
+checkpoints/KEY/               a training under way
+incoming/                      files that are being written, and `names`: files that may have to be deleted
+
+New files are written first, under the sha256 of their content, then lines of the journals, then the head, then what is no
+longer referenced is deleted. Killed in between, a program leaves the old zoo or the new one, and files that the next one
+deletes: it finds them by `names`, without a look at all the others.
+"""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from zoolearn.errors import StoreError
+from zoolearn.files import checksum, flush, read_tensor, save_tensors
+from zoolearn.locks import locked
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.disk.arrivals import Dtype, Stored
+from zoolearn.zoo.disk.entries import LogEntry
+from zoolearn.zoo.disk.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.index_files import HEAD, JOURNALS, IndexFiles
+from zoolearn.zoo.disk.journal import NAME
+from zoolearn.zoo.disk.reserve import Reserve
+
+PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
+WRITE_AT_ONCE = 1 << 22  # bytes
+
+
+class ZooFolder:
+    """The files of one zoo."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.index = IndexFiles(path, lambda stored: self.checked_tensor(stored).numpy().tobytes())
+        self.incoming = Incoming(path)
+        self.reserve = Reserve(path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a zoo here."""
+        with _reading(self.path / HEAD):
+            return (self.path / HEAD).is_file()
+
+    def begin(self, index: Index, extractor: bytes | None = None) -> None:
+        """Makes a new zoo, on the features of this file if one is given."""
+        with self.beginning():
+            if extractor is not None:
+                self.store_bytes("extractors", extractor)
+            self.commit(index)
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """Holds a new folder while the files of a zoo are written; there is none before `commit`, whatever happens."""
+        self.check_used()
+        with self._locked(PATIENCE):
+            self.check_used()
+            yield
+
+    def check_used(self) -> None:
+        """Refuses a folder that holds anything but what a zoo that never came to be has left."""
+        if self.exists:
+            raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
+        with _reading(self.path):
+            entries = sorted(self.path.iterdir()) if self.path.is_dir() else []
+            strangers = [entry.name for entry in entries if not _is_left_over(entry)]
+            is_file = self.path.exists() and not self.path.is_dir()
+        if is_file:
+            raise StoreError(f"{self.path} is a file; give a new or an empty folder")
+        if strangers:
+            raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
+
+    def read(self) -> Index:
+        """The index as it is now; needs no lock."""
+        self._check_there()
+        with _reading(self.path / HEAD):
+            return self.index.read()
+
+    def read_log(self) -> Sequence[LogEntry]:
+        """What was done to the zoo, oldest first."""
+        self._check_there()
+        with _reading(self.path / HEAD):
+            return self.index.read_log()
+
+    def _check_there(self) -> None:
+        path = self.path / HEAD
+        with _reading(path):
+            found = path.exists() or path.is_symlink()
+        if not found:
+            if (self.path / "run.json").exists():
+                raise StoreError(
+                    f"{self.path} is the folder of a run, not a zoo; load it with `zoolearn.load`, "
+                    f"or make a zoo of it with `zoo new FOLDER --adopt {self.path}`"
+                )
+            raise StoreError(f"{self.path} holds no zoo ({HEAD} is missing); make one with `zoo new {self.path}`")
+
+    @contextmanager
+    def writing(self, patience: float = PATIENCE) -> Iterator[Index]:
+        """Holds the folder for changes, cleaned of what an interrupted program left; gives the index."""
+        self.read()
+        for name in (".lock", "checkpoints", JOURNALS, INCOMING, *PLACES):
+            if (self.path / name).is_symlink():
+                raise StoreError(f"{self.path / name} is a link; a zoo has none, remove it")
+        with self._locked(patience):
+            index = self.read()
+            self.sweep(index)
+            yield index
+
+    @contextmanager
+    def making_room(self) -> Iterator[Index]:
+        """`writing`, for a change that deletes more than it writes: it can be made on a full disk."""
+        with self.reserve.given_up(), self.writing() as index:
+            yield index
+
+    @contextmanager
+    def _locked(self, patience: float) -> Iterator[None]:
+        until = time.monotonic() + patience
+        while True:
+            lock = locked(self.path)
+            try:
+                lock.__enter__()
+                break
+            except StoreError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.05)
+            except OSError as error:
+                raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
+        try:
+            yield
+        finally:
+            lock.__exit__(None, None, None)
+
+    def commit(self, index: Index) -> None:
+        """Makes the zoo what the index says, then deletes what it no longer names."""
+        self.incoming.note(self.index.dropped(index), safely=True)
+        for folder in PLACES:
+            if (self.path / folder).is_dir():
+                flush(self.path / folder)
+        self.index.write(index)
+        self.sweep(index)
+        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        self.reserve.keep(self.index.bytes)
+
+    def tidy(self, index: Index) -> None:
+        """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""
+        if not self.incoming.folder.exists() or not os.access(self.path, os.W_OK):
+            return
+        try:
+            with self.writing(patience=0):
+                pass
+        except StoreError:
+            return  # somebody is at work, and will clean up
+
+    def sweep(self, index: Index) -> None:
+        """Deletes what an interrupted program left, and what the index no longer names."""
+        self.index.settle()
+        for part in self.path.glob(f".{HEAD}.*.part"):
+            part.unlink(missing_ok=True)
+        if self.incoming.folder.is_dir():
+            self.incoming.sweep(index.names_file)
+
+    def checkpoints(self, key: str) -> Path:
+        """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""
+        folder = self.path / "checkpoints"
+        if folder.is_dir():
+            for other in folder.iterdir():
+                if other.name != key:
+                    shutil.rmtree(other, ignore_errors=True)
+        return folder / key
+
+    def file(self, place: str, digest: str) -> Path:
+        """The file of this digest; refused if it is anything but a plain file in the folder."""
+        path = self.path / place / f"{digest}{PLACES[place]}"
+        if (self.path / place).is_symlink():
+            raise StoreError(f"{self.path / place} is a link; a zoo has none, remove it")
+        self._size(path)
+        return path
+
+    def _size(self, path: Path) -> int:
+        with _reading(path):
+            facts = path.lstat()
+        if not stat.S_ISREG(facts.st_mode):
+            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
+        return facts.st_size
+
+    def store_tensors(self, place: str, tensors: dict[str, Tensor]) -> tuple[str, int]:
+        """Writes named tensors; gives the digest of the file and its size."""
+        with self.incoming.receiving(place) as part:
+            digest = save_tensors(part, tensors)
+            size = part.stat().st_size
+            self.incoming.accept(part, place, digest)
+        return digest, size
+
+    def store_copy(self, other: "ZooFolder", place: str, digest: str) -> None:
+        """Writes a file that another zoo has, too."""
+        source = other.file(place, digest)
+        with _reading(source):
+            file = source.open("rb")
+        with file, self.incoming.receiving(place) as part:
+            with part.open("wb") as copy:
+                shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
+                copy.flush()
+                os.fsync(copy.fileno())
+            self.incoming.accept(part, place, digest)
+
+    def store_bytes(self, place: str, content: bytes) -> str:
+        """Writes the bytes of a file; gives their digest."""
+        digest = sha256(content).hexdigest()
+        with self.incoming.receiving(place) as part:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            self.incoming.accept(part, place, digest)
+        return digest
+
+    @contextmanager
+    def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":
+        """Takes rows of this shape, block by block, and makes one raw tensor of them."""
+        with self.incoming.receiving("data") as part:
+            with part.open("wb") as file:
+                writer = RowsWriter(file, dtype, shape)
+                yield writer
+                file.flush()
+                os.fsync(file.fileno())
+            self.incoming.accept(part, "data", writer.stored.digest)
+
+    def store_blocks(self, blocks: Iterable[NDArray[Any]], dtype: Dtype, shape: Shape) -> Stored:
+        """Writes rows of this shape as one raw tensor."""
+        with self.receiving_rows(dtype, shape) as writer:
+            for block in blocks:
+                writer.add(block)
+        return writer.stored
+
+    def store_tensor(self, tensor: Tensor) -> Stored:
+        """Writes one tensor raw, a few megabytes at a time."""
+        dtype: Any = str(tensor.dtype).removeprefix("torch.")
+        at_once = max(1, WRITE_AT_ONCE // max(1, tensor[:1].numel() * tensor.element_size()))
+        blocks = (block.numpy() for block in torch.split(tensor.detach().cpu(), at_once))
+        return self.store_blocks(blocks, dtype, tuple(tensor.shape[1:]))
+
+    def tensor(self, stored: Stored) -> Tensor:
+        """A stored tensor, memory-mapped; writing to it changes memory only, never the file."""
+        path = self.file("data", stored.digest)
+        if self._size(path) != stored.bytes:
+            raise StoreError(
+                f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
+            )
+        with (
+            _reading(path),
+            os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file,
+        ):
+            return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
+
+    def checked_tensor(self, stored: Stored) -> Tensor:
+        """A stored tensor that is read whole, compared with its digest."""
+        path = self.file("data", stored.digest)
+        with _reading(path):
+            is_whole = checksum(path) == stored.digest
+        if not is_whole:
+            raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
+        return self.tensor(stored)
+
+    def tensors(
+        self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]], *, whole: bool = True
+    ) -> dict[str, Tensor]:
+        """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
+
+        The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
+        """
+        path = self.file(place, digest)
+        with _reading(path):
+            is_whole = checksum(path) == digest
+        if not is_whole:
+            raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
+        try:
+            with safe_open(path, framework="pt") as file:
+                _check_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()}, whole=whole)
+                found = {name: read_tensor(file, name) for name in wanted}
+        except (SafetensorError, OSError) as error:
+            raise StoreError(
+                f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
+            ) from error
+        for name, (_, dtype) in wanted.items():
+            if found[name].dtype != dtype:
+                raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
+        return found
+
+    def damage(self, index: Index) -> Iterator[tuple[str, str | None]]:
+        """Every file of the zoo, read in full, with what is wrong with it (None if nothing)."""
+        for name in sorted(index.files()):
+            place, digest = name.split("/")[0], name.split("/")[1].split(".")[0]
+            try:
+                wrong = None if checksum(self.file(place, digest)) == digest else "was altered: its checksum differs"
+            except (StoreError, OSError) as error:
+                wrong = str(error).removeprefix(f"{self.path / name} ")
+            yield name, wrong
+
+
+class RowsWriter:
+    """A raw tensor that grows row by row, and its digest."""
+
+    def __init__(self, file: IO[bytes], dtype: Dtype, shape: Shape) -> None:
+        self.file, self.dtype, self.shape = file, dtype, shape
+        self.digest, self.rows = sha256(), 0
+
+    def add(self, block: NDArray[Any]) -> None:
+        """Appends some rows."""
+        if len(block):
+            raw = np.ascontiguousarray(block, self.dtype).data.cast("B")
+            self.digest.update(raw)
+            self.file.write(raw)
+            self.rows += len(block)
+
+    @property
+    def stored(self) -> Stored:
+        """What was written so far."""
+        return Stored(self.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing; restore it from a copy") from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
+
+
+def _is_left_over(entry: Path) -> bool:
+    """Whether something in a folder without a zoo is hidden, or holds nothing but files that are named as a zoo's are."""
+    if entry.name.startswith("."):
+        return True
+    if entry.name not in (*PLACES, JOURNALS, INCOMING) or entry.is_symlink() or not entry.is_dir():
+        return False
+    return all(
+        name.endswith(".part") or name == "names" or NAME.fullmatch(name) or is_file_of_a_zoo(f"{entry.name}/{name}")
+        for name in (path.name for path in entry.iterdir())
+    )
+
+
+def _check_shapes(path: Path, file: Any, wanted: dict[str, Shape], *, whole: bool) -> None:
+    names = {*file.keys()}
+    for name in sorted(wanted.keys() - names) + (sorted(names - wanted.keys()) if whole else []):
+        raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
+    for name, shape in wanted.items():
+        found = tuple(file.get_slice(name).get_shape())
+        if found != shape:
+            raise StoreError(f"{path}: {name!r} is {found}, not {shape}; restore it from a copy")

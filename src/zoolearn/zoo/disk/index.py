@@ -1,0 +1,240 @@
+"""What a zoo folder's index says: settings, tasks, members, episodes and a log, as plain values that were checked.
+
+Tasks, members and measures are views of the episodes: what is asked for is read, and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from msgspec.structs import replace as changed
+
+from zoolearn.errors import StoreError, UnknownTask, unknown_name
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
+from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, Measure, MemberEntry, Record
+from zoolearn.zoo.disk.journal import Chain
+from zoolearn.zoo.disk.lazy import LazyDict, LazyView
+from zoolearn.zoo.disk.records import Records
+from zoolearn.zoo.settings import ZooSettings
+
+
+@dataclass(frozen=True)
+class Index:
+    """A whole zoo at one moment; `generation` grows by one with every change.
+
+    `chosen` are the settings as they were given; the first task settles what they leave open. `before` is the zoo that undo
+    gives back where its last change made all of it anew; the next change lets it go.
+    """
+
+    chosen: ZooSettings
+    settings: ZooSettings
+    generation: int = 0
+    records: Records = field(default_factory=Records)
+    log: Chain[LogEntry] = field(default_factory=Chain)
+    before: "Index | None" = None
+
+    @cached_property
+    def tasks(self) -> Mapping[str, TaskEntry]:
+        """The tasks by name, in the order they were learned."""
+        return LazyDict(self.records.tasks, self._task)
+
+    def _task(self, name: str) -> TaskEntry:
+        arrivals = (self.records[place].arrival for place in self.records.arrivals(name))
+        task = TaskEntry(name, tuple(arrival for arrival in arrivals if arrival is not None))
+        if not self.records.new and (problem := task.problem) is not None:
+            raise self._altered(f"{problem} ({name!r})")
+        return task
+
+    def _altered(self, problem: str) -> StoreError:
+        return StoreError(f"{self.where}: {problem}; the file was altered, restore it from a copy")
+
+    @property
+    def where(self) -> str:
+        """The file that the episodes were read from."""
+        return "the new index" if self.records.stored is None else str(self.records.stored.path)
+
+    @cached_property
+    def members(self) -> Sequence[MemberEntry]:
+        """The members, oldest first."""
+        return LazyView(len(self.records.members), lambda place: self.member(self.records.members[place]))
+
+    def member(self, number: int) -> MemberEntry:
+        """A member by its number."""
+        members: tuple[MemberEntry, ...] = self.records[self.records.place_of(number)].members
+        return next(member for member in members if member.number == number)
+
+    @cached_property
+    def episodes(self) -> Sequence[EpisodeEntry]:
+        """Those that have ended."""
+        return LazyView(len(self.records) - self.is_open, lambda place: self.records[place].episode)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last episode goes on."""
+        return bool(self.records.new) and self.records.new[-1].episode is None
+
+    @cached_property
+    def measures(self) -> Mapping[str, Measure]:
+        """How every task is answered now: by the last episode that changed it, and what was pruned since."""
+        return LazyDict(self.records.tasks, self._measure)
+
+    def _measure(self, name: str) -> Measure:
+        for place in reversed(self.records.answers(name)):
+            episode: EpisodeEntry | None = self.records[place].episode
+            if episode is not None and (found := episode.since.get(name) or episode.measures.get(name)):
+                return found
+        raise KeyError(name) if self.records.new else self._altered(f"task {name!r} was never measured")
+
+    @cached_property
+    def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
+        """How each task was answered after every episode that changed it."""
+        return LazyDict(self.records.tasks, self._history)
+
+    def _history(self, name: str) -> list[tuple[int, Measure]]:
+        episodes = [self.records[place].episode for place in self.records.answers(name)]
+        return [(each.number, each.measures[name]) for each in episodes if each and name in each.measures]
+
+    def measured(self, measures: Mapping[str, Measure]) -> "Index":
+        """The same zoo, where some tasks are answered like this since its last episode."""
+        if not self.episodes:
+            return self
+        last = self.episodes[-1]
+        bare = self._last(changed(last, since={}))
+        now = {**last.since, **measures}
+        since = {name: value for name, value in now.items() if bare.measures.get(name) != value}
+        return self if since == last.since else self._last(changed(last, since=since))
+
+    def _last(self, episode: EpisodeEntry) -> "Index":
+        """With its last episode like this."""
+        earlier = self.records.until(len(self.records) - 1)
+        return replace(self, records=earlier.plus(changed(self.records[-1], episode=episode)))
+
+    def task(self, name: str, at: int | None = None) -> TaskEntry:
+        """A task by its name, as it is now or was after an episode."""
+        if name not in self.tasks:
+            raise UnknownTask(unknown_name("task", name, self.tasks))
+        return self.tasks[name] if at is None else self.tasks[name].as_of(at)
+
+    @property
+    def arrivals(self) -> list[Arrival]:
+        """All that has arrived, task by task."""
+        return [arrival for task in self.tasks.values() for arrival in task.arrivals]
+
+    def with_arrival(self, arrival: Arrival) -> "Index":
+        """The zoo with rows that arrived of a task, new or known: they open an episode."""
+        return replace(self, records=self.records.plus(Record(None, arrival, ())))
+
+    def with_member(self, member: MemberEntry) -> "Index":
+        """With what has come of the episode that goes on."""
+        last = self.records[-1]
+        grown = changed(last, members=(*last.members, member))
+        return replace(self, records=self.records.until(len(self.records) - 1).plus(grown))
+
+    def ended(self, episode: EpisodeEntry) -> "Index":
+        """With the episode that went on, as it ended."""
+        return self._last(episode)
+
+    def until(self, episode: int) -> "Index":
+        """The zoo as it was after an episode, but for its log."""
+        return replace(self, records=self.records.until(episode))
+
+    def remade(
+        self,
+        *,
+        tasks: Mapping[str, TaskEntry] | None = None,
+        members: Sequence[MemberEntry] | None = None,
+        episodes: Sequence[EpisodeEntry] | None = None,
+    ) -> "Index":
+        """The zoo with other tasks, members or episodes in place of all that it has."""
+        entries = (self.tasks if tasks is None else tasks).values()
+        arrivals = {arrival.episode: arrival for entry in entries for arrival in entry.arrivals}
+        ended = {episode.number: episode for episode in (self.episodes if episodes is None else episodes)}
+        if ended:
+            ended[max(ended)] = changed(ended[max(ended)], remade=True)
+        made: dict[int, list[MemberEntry]] = {}
+        for member in self.members if members is None else members:
+            made.setdefault(member.episode, []).append(member)
+        records = (
+            Record(ended.get(number), arrivals.get(number), tuple(made.get(number, ())))
+            for number in range(1, max((0, *ended, *arrivals, *made)) + 1)
+        )
+        return replace(self, records=Records(new=tuple(records)))
+
+    @cached_property
+    def _speakers(self) -> Mapping[str, list[MemberEntry]]:
+        return LazyDict(self.records.tasks, self.with_votes_on)
+
+    def with_votes_on(self, task: str) -> list[MemberEntry]:
+        """The members that have a vote for a task, counted now or not."""
+        episodes = (self.records[place] for place in self.records.answers(task))
+        return [member for episode in episodes for member in episode.members if task in member.share]
+
+    def counts(self, member: MemberEntry, task: str) -> bool:
+        """Whether a member's vote on a task counts now."""
+        return member.votes_on(task) and member in self.voters(task)
+
+    def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
+        """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
+        speakers = self.speakers(task, at)
+        first = max((place for place, member in enumerate(speakers) if task in member.supersedes), default=0)
+        return speakers[first:]
+
+    def speakers(self, task: str, at: int | None = None) -> list[MemberEntry]:
+        """`voters`, and those that they supersede."""
+        entry = self.task(task)
+        if at is None:
+            return [member for member in self._speakers[task] if member.votes_on(task)]
+        if not entry.episode <= at <= len(self.episodes):
+            raise UnknownTask(
+                f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
+                f"{len(self.episodes)}, not {at}"
+            )
+        return [member for member in self._speakers[task] if member.episode <= at]
+
+    def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
+        """`voters`, refused where no member is left: members of past episodes go when a zoo is pruned permanently or distilled."""
+        voters = self.voters(task, at)
+        if not self.is_answered(task, voters, at):
+            episodes = range(self.tasks[task].episode, len(self.episodes) + 1)
+            able = (number for number in episodes if self.is_answered(task, self.voters(task, number), number))
+            if (first := next(able, None)) is None:
+                raise self._altered(f"no member answers for task {task!r}")
+            raise UnknownTask(
+                f"no member that answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
+            )
+        return voters
+
+    def is_answered(self, task: str, voters: Sequence[MemberEntry], at: int | None = None) -> bool:
+        """Whether some members can answer for a task: one of them at least knows all classes that it has by then."""
+        since = self.task(task, at).last_class
+        return any(member.share[task] and member.episode >= since for member in voters)
+
+    def knows(self, member: MemberEntry, task: str) -> tuple[str, ...]:
+        """The classes of a task that a member has an output for, in the order of the outputs: those of its own episode."""
+        return self.tasks[task].as_of(member.episode).classes
+
+    def weight(self, member: MemberEntry, task: str, at: int | None = None) -> float:
+        """How much a vote counts, now or as of an episode: by the share of the rows arrived until then that it has seen."""
+        return member.share[task] * self.task(task, at).share_seen(member.episode)
+
+    def shaped_by(self, member: MemberEntry, task: str) -> bool:
+        """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        source = self.member(member.refits) if member.refits in self.records.members else member
+        return task in (*member.tasks, *member.saw) or (
+            self.settings.descends and source.episode >= self.tasks[task].episode
+        )
+
+    def files(self) -> set[str]:
+        """The names, relative to the folder, of all files that belong to the zoo beside its index."""
+        kept = self.before.files() if self.before else set()
+        return (self.settings.files | kept).union(*(record.files for record in self.records))
+
+    def names_file(self, name: str) -> bool:
+        """Whether a file, by its name relative to the folder, belongs to the zoo."""
+        kept = self.before is not None and self.before.names_file(name)
+        return kept or name in self.settings.files or self.records.names_file(name)
+
+    def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
+        """The next generation, with one more line in the log."""
+        log = self.log.plus(LogEntry(when, did, task, detail))
+        return replace(self, generation=self.generation + 1, log=log, before=None)

@@ -1,0 +1,200 @@
+"""The episodes of a zoo, and where each task and member is found among them, so that only those are read that are asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+
+from msgspec import Struct
+
+from zoolearn.errors import StoreError
+from zoolearn.zoo.disk.arrivals import Name, Number
+from zoolearn.zoo.disk.entries import Record
+from zoolearn.zoo.disk.journal import Chain, Line, Lines
+
+
+class About(Struct, frozen=True, array_like=True, gc=False):
+    """What an episode is about: the task of which something arrived, and whether rows of that to train on are kept.
+
+    `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too;
+    `files` has the first characters of the names of its files, `remade` is what the episode says.
+    """
+
+    task: Name | None
+    is_kept: bool
+    members: tuple[Number, ...]
+    losses: Mapping[Name, float | None]
+    others: tuple[Name, ...]
+    files: str
+    remade: bool
+
+    @classmethod
+    def of(cls, record: Record) -> "About":
+        """What a record is about."""
+        arrival, episode = record.arrival, record.episode
+        measures = {} if episode is None else {**episode.measures, **episode.since}
+        names = dict.fromkeys(name for member in record.members for name in member.share)
+        return cls(
+            None if arrival is None else arrival.task,
+            arrival is not None and arrival.train is not None,
+            tuple(member.number for member in record.members),
+            {name: measure.loss for name, measure in measures.items()},
+            tuple(name for name in names if name not in measures),
+            "".join(sorted(_beginning(name) for name in record.files)),
+            episode is not None and episode.remade,
+        )
+
+
+class Entry(Struct, frozen=True, array_like=True, gc=False):
+    """A line of the table of contents: the lines of an episode in the other files, and what it is about."""
+
+    record: Line
+    rows: Line
+    about: About
+
+
+class Contents:
+    """What some episodes are about, by task and by member."""
+
+    def __init__(self, entries: "Sequence[About] | Lines[Entry]") -> None:
+        self.entries = entries
+
+    def __getitem__(self, place: int) -> About:
+        return self.entries[place].about if isinstance(self.entries, Lines) else self.entries[place]
+
+    @cached_property
+    def abouts(self) -> Sequence[About]:
+        """What each is about."""
+        if not isinstance(self.entries, Lines):
+            return self.entries
+        abouts = [entry.about for entry in self.entries.all()]
+        if not "".join([about.task or "" for about in abouts]).isprintable():
+            raise StoreError(
+                f"{self.entries.path}: a text is not printable; the file was altered, restore it from a copy"
+            )
+        return abouts
+
+    @cached_property
+    def arrivals(self) -> dict[str, list[int]]:
+        """The places of the episodes in which something arrived of each task."""
+        places: dict[str, list[int]] = {}
+        for place, about in enumerate(self.abouts):
+            if about.task is not None:
+                places.setdefault(about.task, []).append(place)
+        return places
+
+    @cached_property
+    def answers(self) -> dict[str, list[int]]:
+        """The places of the episodes that changed the answers for each task."""
+        places: dict[str, list[int]] = {}
+        for place, about in enumerate(self.abouts):
+            for name in chain(about.losses, about.others):
+                places.setdefault(name, []).append(place)
+        return places
+
+    @cached_property
+    def members(self) -> dict[int, int]:
+        """The place of the episode of which each member came."""
+        return {number: place for place, about in enumerate(self.abouts) for number in about.members}
+
+
+class Records(Chain[Record]):
+    """The episodes that are stored, or the first of them, and new ones behind them; the last may still be open."""
+
+    def __init__(
+        self,
+        stored: Lines[Record] | None = None,
+        kept: int = 0,
+        new: Sequence[Record] = (),
+        contents: Contents | None = None,
+    ) -> None:
+        super().__init__(stored, kept, new)
+        self.contents = contents or Contents(())
+
+    def until(self, count: int) -> "Records":
+        """The first so many."""
+        shorter = super().until(count)
+        return Records(self.stored, shorter.kept, shorter.new, self.contents)
+
+    def plus(self, *items: Record) -> "Records":
+        """With others behind them."""
+        return Records(self.stored, self.kept, (*self.new, *items), self.contents)
+
+    @cached_property
+    def fresh(self) -> Contents:
+        """What the new ones are about."""
+        return Contents([About.of(record) for record in self.new])
+
+    @cached_property
+    def abouts(self) -> list[About]:
+        """What each is about."""
+        return [*self.contents.abouts[: self.kept], *self.fresh.abouts]
+
+    def about(self, place: int) -> About:
+        """What one of them is about."""
+        return self.contents[place] if place < self.kept else self.fresh[place - self.kept]
+
+    @property
+    def last_arrival(self) -> int | None:
+        """The place of the last one in which something arrived that is still there."""
+        return next((place for place in reversed(range(len(self))) if self.about(place).task is not None), None)
+
+    def arrivals(self, task: str) -> list[int]:
+        """The places of those in which something arrived of a task."""
+        return [*self._places(self.contents.arrivals.get(task, ()), self.fresh.arrivals.get(task, ()))]
+
+    def answers(self, task: str) -> list[int]:
+        """The places of those that changed the answers for a task."""
+        return [*self._places(self.contents.answers.get(task, ()), self.fresh.answers.get(task, ()))]
+
+    def first(self, task: str) -> int:
+        """The place of the one in which a task was first met; behind all, if it never was."""
+        place = self.contents.arrivals.get(task, (self.kept,))[0]
+        return place if place < self.kept else self.kept + self.fresh.arrivals.get(task, (len(self.new),))[0]
+
+    def _places(self, stored: Sequence[int], fresh: Sequence[int]) -> Iterator[int]:
+        return chain((place for place in stored if place < self.kept), (self.kept + place for place in fresh))
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """The names of all tasks, in the order they were learned."""
+        known = [name for name, places in self.contents.arrivals.items() if places[0] < self.kept]
+        return [*dict.fromkeys(chain(known, self.fresh.arrivals))]
+
+    @cached_property
+    def members(self) -> list[int]:
+        """The numbers of all members, oldest first."""
+        return [number for about in self.abouts for number in about.members]
+
+    def place_of(self, member: int) -> int:
+        """The place of the episode of which a member came."""
+        place = self.contents.members.get(member, self.kept)
+        return place if place < self.kept else self.kept + self.fresh.members[member]
+
+    @property
+    def losses(self) -> dict[str, float | None]:
+        """The loss of every task as it was last measured."""
+        found: dict[str, float | None] = {}
+        for about in self.abouts:
+            found |= about.losses
+        return found
+
+    def keeps_rows(self, task: str) -> bool:
+        """Whether there are rows of a task to train on."""
+        return any(self.abouts[place].is_kept for place in self.arrivals(task))
+
+    def names_file(self, name: str) -> bool:
+        """Whether a file, by its name relative to the folder, belongs to one of them."""
+        if name in self._new_files or self.stored is None or not isinstance(self.contents.entries, Lines):
+            return name in self._new_files
+        entries = self.contents.entries
+        if entries.data.find(_beginning(name).encode(), 0, entries.end(self.kept)) < 0:
+            return False
+        return self.stored.data.find(name.partition("/")[2].partition(".")[0].encode(), 0, self.end) >= 0
+
+    @cached_property
+    def _new_files(self) -> set[str]:
+        return set().union(*(record.files for record in self.new))
+
+
+def _beginning(name: str) -> str:
+    return name.partition("/")[2][:8]

@@ -1,0 +1,199 @@
+"""One task as one file for other programs: raw inputs in, the zoo's probabilities out.
+
+`onnx` is read by onnxruntime and many others; `torch` is a program of `torch.export`, loaded with `torch.export.load`: a
+graph and plain tensors, no code of ours and no pickled objects. Both take any number of rows.
+"""
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from zoolearn.beyond.temperature import calibrated
+from zoolearn.errors import MissingData, SettingsError, StoreError
+from zoolearn.files import replacing
+from zoolearn.nets.net import Net
+from zoolearn.training.predict import combine, iter_probabilities, join
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.disk.arrivals import TaskEntry
+
+SUFFIXES = {"onnx": ".onnx", "torch": ".pt2"}
+ROWS_CHECKED = 64
+TOLERANCE = 1e-4
+INPUT, OUTPUT = "inputs", "probabilities"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A file that was checked: its size, the rows that were compared, and the largest difference from the zoo.
+
+    Of one in 8 bits, also the accuracy on held-out pictures: `before` in the zoo, and `after`, of the file.
+    """
+
+    path: Path
+    bytes: int
+    rows: int
+    difference: float
+    members: int
+    before: float | None = None
+    after: float | None = None
+    pictures: int = 0
+
+
+class Ensemble(nn.Module):
+    """The members that answer for one task, as a module of raw inputs."""
+
+    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
+        self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
+        columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
+        self.columns = nn.ModuleList(map(deepcopy, columns))
+        self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
+        self.weights = [share for _, share in nets]
+        self.classes = max(net.head(task).out_features for net, _ in nets)
+        self.flips = nets[0][0].flips
+        self.scale, self.shift = (nn.Buffer(part.cpu()) for part in (nets[0][0].pixel_scale, nets[0][0].pixel_shift))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The weighted average of the members' probabilities, at the task's temperature."""
+        if x.dtype == torch.uint8:
+            x = x.to(torch.float32) * self.scale - self.shift
+        votes = [
+            torch.softmax(head(self.features(backbone, columns(x))), dim=1)
+            for backbone, head, columns in zip(self.backbones, self.heads, self.columns, strict=True)
+        ]
+        return calibrated(self.together(list(zip(votes, self.weights, strict=True))), self.temperature)
+
+    def together(self, weighed: Sequence[tuple[Tensor, float]]) -> Tensor:
+        """The mean of votes, those among fewer classes completed by those that know all."""
+        of_all = [(vote, weight) for vote, weight in weighed if vote.shape[1] == self.classes]
+        whole = _mean(of_all)
+        if len(of_all) == len(weighed):
+            return whole
+        return _mean([(self.completed(vote, whole), weight) for vote, weight in weighed])
+
+    def completed(self, vote: Tensor, whole: Tensor) -> Tensor:
+        """A vote among the first classes, those that the member knew, as one among all: the rest is for others to say."""
+        known = vote.shape[1]
+        if known == self.classes:
+            return vote
+        return torch.cat([vote * whole[:, :known].sum(dim=1, keepdim=True), whole[:, known:]], dim=1)
+
+    def features(self, backbone: nn.Module, x: Tensor) -> Tensor:
+        """What a member makes of scaled inputs, and of their mirror images if those count."""
+        features: Tensor = backbone(x)
+        return (features + backbone(x.flip(-1))) / 2 if self.flips else features
+
+
+def _mean(votes: Sequence[tuple[Tensor, float]]) -> Tensor:
+    total = sum(weight for _, weight in votes)
+    return torch.stack([weight / total * vote for vote, weight in votes]).sum(dim=0)
+
+
+def export(
+    nets: Sequence[tuple[Net, float]],
+    task: TaskEntry,
+    rows: Tensor,
+    path: Path,
+    to: Literal["onnx", "torch"],
+    recipe: Recipe,
+    *,
+    temperature: float,
+    overwrite: bool,
+) -> Exported:
+    """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
+
+    They are compared on some of `rows`.
+    """
+    if to not in SUFFIXES:
+        raise SettingsError(f"export to {to!r}; give onnx or torch")
+    check_target(path, overwrite=overwrite)
+    ensemble = Ensemble(nets, task.name, temperature).cpu().eval()
+    rows = rows[:ROWS_CHECKED]
+    sample = torch.zeros(
+        2, *rows.shape[1:], dtype=rows.dtype
+    )  # never a stored row: programs carry their example inputs
+    with replacing(path) as part:
+        named = part.with_name(part.name + SUFFIXES[to])  # the writers look at the end of the name
+        try:
+            asked = _write_onnx if to == "onnx" else _write_torch
+            found = asked(ensemble, sample, named, task, rows)
+            said = calibrated(_answers(nets, rows, task, recipe), temperature)
+            difference = float((found - said).abs().max())
+            if not difference <= TOLERANCE:
+                raise StoreError(
+                    f"the exported file answers differently from the zoo, by up to {difference:.2g}; not written"
+                )
+            os.replace(named, part)
+        finally:
+            named.unlink(missing_ok=True)
+    return Exported(path, path.stat().st_size, len(rows), difference, len(nets))
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Refuses to write where there is no folder, or over a file without leave."""
+    if not path.parent.is_dir():
+        raise SettingsError(f"there is no folder {path.parent} to write {path.name} to; make it first, or give another")
+    if path.is_dir():
+        raise SettingsError(f"{path} is a folder; give a file in it")
+    if path.exists() and not overwrite:
+        raise SettingsError(f"{path} exists already; give another file, or overwrite it (--overwrite)")
+
+
+def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, recipe: Recipe) -> Tensor:
+    """What members say together in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
+    plain = replace(recipe, device="cpu", precision="float32")
+    pieces = iter_probabilities([net for net, _ in nets], rows, task.name, plain)
+    said = [join(piece) for piece in zip(*pieces, strict=True)]
+    knows = [task.classes[: vote.shape[1]] for vote in said]
+    return combine(said, [share for _, share in nets], knows, task.classes)
+
+
+def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
+    program = torch.export.export(ensemble, (sample,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+    notes = {"task.json": json.dumps({"task": task.name, "classes": task.classes})}
+    torch.export.save(program, path, extra_files=notes)
+    with torch.inference_mode():
+        answers: Tensor = torch.export.load(path).module()(rows)
+    return answers.clone()
+
+
+def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401 (torch needs it)
+    except ImportError as error:
+        raise MissingData(
+            f"export to onnx needs {error.name}; install it with: pip install 'zoolearn[onnx]'"
+        ) from error
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about its own insides
+        program: Any = torch.onnx.export(
+            ensemble,
+            (sample,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("rows")},),
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    model = program.model_proto
+    for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
+        model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
+    onnx.save(model, path)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    answers: np.ndarray[Any, Any] = session.run([OUTPUT], {INPUT: rows.numpy()})[0]
+    return torch.from_numpy(np.array(answers))

@@ -1,0 +1,129 @@
+"""The extractor of a zoo on features: taken in once, compared at every opening; and what rows are made of."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from zoolearn.data.task import Examples
+from zoolearn.errors import SettingsError, StoreError, unknown_name
+from zoolearn.features import Extractor, embedded
+from zoolearn.features.extractor import read_file
+from zoolearn.features.named import is_name, named_extractor, named_function
+from zoolearn.features.resize import resized
+from zoolearn.files import Json
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.inputs.tables import Columns
+from zoolearn.zoo.settings import Names, ZooSettings
+
+Features = (
+    Path | str | Callable[[Any], Any]
+)  # an ONNX file, a name, or a function of pictures (with a `size`) or of texts
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An extractor as somebody names it, checked, and the bytes of its file."""
+
+    extractor: Extractor
+    content: bytes | None
+
+    @classmethod
+    def of(cls, features: Features, size: int | None = None) -> "Given":
+        """A file, the name of a library's extractor, or a function: of pictures (count, 3, size, size), else of texts."""
+        if callable(features):
+            return cls(Extractor.of_function(features, size=size), None)
+        if is_name(str(features)):
+            return cls(named_extractor(str(features)), None)
+        path = Path(features)
+        content = read_file(path)
+        return cls(Extractor.of_bytes(content, path.name), content)
+
+    def settings(self, **given: Any) -> ZooSettings:
+        return ZooSettings.on_features({"file": self.content is not None, **self.extractor.record()}, **given)
+
+    @property
+    def columns(self) -> Columns:
+        """How tables of texts become rows of it."""
+        return Columns(embed=partial(embedded, self.extractor) if self.extractor.size is None else None)
+
+    @property
+    def kept(self) -> "Kept":
+        """What can be pickled."""
+        return Kept(self.extractor.record(), self.content, None if self.content else self.extractor.function)
+
+    @property
+    def names(self) -> dict[str, Callable[..., Any]]:
+        """A function under the name that settings record it by."""
+        return {} if self.content is not None else {self.extractor.name: self.extractor.function}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An extractor that can be pickled; it is opened when it is used, and compared with its record."""
+
+    record: dict[str, Any]
+    content: bytes | None
+    function: Callable[[Any], Any] | None
+
+    def rows(self, pictures: NDArray[Any]) -> Tensor:
+        """What is stored of pictures of any size."""
+        if pictures.dtype != np.uint8:
+            raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
+        extractor = _opened(self)
+        x = Examples.of(pictures, np.zeros(len(pictures), np.int64)).x.numpy()
+        return torch.from_numpy(embedded(extractor, resized(x, extractor.size or 0)))
+
+    def __hash__(self) -> int:
+        return hash(self.record["sha256"])
+
+
+@lru_cache(maxsize=2)
+def _opened(kept: Kept) -> Extractor:
+    if kept.content is not None:
+        return Extractor.of_bytes(kept.content, record=kept.record)
+    assert kept.function is not None
+    return Extractor.of_function(kept.function, kept.record["name"], kept.record["size"], kept.record)
+
+
+def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:
+    """The extractor that a zoo was made with; refused if it is another, or gives other features than it did."""
+    if record["file"]:
+        return Extractor.of_bytes(extractor_file(folder, record), record=record)
+    name = record["name"]
+    if is_name(name):
+        return Extractor.of_function(named_function(name), name, record["size"], record)
+    if name not in (names or {}):
+        raise SettingsError(unknown_name("extractor", name, names or {}) + "; pass yours as names={name: function}")
+    return Extractor.of_function((names or {})[name], name, record["size"], record)
+
+
+def extractor_file(folder: ZooFolder, record: Mapping[str, Json]) -> bytes:
+    """The bytes of an extractor's file."""
+    path = folder.file("extractors", record["sha256"])
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); restore it from a copy") from error
+
+
+def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
+    """What is stored of pictures."""
+    return torch.from_numpy(embedded(extractor, pictures.numpy()))
+
+
+def row_ids(x: NDArray[Any], files: Sequence[Path | None] | None = None) -> NDArray[np.uint8]:
+    """What rows are made of: the sha256 of each one's file, or of its own bytes where it is none."""
+    sources = files or [None] * len(x)
+    contents = (
+        values.tobytes() if file is None else file.read_bytes() for values, file in zip(x, sources, strict=True)
+    )
+    digests = b"".join(sha256(content).digest() for content in contents)
+    return np.frombuffer(digests, np.uint8).reshape(-1, 32)

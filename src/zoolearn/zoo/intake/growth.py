@@ -1,0 +1,106 @@
+"""What rows would add to a task that is known, told before anything is learned: a typo must not become a class."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from shlex import join
+from typing import Literal
+
+from zoolearn.errors import DataError
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.inputs.folders import natural
+
+MOST_NAMED = 10
+SHORTEST = 4  # letters of a name that one letter more or less may be a slip of: cat and rat are two animals
+
+NewClasses = Collection[str] | Literal["any"]  # those that are meant to be new; any: whatever is not like a known one
+
+
+@dataclass(frozen=True)
+class Growth:
+    """More rows of classes that a task has, and rows of classes that it does not have yet.
+
+    >>> growth = Growth("garden", {"heron": 40}, {"kestrel": 25}, {})
+    >>> str(growth)
+    'garden: 40 more heron, 1 new class kestrel with 25 rows'
+    >>> growth.check(["kestrel"])
+    >>> growth.check(())
+    Traceback (most recent call last):
+    zoolearn.errors.DataError: garden: 40 more heron, 1 new class kestrel with 25 rows; announce what is meant to be new: \
+--new-class kestrel (new_classes=['kestrel'])
+    """
+
+    task: str
+    more: Mapping[str, int]
+    new: Mapping[str, int]
+    typos: Mapping[str, str]  # new classes, and the known one that each is nearly named like
+
+    @classmethod
+    def of(cls, entry: TaskEntry, labels: Sequence[str]) -> "Growth":
+        """What rows with these labels add to a task."""
+        counts = Counter(labels)
+        known = [name for name in entry.classes if counts[name]]
+        new = sorted(counts.keys() - {*entry.classes}, key=natural)
+        near = {name: other for name in new if (other := nearly(name, entry.classes)) is not None}
+        return cls(entry.name, {name: counts[name] for name in known}, {name: counts[name] for name in new}, near)
+
+    def __str__(self) -> str:
+        words = [f"{count:,} more {name}" for name, count in self.more.items()]
+        new = [f"{name} with {count:,} row{'' if count == 1 else 's'}" for name, count in self.new.items()]
+        parts = _some(words)
+        if new:
+            parts += [f"1 new class {new[0]}" if len(new) == 1 else f"{len(new)} new classes: {', '.join(_some(new))}"]
+        return f"{self.task}: {', '.join(parts)}"
+
+    def unannounced(self, announced: NewClasses) -> list[str]:
+        """New classes that nobody said would come; "any" is no word for one that may be a typo."""
+        if announced == "any":
+            return list(self.typos)
+        return [name for name in self.new if name not in announced]
+
+    def doubts(self) -> list[str]:
+        """What names are nearly those of other classes, a sentence each."""
+        return [f"{name!r} is nearly {other!r}, which is known: a typo?" for name, other in self.typos.items()]
+
+    def check(self, announced: NewClasses) -> None:
+        """Refuses a new class that was not announced, and an announced one that no row is of."""
+        missing = [name for name in announced if name not in self.new] if announced != "any" else []
+        if missing:
+            why = "is known already" if missing[0] in self.more else "has no row"
+            raise DataError(f"{self}; class {missing[0]!r} was announced as new, but {why}")
+        names = self.unannounced(announced)
+        if names:
+            flags = join(["--new-class", *names[:MOST_NAMED]])
+            words = "; ".join([str(self), *self.doubts()])
+            raise DataError(f"{words}; announce what is meant to be new: {flags} (new_classes={names[:MOST_NAMED]!r})")
+
+
+def nearly(name: str, known: Collection[str]) -> str | None:
+    """The known name that this one may be a slip of: it differs by case or spaces, or by one letter.
+
+    >>> nearly("Heron", ["heron"]), nearly("herron", ["heron"]), nearly("rat", ["cat"]), nearly("class 2", ["class 1"])
+    ('heron', 'heron', None, None)
+    """
+    return next((other for other in known if _are_alike(_bare(name), _bare(other))), None)
+
+
+def _bare(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter not in " _-")
+
+
+def _are_alike(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    short, long = sorted((one, other), key=len)
+    if len(short) < SHORTEST or len(long) > len(short) + 1:
+        return False
+    start = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+    if len(short) < len(long):
+        return short[start:] == long[start + 1 :] and not long[start].isdigit()
+    swapped = short[start : start + 2] == long[start : start + 2][::-1]
+    rest = start + (2 if swapped else 1)
+    return short[rest:] == long[rest:] and not (short[start].isdigit() or long[start].isdigit())
+
+
+def _some(words: Sequence[str]) -> list[str]:
+    return [*words[:MOST_NAMED], *([f"and {len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else [])]

@@ -1,0 +1,321 @@
+"""People's data taken into the folder: read block by block, split, stored, and what was understood of it."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import DataError, unknown_name
+from zoolearn.features import Extractor, embedded
+from zoolearn.nets.backbones import Shape
+from zoolearn.nets.net import flip_is_safe
+from zoolearn.runs.step import Step
+from zoolearn.zoo.disk.arrivals import Arrival, Rows, TaskEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import arrived_task, store_chosen, store_names
+from zoolearn.zoo.inputs.folders import natural
+from zoolearn.zoo.inputs.look import Look
+from zoolearn.zoo.inputs.source import Broken, Numbers, Source
+from zoolearn.zoo.intake.extracting import row_ids, to_rows
+from zoolearn.zoo.intake.growth import Growth, NewClasses
+from zoolearn.zoo.intake.holdout import Holdout
+from zoolearn.zoo.intake.leaks import Prints, digests_of, store_digests
+from zoolearn.zoo.intake.split import Taken, check_counts, divide
+from zoolearn.zoo.reader import LONGEST_NAME
+from zoolearn.zoo.settings import ZooSettings
+
+ROWS_AT_ONCE = 1024
+
+Augment = Literal["auto", "none", "crop", "flip", "crop-flip"]
+AUGMENT: dict[Augment, tuple[str, ...]] = {
+    "none": (),
+    "crop": ("crop",),
+    "flip": ("flip",),
+    "crop-flip": ("crop", "flip"),
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was understood of people's data before it is learned from; `notes` say what they should know of it."""
+
+    task: TaskEntry  # with what has just arrived
+    look: Look
+    settings: ZooSettings
+    counts: dict[str, tuple[int, int]]  # of each class that has arrived: rows to train on, rows held out
+    broken: tuple[Broken, ...]
+    told: str  # of broken rows, lines for people
+    left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
+    notes: tuple[str, ...] = ()
+    growth: Growth | None = None  # None of a new task
+
+
+def iter_take_in(
+    folder: ZooFolder,
+    index: Index,
+    name: str,
+    data: Source,
+    test: Source | None,
+    *,
+    holdout: float | Holdout = 0.2,
+    skip_broken: bool = False,
+    augment: Augment = "auto",
+    new_classes: NewClasses = (),
+    skip_known: bool = False,
+    extractor: Extractor | None = None,
+) -> Generator[Step, None, tuple[Index, Reading]]:
+    """Reads labelled data into the folder, of pictures their features; gives the settled index and what was read.
+
+    All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
+    stay on one side.
+    """
+    _check_odd_name("task", name)
+    growth = growth_of(index, name, data)
+    classes = _classes(index, name, data, growth, new_classes)
+    entry = index.tasks.get(name, TaskEntry(name, ()))
+    if test is None:
+        check_counts(data, _numbers(data, classes), classes, entry.classes)
+    look = data.look()
+    for column in look.columns:
+        _check_odd_name("column", column)
+    settings = index.settings.settled(look)
+    kinds = _augmentation(augment, settings.stored_shape) if growth is None else _same_augmentation(augment, entry)
+    read = []
+    for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
+        if source is not None:
+            read.append((yield from _iter_read(folder, source, classes, settings, what, extractor)))
+    broken = [row for part in read for row in part.broken]
+    told = "".join(part.source.told(part.broken) for part in read)
+    if broken and not skip_broken:
+        total = sum(len(part.source) for part in read)
+        raise DataError(
+            f"{data.where}: {len(broken)} of {total} rows cannot be read; repair or remove them, or leave them out with "
+            f"--skip-broken:{told}"
+        )
+    how = holdout if isinstance(holdout, Holdout) else Holdout(holdout)
+    split, notes = divide(folder, index, name, read, classes, how, skip_known=skip_known)
+    parts = [_store_part(folder, part, rows) for part, rows in zip((read[0], read[-1]), split, strict=True)]
+    _drop_scratch(folder, index, read, parts)
+    counts = _counts(read, split, classes)
+    arrival = Arrival(
+        name,
+        len(index.episodes) + 1,
+        classes[len(entry.classes) :],
+        kinds,
+        {label: count for label, (count, _) in counts.items() if count},
+        parts[0],
+        parts[1],
+    )
+    left_out = (*data.left_out, *(test.left_out if test else ()))
+    if settings.lacks_gpu:
+        notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
+    entry = entry.grown(arrival)
+    arrived_task(folder, index, arrival)  # its own checks, before anything is trained
+    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes), growth)
+    return replace(index, settings=settings), reading
+
+
+def _counts(
+    read: Sequence[Taken], split: tuple[list[int], list[int]], classes: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Of each class that there are rows of: how many are trained on, and how many are held out."""
+    train, held = (
+        np.bincount(part.labels[rows], minlength=len(classes)).tolist()
+        for part, rows in zip((read[0], read[-1]), split, strict=True)
+    )
+    return {name: (one, other) for name, one, other in zip(classes, train, held, strict=True) if one or other}
+
+
+def growth_of(index: Index, name: str, data: Source) -> Growth | None:
+    """What labelled data would add to a task; None if it is a new one. Refused where no row of it is kept."""
+    if name not in index.tasks:
+        return None
+    check_growable(index.tasks[name])
+    return Growth.of(index.tasks[name], _labels(data))
+
+
+def check_growable(entry: TaskEntry) -> None:
+    """Refuses to grow a task of which neither rows nor statistics are kept: nothing would tell its classes from new ones."""
+    if not entry.keeps_rows and entry.statistics is None:
+        raise DataError(
+            f"neither rows nor statistics of task {entry.name!r} are kept, so that nothing would tell its classes from new "
+            "ones; learn it all once more under another name"
+        )
+
+
+def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_classes: NewClasses) -> tuple[str, ...]:
+    """The classes of a task with these rows; those that it has first."""
+    if growth is not None:
+        growth.check(new_classes)
+        return (*index.tasks[name].classes, *growth.new)
+    classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
+    if len(classes) < 2:
+        raise DataError(
+            f"{data.where} has one class, {classes[0]!r}, and task {name!r} is new: there is nothing to tell it from; give "
+            f"two classes, or the name of a task that is to grow ({', '.join(index.tasks) or 'there is none yet'})"
+        )
+    return classes
+
+
+def taken_in(folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None) -> tuple[Index, Arrival]:
+    """Stores a new task that is at hand as tensors; gives the index with settled settings, and what arrived."""
+    check_name(task.name, index)
+    for name in task.classes:
+        _check_odd_name("class", name)
+    settings = _settled_by(task, index.settings) if not index.tasks else index.settings
+    found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
+    taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]
+    if (found, dtype) not in taken:
+        raise DataError(
+            f"task {task.name!r} has inputs {task.train!r}, this zoo takes {settings.shape} "
+            f"{'uint8' if settings.kind == 'images' else 'float32'}; bring them to that shape or learn from files, which is "
+            "done for you"
+        )
+    parts = [_store_rows(folder, rows, extractor) for rows in (task.train, task.test)]
+    counts = np.bincount(task.train.y.numpy(), minlength=len(task.classes)).tolist()
+    arrived, augment = dict(zip(task.classes, counts, strict=True)), () if extractor else task.augment
+    arrival = Arrival(task.name, len(index.episodes) + 1, task.classes, augment, arrived, parts[0], parts[1])
+    return replace(index, settings=settings), arrival
+
+
+def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
+    if settings.features is not None:
+        return settings
+    shape = task.shape
+    images = len(shape) == 3
+    look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
+    return replace(settings, shape=shape).settled(look)
+
+
+def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
+    """Rows that are at hand; of pictures their features, where there is an extractor."""
+    x = rows.x
+    if extractor is None:
+        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y), store_digests(folder, digests_of(x)))
+    made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
+    ids = folder.store_blocks([row_ids(x.numpy())], "uint8", (32,))
+    digests = store_digests(folder, digests_of(made))
+    return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), digests, ids=ids)
+
+
+def sources_of(task: Task) -> tuple[Source, Source | None]:
+    """The rows of a task that is at hand, to train on and to test on, as those of a file are; None to test on: some of them."""
+    train, test = (
+        Numbers(f"{task.name}.{side}", rows.x.numpy(), [task.classes[label] for label in rows.y.tolist()])
+        for side, rows in (("train", task.train), ("test", task.test))
+    )
+    return train, test if len(test) else None
+
+
+def check_name(name: str, index: Index) -> None:
+    """Refuses a task's name that is taken or cannot be shown."""
+    _check_odd_name("task", name)
+    if name in index.tasks:
+        raise DataError(
+            f"task {name!r} was learned already; give the new one another name, or forget the old one first"
+        )
+
+
+def _check_odd_name(kind: str, name: str) -> None:
+    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+        shown = f"{name[:80]!r}... ({len(name)} characters)" if len(name) > LONGEST_NAME else repr(name)
+        raise DataError(f"a {kind} is named {shown}; give it a name of 1 to {LONGEST_NAME} printable characters")
+
+
+def _labels(source: Source) -> Sequence[str]:
+    if source.labels is None or not len(source):
+        raise DataError(f"{source.where} holds no labelled rows")
+    for label in set(source.labels):
+        _check_odd_name("class", label)
+    return source.labels
+
+
+def _numbers(source: Source, classes: Sequence[str]) -> list[int]:
+    """The number of each row's class."""
+    place = {name: number for number, name in enumerate(classes)}
+    labels = _labels(source)
+    for row, label in enumerate(labels):
+        if label not in place:
+            raise DataError(
+                f"{source.name(row)}: {unknown_name('class', label, classes)}; it was not in the training data"
+            )
+    return [place[label] for label in labels]
+
+
+def _iter_read(
+    folder: ZooFolder,
+    source: Source,
+    classes: Sequence[str],
+    settings: ZooSettings,
+    what: str,
+    extractor: Extractor | None,
+) -> Generator[Step, None, Taken]:
+    """Writes the rows that can be read, whatever side they come to; collects the others."""
+    numbers = _numbers(source, classes)
+    rows: list[int] = []
+    broken: list[Broken] = []
+    prints = Prints()
+    ids: list[NDArray[np.uint8]] = []
+    with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
+        for block in source.blocks(range(len(source)), settings.shape or ()):
+            stored = block.x if extractor is None or settings.takes_texts else embedded(extractor, block.x)
+            writer.add(stored)
+            prints.add(block.x, stored)
+            if extractor is not None:
+                ids.append(row_ids(block.x, [source.file(row) for row in block.rows]))
+            rows.extend(block.rows)
+            broken.extend(block.broken)
+            yield Step(what, len(rows), len(source))
+    if not rows:
+        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
+    labels = np.array([numbers[row] for row in rows], np.int64)
+    return Taken(source, rows, labels, writer.stored, prints, tuple(broken), np.concatenate(ids) if ids else None)
+
+
+def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | None:
+    """The rows of one side, as tensors of their own, and what they were called; None if there are none."""
+    if not rows:
+        return None
+    stored = taken.stored
+    if len(rows) < len(taken.rows):
+        stored = store_chosen(folder, stored, torch.tensor(rows))
+    return Rows(
+        stored,
+        folder.store_blocks([taken.labels[list(rows)]], "int64", ()),
+        store_digests(folder, taken.prints.all[list(rows)]),
+        store_names(folder, [taken.source.name(taken.rows[row]) for row in rows]),
+        None if taken.ids is None else folder.store_blocks([taken.ids[list(rows)]], "uint8", (32,)),
+    )
+
+
+def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows | None]) -> None:
+    """Deletes what was read, where neither side is all of it."""
+    wanted = {part.x.digest for part in parts if part}
+    for taken in read:
+        digest = taken.stored.digest
+        if digest not in wanted and not index.names_file(f"data/{digest}.bin"):
+            folder.file("data", taken.stored.digest).unlink(missing_ok=True)
+
+
+def _same_augmentation(augment: Augment, entry: TaskEntry) -> tuple[str, ...]:
+    if augment != "auto" and AUGMENT[augment] != entry.augment:
+        was = next(name for name, kinds in AUGMENT.items() if kinds == entry.augment)
+        raise DataError(
+            f"augment is {augment!r}, but the images of task {entry.name!r} are varied by {was!r}; leave it out"
+        )
+    return entry.augment
+
+
+def _augmentation(augment: Augment, shape: Shape) -> tuple[str, ...]:
+    if augment != "auto":
+        if AUGMENT[augment] and len(shape) != 3:
+            raise DataError(f"augment is {augment!r}, but the inputs are features, not images; use none")
+        return AUGMENT[augment]
+    if len(shape) != 3 or min(shape[1:]) < 24:
+        return ()
+    return ("crop", "flip") if flip_is_safe(shape) else ("crop",)

@@ -1,0 +1,41 @@
+"""The files that rows on features were made of, read again where they were: for another extractor, or to measure one."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolearn.errors import DataError
+from zoolearn.zoo.inputs.source import Pictures
+from zoolearn.zoo.intake.extracting import row_ids
+
+MOST_NAMED = 10
+
+
+def check_at_hand(names: Sequence[str]) -> None:
+    """Refuses where a file is gone."""
+    missing = [name for name in names if not Path(name).is_file()]
+    if missing:
+        more = f" and {len(missing) - MOST_NAMED:,} more" if len(missing) > MOST_NAMED else ""
+        raise DataError(
+            f"{len(missing):,} files are not where they were when they were learned from: {', '.join(missing[:MOST_NAMED])}"
+            f"{more}; put them back (paths that are not whole begin at the current folder), or learn from others"
+        )
+
+
+def read_again(names: Sequence[str], ids: NDArray[np.uint8] | None, size: int) -> Iterator[NDArray[np.uint8]]:
+    """The pictures in files at an extractor's side, some at a time; refused where one is not what it was.
+
+    `ids` are what they were made of, as they were recorded.
+    """
+    for block in Pictures("the files of the zoo", names, None).blocks(range(len(names)), (3, size, size)):
+        for broken in block.broken:
+            raise DataError(f"{broken.name}: {broken.reason}; it could be read when it was learned from")
+        found = row_ids(block.x, [Path(names[row]) for row in block.rows])
+        if ids is not None:
+            same = (found == ids[block.rows]).all(axis=1)
+            for place in np.flatnonzero(~same):
+                other = names[block.rows[place]]
+                raise DataError(f"{other} is no longer the file that was learned from; put that one back")
+        yield np.asarray(block.x, np.uint8)

@@ -1,0 +1,292 @@
+"""One episode: a new task, already in the folder, becomes a new member and its votes."""
+
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from time import perf_counter
+
+import torch
+from msgspec.structs import replace as changed
+from torch import Tensor
+
+from zoolearn.data.task import Examples, Task
+from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.ensemble import Member, on_labels
+from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.net import Net
+from zoolearn.runs.counting import count_rows
+from zoolearn.seeds import derive
+from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.fit import Progress
+from zoolearn.training.predict import probabilities
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.auto_epochs import OwnedZoo, Plan
+from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows
+from zoolearn.zoo.disk.entries import EpisodeEntry, Measure, MemberEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.lazy import LazyDict
+from zoolearn.zoo.disk.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
+from zoolearn.zoo.learning.evaluation import held_out_scores
+from zoolearn.zoo.learning.gate import changes_between
+from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
+from zoolearn.zoo.learning.scores import Change, Scores
+from zoolearn.zoo.learning.statistics import store_statistics, stored_statistics
+from zoolearn.zoo.settings import Names
+
+CHECKPOINTS = 20  # of a training, at most
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an episode brought: every task's measure before (None for the new one) and after, and the new task's scores.
+
+    `changes` are of the tasks that the new member speaks for: the others are answered as before; of a task that grew, of its
+    earlier classes among themselves. `worse` are those for which the episode was taken back, so that the zoo is as it was.
+    """
+
+    task: str
+    episode: int
+    trained_on: tuple[str, ...]
+    before: Mapping[str, Measure | None]
+    after: Mapping[str, Measure]
+    seconds: float
+    scores: Scores
+    changes: Mapping[str, Change]
+    worse: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what people should know of the rows
+    new_classes: tuple[str, ...] = ()  # of a task that grew
+    refits: int | None = None  # the member on whose features a head was fitted, where nothing was trained
+
+    @property
+    def earlier(self) -> dict[str, Change]:
+        """The changes of other tasks than the one that was learned."""
+        return {name: change for name, change in self.changes.items() if name != self.task}
+
+
+def iter_learn(
+    folder: ZooFolder,
+    index: Index,
+    arrival: Arrival,
+    net_of: NetOf,
+    names: Names | None,
+    epochs: int | None = None,
+    *,
+    heads_only: bool = False,
+) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
+    """Says what the episode will do, makes its member and writes it; gives the index that makes it part of the zoo.
+
+    It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only`, and where nothing is
+    kept, nothing is trained, and it is a head on the features of an earlier member. Of corrected rows nothing comes.
+    """
+    learner = learner_of(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
+    digests = (part.digest for part in arrival.stored)
+    learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
+    seed, started = learner.episode_seed(), perf_counter()
+    rows = Counter[str]()
+    if arrival.corrects and arrival.fix_train is None:
+        return _measured_again(folder, index, arrival)
+    if arrival.corrects:
+        yield learner.plan(learner.kept[arrival.task])
+        _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
+    else:
+        part = arrived_task(folder, index, arrival)
+        if part.part and not learner.replay:
+            learner.statistics[arrival.task] = stored_statistics(folder, index, net_of, index.tasks[arrival.task])
+        if heads_only and learner.replay:
+            source = newest_features(index, arrival.task)
+            learner.refit(part, learner.members[index.records.members.index(source.number)])
+        else:
+            yield learner.plan(part)
+            started = perf_counter()
+            _, rows = yield from count_rows(learner.iter_learn(part))
+        arrival = as_kept(folder, arrival, part, learner)
+    seconds = perf_counter() - started
+    assert learner.latest is not None
+    number, tasks = next_number(index), learner.latest.tasks
+    entry = changed(entry_of(learner.members[-1], number, tasks, seed, seconds, rows["trained"]), epochs=epochs)
+    if not learner.members[-1].trained:
+        source = newest_features(index, arrival.task)
+        entry = changed(entry, refits=source.number, saw=saw_of(source, but=arrival.task))
+    return _ended(folder, index, arrival, learner, entry, net_of)
+
+
+def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
+    """An episode that makes no member: only rows change that a task is measured by."""
+    grown = index.with_arrival(arrival)
+    episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
+    grown = grown.ended(episode)
+    scores = held_out_scores(folder, grown, arrival.task)
+    learned = Learned(arrival.task, arrival.episode, (), index.measures, grown.measures, 0.0, scores, {})
+    return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
+
+
+def _ended(
+    folder: ZooFolder,
+    index: Index,
+    arrival: Arrival,
+    learner: OwnedZoo,
+    entry: MemberEntry,
+    net_of: NetOf,
+) -> tuple[Index, Learned]:
+    """Writes the member that a learner has made; gives the zoo with it, and what it brought."""
+    grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
+    train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
+    entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
+    grown = grown.with_member(entry)
+    measures = measure(folder, grown, entry.heads)
+    episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
+    grown = grown.ended(episode)
+    learned = Learned(
+        arrival.task,
+        arrival.episode,
+        entry.tasks,
+        LazyDict(grown.tasks, index.measures.get),
+        grown.measures,
+        entry.seconds,
+        held_out_scores(folder, grown, arrival.task),
+        changes_between(folder, index, grown, entry.heads),
+        new_classes=arrival.classes if arrival.task in index.tasks else (),
+        refits=entry.refits,
+    )
+    did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
+    return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
+
+
+def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
+    """Asks the members that speak for a task already about the rows held out of what has just arrived."""
+    earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
+    speakers = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
+    if arrival.test is None or not speakers:
+        return changed(arrival, asked=(), votes=None)
+    x = folder.tensor(arrival.test.x)
+    said = torch.zeros(len(speakers), len(x), len(earlier.classes))
+    for place, member in enumerate(speakers):
+        vote = probabilities(net_of(member), x, arrival.task, recipe)
+        said[place, :, : vote.shape[1]] = vote
+    digest, _ = folder.store_tensors("votes", {"test": said})
+    return changed(arrival, asked=tuple(member.number for member in speakers), votes=digest)
+
+
+def entry_of(
+    member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float, rows_trained: int | None = None
+) -> MemberEntry:
+    """A new member that was trained on these tasks, its files not yet written."""
+    return MemberEntry(
+        number=number,
+        episode=member.episode + 1,
+        tasks=tuple(tasks),
+        seed=seed,
+        share={name: vote.weight for name, vote in member.votes.items()},
+        silent=(),
+        file="",
+        votes="",
+        bytes=0,
+        loss=member.loss,
+        seconds=seconds,
+        fitted=tuple(name for name in member.votes if name not in tasks),
+        supersedes=tuple(name for name, vote in member.votes.items() if vote.supersedes),
+        layers=bool(member.net.blocks),
+        rows_trained=rows_trained,
+    )
+
+
+def saw_of(source: MemberEntry, but: str) -> tuple[str, ...]:
+    """The tasks that a member's features were trained on, but for one."""
+    return tuple(name for name in dict.fromkeys((*source.tasks, *source.saw)) if name != but)
+
+
+def check_heads_only(index: Index, arrival: Arrival) -> None:
+    """Refuses to fit heads alone where there are none, or where no features were ever learned for a class."""
+    if index.settings.features is not None:
+        raise SettingsError(
+            "a zoo on features makes a head of all rows each time, and trains nothing; leave out --heads-only"
+        )
+    if arrival.task not in index.tasks:
+        raise DataError(f"task {arrival.task!r} is new, so no member has features for it; leave out --heads-only")
+    if arrival.classes:
+        raise DataError(
+            f"class {arrival.classes[0]!r} is new in task {arrival.task!r}; a head alone tells it from the others less well than "
+            "a member that is trained on it; leave out --heads-only"
+        )
+
+
+def newest_features(index: Index, task: str) -> MemberEntry:
+    """The newest member that speaks for a task and was trained; one that refits another has no features of its own."""
+    return max(index.with_votes_on(task), key=lambda member: (member.refits is None, member.number))
+
+
+def next_number(index: Index) -> int:
+    """The number of a new member."""
+    return index.records.members[-1] + 1 if index.records.members else 1
+
+
+def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:
+    """An arrival with the rows of it that are kept, or with statistics where none are."""
+    if learner.replay:
+        return changed(arrival, train=_kept_rows(folder, arrival, part, learner))
+    return changed(arrival, train=None, statistics=store_statistics(folder, learner.statistics[arrival.task]))
+
+
+def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:
+    """Where the rows that are kept of an arrival lie; all of them are there already."""
+    if arrival.train is None or learner.replay == 1:
+        return arrival.train
+    numbers = Examples(torch.arange(len(part.train), dtype=torch.float32)[:, None], part.train.y)
+    kept = replace(part, train=numbers, test=numbers, augment=()).subsample(
+        learner.replay, derive(learner.seed, "replay")
+    )
+    rows = kept.train.x[:, 0].long()
+    return choose_rows(folder, arrival.train, rows, part.train.y[rows])
+
+
+def _detail(arrival: Arrival, member: MemberEntry) -> str:
+    if arrival.corrects:
+        changes = sum(fixes.pairs.shape[0] for fixes in (arrival.fix_train, arrival.fix_test) if fixes)
+        return f"member {member.number}; {changes} row{'' if changes == 1 else 's'} changed or deleted"
+    rows = {side: part.count if (part := arrival.rows(side)) else 0 for side in SIDES}
+    if member.refits is not None:
+        return f"member {member.number}, a head on the features of member {member.refits}; {rows['train']} rows kept, {rows['test']} held out"
+    return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {rows['train']} rows kept, {rows['test']} held out"
+
+
+def written(
+    folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
+) -> MemberEntry:
+    """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
+    votes: dict[str, Tensor] = {}
+    for place, name in enumerate(entry.heads):
+        task = index.tasks[name].as_of(entry.episode)
+        votes[f"test.{place}"] = probabilities(net, stored_inputs(folder, task, "test"), name, recipe)
+        if has_train_votes(index, entry, name):
+            votes[f"train.{place}"] = (
+                train[name] if name in train else on_labels(net, stored_examples(folder, task, "train"), name, recipe)
+            )
+    file, size = folder.store_tensors("members", net.state_dict())
+    digest, _ = folder.store_tensors("votes", votes)
+    return changed(entry, file=file, votes=digest, bytes=size)
+
+
+def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
+    """How well some tasks are answered, from the members' stored votes: no net is asked."""
+    measures, votes = {}, StoredVotes(folder, index)
+    for name in tasks:
+        on_labels = votes.train(name, at)
+        loss = on_labels.loss if on_labels.weight else None
+        answer = votes.answer(name, at=at)
+        labels = stored_labels(folder, index.task(name, at), "test")
+        measures[name] = measured(answer, labels, loss, calibrates=index.settings.features is None)
+    return measures
+
+
+def checkpoints(folder: ZooFolder, index: Index, *what: str) -> Checkpoints:
+    """Where this very training is kept while it goes on: found again only by the same work on the same zoo."""
+    key = sha256("/".join([str(index.generation), *what]).encode()).hexdigest()[:32]
+    return Checkpoints(folder.checkpoints(key), every=1, most=CHECKPOINTS)
+
+
+def now() -> str:
+    """The time as logs show it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

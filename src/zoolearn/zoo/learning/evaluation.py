@@ -1,0 +1,124 @@
+"""A zoo's answers compared with labels: on the rows that it holds out, and on new data."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.temperature import calibrated
+from zoolearn.errors import DataError, unknown_name
+from zoolearn.runs.step import Step
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.intake.leaks import row_digests, stored_digests
+from zoolearn.zoo.learning.recall import StoredVotes
+from zoolearn.zoo.learning.scores import Scores
+
+MOST_ERRORS = 1000  # rows that are named
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A row that was answered wrongly."""
+
+    name: str
+    label: str
+    answer: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How a task was answered on new data: the scores, the surest mistakes first, and rows that could not be read.
+
+    `seen` counts rows that the zoo stores to train on, which are no test of it.
+    """
+
+    task: str
+    scores: Scores
+    seen: int
+    mistakes: tuple[Mistake, ...]
+    broken: tuple[Broken, ...]
+
+
+def held_out_answers(folder: ZooFolder, index: Index, task: str) -> Tensor:
+    """What the members that answer now said about a task's held-out rows, as they said it; no net is asked."""
+    return StoredVotes(folder, index).answer(task)
+
+
+def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
+    """The most frequent class of a task's held-out rows, and the share of them that it has."""
+    counts = torch.bincount(stored_labels(folder, entry, "test"), minlength=len(entry.classes))
+    return entry.classes[int(counts.argmax())], float(counts.max()) / entry.rows_held_out
+
+
+def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
+    """How a task is answered on the rows that are held out of it."""
+    entry = index.task(task)
+    answers = calibrated(held_out_answers(folder, index, task), index.measures[task].temperature)
+    return Scores.of(answers, stored_labels(folder, entry, "test"), entry.classes)
+
+
+def iter_test(
+    ask: Callable[[Tensor, str], Tensor],
+    stored: Callable[[Tensor], Tensor],
+    folder: ZooFolder,
+    index: Index,
+    task: str,
+    source: Source,
+) -> Generator[Step, None, Tested]:
+    """Asks about labelled rows, block by block; `stored` gives inputs as the zoo would store them."""
+    classes, shape = index.task(task).classes, index.settings.shape
+    assert shape is not None
+    rows = list(range(len(source)))
+    numbers = _numbers(source, task, classes)
+    trained = [stored_digests(folder, entry, "train") for entry in index.tasks.values() if entry.keeps_rows]
+    known = np.concatenate(trained) if trained else np.empty(0, np.uint64)
+    seen = 0
+    answers: list[Tensor] = []
+    labels: list[int] = []
+    tested_rows: list[int] = []
+    broken: list[Broken] = []
+    for block in source.blocks(rows, shape):
+        broken += block.broken
+        if len(block.x):
+            x = stored(torch.from_numpy(block.x))
+            seen += int(np.isin(row_digests(x.numpy()), known).sum())
+            answers.append(ask(x, task))
+            labels += [numbers[row] for row in block.rows]
+            tested_rows += block.rows
+        yield Step(f"testing {task}", len(tested_rows) + len(broken), len(rows))
+    if not tested_rows:
+        raise DataError(
+            f"{source.where}: none of the {len(rows)} rows can be read; {broken[0].name}: {broken[0].reason}"
+        )
+    probabilities, truth = torch.cat(answers), torch.tensor(labels)
+    scores = Scores.of(probabilities, truth, classes)
+    return Tested(task, scores, seen, _mistakes(source, tested_rows, probabilities, truth, classes), tuple(broken))
+
+
+def _numbers(source: Source, task: str, classes: Sequence[str]) -> list[int]:
+    """The number of the class of every row."""
+    place = {name: number for number, name in enumerate(classes)}
+    for row, label in enumerate(source.labels or ()):
+        if label not in place:
+            known = unknown_name("class", label, classes)
+            raise DataError(f"{source.name(row)}: {known}; task {task!r} can only be tested on its own classes")
+    return [place[label] for label in source.labels or ()]
+
+
+def _mistakes(
+    source: Source, rows: Sequence[int], probabilities: Tensor, labels: Tensor, classes: Sequence[str]
+) -> tuple[Mistake, ...]:
+    best, chosen = probabilities.max(dim=1)
+    wrong = (chosen != labels).nonzero()[:, 0].tolist()
+    wrong.sort(key=lambda place: -float(best[place]))
+    return tuple(
+        Mistake(source.name(rows[place]), classes[int(labels[place])], classes[int(chosen[place])], float(best[place]))
+        for place in wrong[:MOST_ERRORS]
+    )

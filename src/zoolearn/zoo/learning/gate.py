@@ -1,0 +1,61 @@
+"""Was an episode worth it? Every task's answers before and after, on the same held-out rows; it may be taken back."""
+
+from collections.abc import Mapping, Sequence
+
+from zoolearn.errors import SettingsError
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.learning.recall import StoredVotes
+from zoolearn.zoo.learning.scores import Change
+
+
+def changes_between(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
+    """What became of the answers for those of some tasks that were known before; no net is asked."""
+    votes = StoredVotes(folder, after)
+    return {name: _change(votes, before, name) for name in tasks if name in before.tasks}
+
+
+def _change(votes: StoredVotes, before: Index, task: str) -> Change:
+    """On all rows of classes that were known before, told apart among those: more classes are another question."""
+    labels = stored_labels(votes.folder, votes.index.tasks[task], "test")
+    classes = len(before.tasks[task].classes)
+    old = labels < classes
+    was, now = votes.answer(task, before), votes.answer(task)[:, :classes]
+    return Change.between(was[old], now[old], labels[old])
+
+
+def check_limit(unless_worse: float | None) -> None:
+    """Refuses a loss that no accuracy can have."""
+    if unless_worse is not None and not 0 <= unless_worse <= 1:
+        raise SettingsError(
+            f"unless_worse is {unless_worse:g}; it is a share of the held-out rows, give 0.01 for one point of accuracy"
+        )
+
+
+def tasks_below(changes: Mapping[str, Change], unless_worse: float | None) -> tuple[str, ...]:
+    """The tasks that lost more than they may, beyond chance."""
+    if unless_worse is None:
+        return ()
+    return tuple(name for name, change in changes.items() if change.is_below(unless_worse, len(changes)))
+
+
+def smallest_loss(rows: int, unless_worse: float, looks: int) -> float | None:
+    """The smallest loss for which an episode would be taken back, by a task with so many held-out rows; None: no loss is.
+
+    >>> smallest_loss(20, 0.01, looks=1), smallest_loss(1000, 0.01, looks=1), smallest_loss(2, 0.01, looks=1)
+    (0.25, 0.019, None)
+    """
+    return next(
+        (lost / rows for lost in range(1, rows + 1) if Change(0, lost, rows).is_below(unless_worse, looks)), None
+    )
+
+
+def taken_back(before: Index, task: str, when: str, changes: Mapping[str, Change], worse: Sequence[str]) -> Index:
+    """The zoo as it was, and a line in its log; tasks have no name in it, since they may be forgotten."""
+    most = min((changes[name] for name in worse), key=lambda change: change.value)
+    detail = (
+        f"{len(worse)} of {len(changes)} earlier tasks worse: by {-100 * most.value:.1f} ± {100 * most.margin:.1f} points "
+        f"on {most.rows} held-out rows"
+    )
+    return before.after("taken back", when, task, detail)

@@ -1,0 +1,221 @@
+"""From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from zoolearn.beyond.temperature import calibrated, calibration
+from zoolearn.errors import SettingsError, StoreError
+from zoolearn.files import load_state
+from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, on_labels
+from zoolearn.methods.learner import accuracy
+from zoolearn.nets.backbones import Shape
+from zoolearn.nets.net import Net
+from zoolearn.training.predict import combine
+from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
+from zoolearn.zoo.disk.entries import Measure, MemberEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.lazy import LazyDict, LazyList
+from zoolearn.zoo.disk.stored import stored_task, without_deleted
+from zoolearn.zoo.learning.scores import balanced_accuracy
+from zoolearn.zoo.settings import Names, known_backbone
+
+NetOf = Callable[[MemberEntry], Net]
+
+
+def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names | None) -> Net:
+    """A member's net, after comparing its file with what the index lets expect; nothing is allocated before."""
+    recipe, settings = index.settings.recipe, index.settings
+    heads = {name: len(index.knows(member, name)) for name in member.heads}
+    spec = {
+        "backbone": settings.backbone,
+        "shape": list(settings.stored_shape),
+        "dropout": recipe["dropout"],
+        "pixel_mean": recipe["pixel_mean"],
+        "pixel_std": recipe["pixel_std"],
+        "flip_tta": recipe["flip_tta"],
+        "standardize": settings.stored_dtype == "float32",
+        "heads": list(heads.values()),
+        "head_index": {name: place for place, name in enumerate(heads)},
+        "layers": member.layers,
+    }
+    backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
+    try:
+        with torch.device("meta"):
+            template = Net.from_spec(spec, backbones).state_dict()
+    except (RuntimeError, SettingsError) as error:
+        raise StoreError(
+            f"{folder.path}: no {settings.backbone} for inputs {settings.stored_shape} ({error})"
+        ) from error
+    wanted = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in template.items()}
+    tensors = folder.tensors("members", member.file, wanted)
+    net = Net.from_spec(spec, backbones)
+    load_state(net, tensors, f"member {member.number}")
+    return net.freeze()
+
+
+def member_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
+    """What a member said of rows that were there in its own episode, of one task or of all.
+
+    `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
+    """
+    wanted: dict[str, tuple[Shape, torch.dtype]] = {}
+    for place, name in enumerate(member.heads):
+        if task not in (None, name):
+            continue
+        entry = index.tasks[name].as_of(member.episode)
+        wanted[f"test.{place}"] = ((entry.rows_held_out, len(entry.classes)), torch.float32)
+        if has_train_votes(index, member, name):
+            wanted[f"train.{place}"] = ((entry.rows_kept,), torch.float32)
+    return folder.tensors("votes", member.votes, wanted, whole=task is None)
+
+
+def votes_beside(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
+    """What older members said of rows held out of an arrival: (member, row, class), in the order of who was asked."""
+    assert arrival.votes is not None
+    assert arrival.test is not None
+    classes = len(index.tasks[arrival.task].as_of(arrival.episode - 1).classes)
+    shape = (len(arrival.asked), arrival.test.count, classes)
+    return folder.tensors("votes", arrival.votes, {"test": (shape, torch.float32)})["test"]
+
+
+def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
+    """Whether a member's file tells what it says of a task's kept rows, which counts when past tasks are weighed."""
+    return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].keeps_rows
+
+
+class StoredVotes:
+    """What the members of a zoo said about its stored rows; nothing is read twice."""
+
+    def __init__(self, folder: ZooFolder, index: Index) -> None:
+        self.folder, self.index = folder, index
+        self.files: dict[tuple[int, str], dict[str, Tensor]] = {}
+        self.beside: dict[int, Tensor] = {}  # by episode
+
+    def said(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
+        """What a member said about the held-out rows of a task that it speaks for, of the classes that it knows."""
+        said = self._of(member, task)[f"test.{member.heads.index(task)}"]
+        for arrival in self.index.tasks[task].since(member.episode):
+            if at is not None and arrival.episode > at:
+                break
+            if arrival.fix_test is not None:
+                said = without_deleted(self.folder, arrival.fix_test, said)
+            if arrival.test is not None:
+                said = torch.cat([said, self._beside(arrival)[arrival.asked.index(member.number), :, : said.shape[1]]])
+        return said
+
+    def answer(self, task: str, index: Index | None = None, at: int | None = None) -> Tensor:
+        """What the zoo answers for the held-out rows of a task, now, as of an episode, or as it was before it grew."""
+        index = index or self.index
+        voters = index.voters(task, at)
+        return combine(
+            [self.said(member, task, at) for member in voters],
+            [index.weight(member, task, at) for member in voters],
+            [index.knows(member, task) for member in voters],
+            index.task(task, at).classes,
+        )
+
+    def train(self, task: str, at: int | None = None) -> Votes:
+        """The sum of the votes on the labels of a task's kept rows, by which it is weighed: of those that saw all of them."""
+        votes = Votes("stored")
+        entry = self.index.task(task, at)
+        for member in self.index.speakers(task, at):
+            if member.episode >= entry.latest and has_train_votes(self.index, member, task):
+                votes = votes.add(self._of(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
+        return votes
+
+    def _of(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
+        if (member.number, task) not in self.files:
+            self.files[member.number, task] = member_votes(self.folder, self.index, member, task)
+        return self.files[member.number, task]
+
+    def _beside(self, arrival: Arrival) -> Tensor:
+        if arrival.episode not in self.beside:
+            self.beside[arrival.episode] = votes_beside(self.folder, self.index, arrival)
+        return self.beside[arrival.episode]
+
+
+class KnownVotes(Votes):
+    """Votes whose loss is known; what was said is read only if one is added to it."""
+
+    read: Callable[[], Votes]
+
+    def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
+        super().__init__("stored")
+        self.__dict__.update(loss=loss, read=read)  # the loss as `Votes` keeps it
+
+    def add(self, said: Tensor, weight: float) -> Votes:
+        """With one member's vote beside those that are stored."""
+        return self.read().add(said, weight)
+
+
+def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
+    """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it.
+
+    Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
+    """
+    temperature = calibration(probabilities, labels) if calibrates else 1.0
+    chosen = calibrated(probabilities, temperature).max(dim=1).values
+    shares = accuracy(probabilities, labels), balanced_accuracy(probabilities, labels)
+    return Measure(*shares, min(1.0, float(chosen.double().mean())), loss, temperature)
+
+
+def learner_of(
+    folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
+) -> OwnedZoo:
+    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
+
+    `epochs` are those of the next episode, if given.
+    """
+    learner = index.settings.learner(names, epochs)
+    learner.episode = len(index.episodes)
+    learner.members = members_of(index, net_of)
+    learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
+    learner.arrived = LazyDict(index.tasks, lambda name: arrived_of(index.tasks[name]))  # type: ignore[assignment]
+    kept = [name for name in index.tasks if index.records.keeps_rows(name)]
+    learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
+    stored, losses = StoredVotes(folder, index), index.records.losses
+    for name in kept if learner.tasks_per_episode > 1 else ():
+        loss = losses[name]
+        known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
+        learner.train_votes[name] = known or _asked(index, learner, net_of, name)
+    if index.tasks:
+        learner.shape = index.settings.stored_shape
+        learner.dtype = getattr(torch, index.settings.stored_dtype)
+    return learner
+
+
+def arrived_of(task: TaskEntry) -> Arrived:
+    """The rows that have come of a task, as a learner counts them."""
+    return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
+
+
+def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
+    """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
+    votes, since = Votes("kept"), index.tasks[task].last_class
+    for member in [voter for voter in index.voters(task) if voter.episode >= since]:
+        said = on_labels(net_of(member), learner.kept[task].train, task, learner.recipe)
+        votes = votes.add(said, member.share[task])
+    return votes
+
+
+def members_of(index: Index, net_of: NetOf) -> LazyList[Member]:
+    """Members as a learner has them."""
+    return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
+
+
+def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
+    """With the votes that count now."""
+    entry = index.member(number)
+    votes = {
+        task: Vote(
+            weight, index.knows(entry, task), task in entry.supersedes, index.tasks[task].rows_seen(entry.episode)
+        )
+        for task, weight in entry.share.items()
+        if entry.votes_on(task)
+    }
+    return Member(net_of(entry), votes, entry.loss, entry.episode - 1, trained=entry.refits is None)

@@ -1,0 +1,111 @@
+"""Members grown again, oldest first, because rows are gone that they were trained on; and all that follows from that."""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from time import perf_counter
+
+from msgspec.structs import replace as changed
+
+from zoolearn.beyond.refit import refit_head
+from zoolearn.nets.net import Net
+from zoolearn.runs.counting import count_rows
+from zoolearn.training.fit import Progress
+from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.entries import EpisodeEntry, MemberEntry
+from zoolearn.zoo.disk.folder import ZooFolder
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.disk.lazy import LazyDict
+from zoolearn.zoo.disk.stored import stored_task
+from zoolearn.zoo.learning.episode import asked_beside, entry_of, measure, saw_of, written
+from zoolearn.zoo.learning.recall import arrived_of, member_net, members_of
+from zoolearn.zoo.settings import Names
+
+
+def iter_retrain(
+    folder: ZooFolder,
+    index: Index,
+    learner: OwnedZoo,
+    names: Names | None,
+    *,
+    is_touched: Callable[[MemberEntry], bool],
+    stays: Callable[[MemberEntry], bool] = lambda member: True,
+    but: str = "",
+    since: dict[str, int] | None = None,
+) -> Generator[Progress, None, Index]:
+    """A zoo whose tasks are already what they are to be, with members that fit: those touched are retrained, or go.
+
+    They are grown with the same seeds on the same tasks, `but` for one; each out of the members before it as they are now.
+    Answers are measured again `since` the first episode in which they are no longer what they were.
+    """
+    members: list[MemberEntry] = []
+    since = dict(since or {})
+    for member in index.members:
+        if not is_touched(member):
+            members.append(member)
+            continue
+        for name in member.share:
+            since.setdefault(name, member.episode)
+        if stays(member):
+            so_far = index.remade(members=members)
+            learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
+            members.append((yield from _retrained(folder, so_far, learner, member, but)))
+    rest = _heard_again(folder, index.members, index.remade(members=members), learner.recipe, names)
+    rest = rest.remade(episodes=[measured_again(folder, rest, entry, since) for entry in rest.episodes])
+    return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
+
+
+def _retrained(
+    folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, but: str
+) -> Generator[Progress, None, MemberEntry]:
+    """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
+    entries = rest.tasks.values()
+    known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
+    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
+    learner.arrived = {name: arrived_of(rest.tasks[name].as_of(member.episode)) for name in known}
+    learner.episode = member.episode - 1
+    learner.epochs = member.epochs or rest.settings.recipe["epochs"]
+    remaining = [name for name in member.tasks if name != but]
+    started = perf_counter()
+    source = next((place for place, other in enumerate(rest.members) if other.number == member.refits), None)
+    if source is None:
+        work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
+        made, rows = yield from count_rows(work)
+    else:
+        made, rows = refit_head(learner, learner.members[source], learner.kept[remaining[0]]), Counter()
+    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
+    share = {name: weight for name, weight in entry.share.items() if name in member.share}
+    silent = tuple(name for name in member.silent if name in share)
+    entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
+    if source is not None:
+        entry = changed(entry, refits=member.refits, saw=saw_of(rest.members[source], but=remaining[0]))
+    return written(folder, rest, entry, made.net, learner.recipe, {})
+
+
+def _heard_again(
+    folder: ZooFolder, members: Sequence[MemberEntry], rest: Index, recipe: Recipe, names: Names | None
+) -> Index:
+    """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
+    were = {member.number: member for member in members}
+    same = {member.number for member in rest.members if were[member.number] == member}
+
+    def net_of(member: MemberEntry) -> Net:
+        return member_net(folder, rest, member, names)
+
+    for arrival in rest.arrivals:
+        if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None):
+            heard = asked_beside(folder, rest, arrival, net_of, recipe)
+            entry = rest.tasks[arrival.task]
+            arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
+            rest = rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+    return rest
+
+
+def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
+    """An episode's measures as they would have been, for tasks whose members are no longer the same."""
+    at = episode.number
+    gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
+    names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]
+    known = {name: value for name, value in episode.measures.items() if name not in gone}
+    return changed(episode, measures={**known, **measure(folder, rest, names, at)})
