@@ -62,6 +62,7 @@ CHANGES: dict[str, Callable[[Zoo], object]] = {
     "grow": grow,
     "grow, heads only": lambda zoo: zoo.learn_from(TASKS[0].name, zoo.path.parent / "more.npz", heads_only=True),
     "grow, no rows": grow,  # in a zoo that keeps none
+    "grow, some rows": grow,  # and statistics of all
     "correct": lambda zoo: zoo.correct(TASKS[0].name, {1: TASKS[0].classes[1], 2: None}),
     "correct --purge": lambda zoo: zoo.purge(TASKS[0].name, {1: None}),
     "undo": lambda zoo: zoo.undo(),
@@ -200,9 +201,10 @@ def main(instants: int, operations: int, words: Sequence[str] = (), seed: int = 
     np.savez(place / "more.npz", x=MORE.train.x[old].numpy(), y=labels)
     base = small_zoo(place / "base", TASKS, tasks_per_episode=2, grow=WarmStart()).path
     bare = small_zoo(place / "bare", TASKS[:2], replay=0.0).path
+    some = small_zoo(place / "some", TASKS[:2], replay=0.5).path
     found: Counter[tuple[str, str]] = Counter()
     try:
-        bases = dict.fromkeys(CHANGES, base) | {"grow, no rows": bare}
+        bases = dict.fromkeys(CHANGES, base) | {"grow, no rows": bare, "grow, some rows": some}
         seen = zoo_on_features(place)
         bases |= zip(ON_FEATURES, (seen, brought_over(seen)), strict=True)
         chosen = [name for name in bases if not words or any(word in name for word in words)]

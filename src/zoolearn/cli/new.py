@@ -32,6 +32,7 @@ OPEN = {
     "side": "their own size up to 96 if square, else 84 or 32",
     "grey": "as the first data is",
     "balance": "0.5",
+    "keep_statistics": "where not all rows are kept",
     "backbone": "small-conv for images, tabular for features",
     "epochs": "as many as its rows need, 3 to 50",
 }  # what is settled by data, unless given

@@ -99,6 +99,10 @@ class Ensemble(Learner):
     def _voting_members(self, task: str) -> list[Member]:
         return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
 
+    def first_member(self, task: str) -> Member:
+        """The one that a task was first learned by, of whose features statistics are."""
+        return next(member for member in self.members if task in member.votes)
+
     def first_voter(self, task: str) -> int:
         """The place of the newest member that supersedes those before it."""
         votes = enumerate(member.votes.get(task) for member in self.members)

@@ -88,7 +88,7 @@ class ModelZoo(KeepsRows):
         looks_back = self.tasks_per_episode > 1 or self.grow is not from_scratch
         self.check_kept(name for name in self.classes if looks_back or name == task.name)
         self.count_arrival(task)
-        if task.name in self.classes and (self.keep_statistics or not self.replay):
+        if task.name in self.classes and (task.name in self.statistics or not self.replay):
             grown = grow_by_statistics(self, self.statistics, task, self.balance, not self.replay)
             if not self.replay:
                 return grown
@@ -98,8 +98,8 @@ class ModelZoo(KeepsRows):
         member = yield from self.grow(self, tasks, self.episode_seed())
         self.members.append(member)
         self.keep(task)
-        if task.name not in self.classes and (self.keep_statistics or not self.replay):
-            self.statistics[task.name] = feature_statistics(member.net, task, self.recipe)
+        if (self.keep_statistics or not self.replay) and task.name not in self.statistics:
+            self.statistics[task.name] = feature_statistics(member.net, tasks[0], self.recipe)
         if task.name in self.train_votes:  # it grew: those are counted who know all of it
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):

@@ -36,7 +36,7 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, arrival = taken_in(zoo, index, task)
-            index = settled.with_arrival(as_kept(zoo, arrival, task, learner))
+            index = settled.with_arrival(as_kept(zoo, arrival, task, learner, seen_by=episode))
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)

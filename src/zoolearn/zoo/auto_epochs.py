@@ -13,6 +13,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Votes
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.methods.state import derived
 from zoolearn.nets.net import Net
 from zoolearn.training.batches import steps_per_epoch
@@ -74,6 +75,11 @@ class OwnedZoo(ModelZoo):
     """Model Zoo whose epochs are chosen for each episode where `epochs` is None."""
 
     epochs: int | None = derived(default=None)
+    seeing: dict[str, Member] = derived(default_factory=dict)  # by task, of whose features statistics are known
+
+    def first_member(self, task: str) -> Member:
+        """The one of whose features statistics of a task are kept, with one head."""
+        return self.seeing[task]
 
     def fit(
         self, net: Net, tasks: Sequence[Task], seed: int | None = None, *, balanced: bool = False, **slots: Any
@@ -99,9 +105,18 @@ class OwnedZoo(ModelZoo):
         with self.begin_episode():
             self.count_arrival(part)
             member = refit_head(self, source, self.with_kept(part))
+            self._count_features(part, source)
             self.keep(part)
             self._end([part.name], {}, member)
         self.classes[part.name] = part.classes
+
+    def _count_features(self, part: Task, source: Member) -> None:
+        """Adds a part to the statistics of its task; where these are not known, they are of what is at hand, as `source` sees it."""
+        if part.name in self.statistics:
+            more = feature_statistics(self.seeing[part.name].net, part, self.recipe)
+            self.statistics[part.name] = self.statistics[part.name].merge(more)
+        elif self.keep_statistics:
+            self.statistics[part.name] = feature_statistics(source.net, self.with_kept(part), self.recipe)
 
     def _end(self, names: Sequence[str], weights: Mapping[str, float], member: Member) -> None:
         self.members.append(member)

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from msgspec.structs import replace as changed
 
@@ -52,5 +53,6 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
 
 
 def _without_votes(entry: TaskEntry) -> TaskEntry:
-    """A task whose older members are gone, and what they said."""
-    return TaskEntry(entry.name, tuple(changed(arrival, asked=(), votes=None) for arrival in entry.arrivals))
+    """A task whose older members are gone, and what they said and saw."""
+    gone: dict[str, Any] = {"asked": (), "votes": None, "statistics": None, "seen_by": None}
+    return TaskEntry(entry.name, tuple(changed(arrival, **gone) for arrival in entry.arrivals))

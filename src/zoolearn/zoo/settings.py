@@ -4,7 +4,7 @@ Every setting is a field here and listed nowhere else: keyword arguments, flags,
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, Self
 
 import torch
@@ -61,6 +61,15 @@ class ZooSettings:
         metadata={
             "read": lambda record: record.number(0, 1),
             "help": "0 to 1: how far classes count as equally frequent",
+        },
+    )
+    keep_statistics: bool | None = field(
+        default=None,
+        metadata={
+            "read": or_none(Reader.flag),
+            "absent": False,
+            "help": "keep statistics of each task's features, whatever is kept of its rows",
+            "help_no": "keep none, unless no rows are kept",
         },
     )
     weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
@@ -181,6 +190,11 @@ class ZooSettings:
         return "images" if len(self.shape) == 3 else "features"
 
     @property
+    def keeps_statistics(self) -> bool:
+        """Whether statistics of the features of all rows are kept: unless told, where not all rows are."""
+        return self.replay == 0 or (self.replay < 1 if self.keep_statistics is None else self.keep_statistics)
+
+    @property
     def files(self) -> set[str]:
         """The file of the extractor, relative to the folder, where it is one."""
         return {f"extractors/{self.features['sha256']}.onnx"} if self.features and self.features["file"] else set()
@@ -223,6 +237,7 @@ class ZooSettings:
         known = {setting.name for setting in fields(OwnedZoo) if setting.init}
         plain = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name in known}
         device = "auto" if self.lacks_gpu else self.recipe["device"]
+        plain["keep_statistics"] = self.keeps_statistics
         plain["recipe"] = {**self.recipe, "epochs": self.recipe["epochs"] or 1, "device": device}
         learner = learner_from(OwnedZoo, plain, names)
         learner.epochs = epochs or self.recipe["epochs"]
@@ -230,11 +245,18 @@ class ZooSettings:
 
     @classmethod
     def read(cls, record: Reader) -> Self:
-        settings = cls(**{setting.name: setting.metadata["read"](record[setting.name]) for setting in fields(cls)})
+        settings = cls(**{setting.name: _read(setting, record) for setting in fields(cls)})
         shape, columns = settings.shape, settings.columns
         if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
             raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
         return settings
+
+
+def _read(setting: Field[Any], record: Reader) -> Json:
+    """A setting; a zoo that is older than the setting has what was usual then."""
+    if "absent" in setting.metadata and setting.name not in dict(record.entries()):
+        return setting.metadata["absent"]
+    return setting.metadata["read"](record[setting.name])
 
 
 def _phrase(name: str, value: Json) -> str:

@@ -3,7 +3,7 @@
 A part of a task brings rows of some classes only. Where a share of the older rows is kept, a head trained on them beside all
 of the new ones takes the new classes for likelier than they are: by the ratio of rows at hand to rows that have come, which
 its biases can make good. Where nothing is kept, the first member of the task stays as it is, and counts, means and scatter of
-its features, which add up exactly as parts come, make a linear discriminant of all classes.
+its features, which add up exactly as parts come, make a linear discriminant of all classes; or that votes beside others.
 """
 
 from collections.abc import Sequence
@@ -64,10 +64,10 @@ class Statistics:
         apart = (before * share)[:, None] * moved
         return Statistics(counts, means + share[:, None] * moved, self.scatter + later.scatter + moved.T @ apart)
 
-    def discriminant(self, balance: float = 0.0) -> tuple[Tensor, Tensor]:
+    def discriminant(self, balance: float = 0.0, arrived: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
         """Weights and biases of the head that takes every class for a bell around its mean, all of one shape.
 
-        Distances from the mean of few rows are too large by chance; that much is taken off.
+        Distances from the mean of few rows are too large by chance; that much is taken off. Classes are as frequent as `arrived`.
         """
         rows, size = float(self.counts.sum()), len(self.scatter)
         shape = self.scatter / max(1.0, rows - len(self.counts))
@@ -75,7 +75,8 @@ class Statistics:
         inverse = torch.linalg.inv(shape + pull * torch.eye(size, dtype=shape.dtype))
         weight = self.means @ inverse
         chance = float((inverse * shape).sum()) / self.counts
-        return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * self.counts.log()
+        frequent = torch.tensor(arrived).double().clamp_min(1.0) if arrived else self.counts
+        return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * frequent.log()
 
 
 def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
@@ -88,17 +89,14 @@ def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, 
     """The task's first member, its head made of statistics, votes on all classes; alone, it is an episode without training."""
     if part.name not in known:
         raise DataError(
-            f"no rows and no statistics are kept of task {part.name!r}, so nothing tells its old classes from new ones; "
-            "learn it again whole under another name"
+            f"neither rows nor statistics are kept of {part.name!r}; learn it again whole under another name"
         )
-    first = next(member for member in zoo.members if part.name in member.votes)
+    first = zoo.first_member(part.name)
     net = deepcopy(first.net)
     known[part.name] = known[part.name].merge(feature_statistics(net, part, zoo.recipe))
     net.widen_head(part.name, len(part.classes))
-    weight, bias = known[part.name].discriminant(balance)
-    with torch.no_grad():
-        net.head(part.name).weight.copy_(weight)
-        net.head(part.name).bias.copy_(bias)
+    weight, bias = known[part.name].discriminant(balance, zoo.arrived[part.name].rows)
+    net.head(part.name).load_state_dict({"weight": weight, "bias": bias})
     votes = {part.name: zoo.vote(part, 1.0, supersedes=alone)}
     zoo.members.append(Member(net.freeze(), votes, first.loss, zoo.episode, trained=False))
     return Episode((part.name,), {}, None)

@@ -73,7 +73,7 @@ class Arrival(Struct, frozen=True, gc=False):
     """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
 
     `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all
-    rows of the task that have come until then, where none are kept.
+    rows of the task that have come until then, where not all are kept: of the features of the member `seen_by`.
     """
 
     task: Name
@@ -88,6 +88,7 @@ class Arrival(Struct, frozen=True, gc=False):
     asked: tuple[Number, ...] = ()
     votes: Digest | None = None
     statistics: Digest | None = None
+    seen_by: Number | None = None  # None, too, where statistics are of the member that the task was first learned by
 
     def rows(self, side: Side) -> Rows | None:
         """Its rows on one side."""
@@ -159,9 +160,15 @@ class TaskEntry:
         return any(arrival.train for arrival in self.arrivals)
 
     @property
+    def counted(self) -> Arrival:
+        """The last one in which rows to train on came or were corrected: its statistics are those of all of them."""
+        found = (arrival for arrival in reversed(self.arrivals) if arrival.counts or arrival.fix_train)
+        return next(found, self.arrivals[0])
+
+    @property
     def statistics(self) -> Digest | None:
-        """The file of those of all its rows; None where rows are kept."""
-        return next((arrival.statistics for arrival in reversed(self.arrivals) if arrival.statistics), None)
+        """The file of those of all its rows; None where none are kept."""
+        return self.counted.statistics
 
     @cached_property
     def rows_kept(self) -> int:

@@ -51,6 +51,11 @@ class MemberEntry(Struct, frozen=True, gc=False):
         """All tasks that it has a head for, in the order of the heads."""
         return (*self.tasks, *self.fitted)
 
+    @property
+    def sees_as(self) -> int:
+        """The number of the member that has trained the features which it has."""
+        return self.refits or self.number
+
     def votes_on(self, task: str) -> bool:
         """Whether its vote for this task counts now."""
         return task in self.share and task not in self.silent

@@ -33,7 +33,7 @@ from zoolearn.zoo.learning.evaluation import held_out_scores
 from zoolearn.zoo.learning.gate import changes_between
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
 from zoolearn.zoo.learning.scores import Change, Scores
-from zoolearn.zoo.learning.statistics import store_statistics, stored_statistics
+from zoolearn.zoo.learning.statistics import store_statistics, take_up_statistics, with_corrected_statistics
 from zoolearn.zoo.settings import Names
 
 CHECKPOINTS = 20  # of a training, at most
@@ -88,29 +88,44 @@ def iter_learn(
     rows = Counter[str]()
     if arrival.corrects and arrival.fix_train is None:
         return _measured_again(folder, index, arrival)
+    known, seen_by, source = len(learner.members), None, None
     if arrival.corrects:
         yield learner.plan(learner.kept[arrival.task])
         _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
+        arrival = with_corrected_statistics(folder, index, net_of, arrival, learner.recipe)
     else:
         part = arrived_task(folder, index, arrival)
-        if part.part and not learner.replay:
-            learner.statistics[arrival.task] = stored_statistics(folder, index, net_of, index.tasks[arrival.task])
+        if part.part:
+            seen_by = source = take_up_statistics(folder, index, net_of, arrival.task, learner)
         if heads_only and learner.replay:
             source = newest_features(index, arrival.task)
             learner.refit(part, learner.members[index.records.members.index(source.number)])
+            seen_by = seen_by or source
         else:
             yield learner.plan(part)
             started = perf_counter()
             _, rows = yield from count_rows(learner.iter_learn(part))
-        arrival = as_kept(folder, arrival, part, learner)
-    seconds = perf_counter() - started
+        arrival = as_kept(folder, arrival, part, learner, seen_by.sees_as if seen_by else next_number(index))
+    entries = _entries(learner, known, arrival.task, source, next_number(index), seed)
+    costs = {"seconds": perf_counter() - started, "rows_trained": rows["trained"], "epochs": epochs}
+    entries[-1] = changed(entries[-1], **costs)
+    return _ended(folder, index, arrival, learner, entries, net_of)
+
+
+def _entries(
+    learner: OwnedZoo, known: int, task: str, source: MemberEntry | None, number: int, seed: int
+) -> list[MemberEntry]:
+    """The members that an episode has made: one that was trained, a head on the features of `source`, or both, the head first."""
     assert learner.latest is not None
-    number, tasks = next_number(index), learner.latest.tasks
-    entry = changed(entry_of(learner.members[-1], number, tasks, seed, seconds, rows["trained"]), epochs=epochs)
-    if not learner.members[-1].trained:
-        source = newest_features(index, arrival.task)
-        entry = changed(entry, refits=source.number, saw=saw_of(source, but=arrival.task))
-    return _ended(folder, index, arrival, learner, entry, net_of)
+    entries = []
+    for place, member in enumerate(learner.members[known:]):
+        tasks = learner.latest.tasks if member.trained else (task,)
+        entry = entry_of(member, number + place, tasks, seed, 0.0, 0)
+        if not member.trained:
+            assert source is not None
+            entry = changed(entry, refits=source.sees_as, saw=saw_of(source, but=task))
+        entries.append(entry)
+    return entries
 
 
 def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
@@ -128,14 +143,16 @@ def _ended(
     index: Index,
     arrival: Arrival,
     learner: OwnedZoo,
-    entry: MemberEntry,
+    entries: Sequence[MemberEntry],
     net_of: NetOf,
 ) -> tuple[Index, Learned]:
-    """Writes the member that a learner has made; gives the zoo with it, and what it brought."""
+    """Writes the members that a learner has made, the last of which tells of the episode; gives the zoo with them, and what they brought."""
     grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
-    entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
-    grown = grown.with_member(entry)
+    for entry, member in zip(entries, learner.members[-len(entries) :], strict=True):
+        said = train if entry is entries[-1] else {}
+        grown = grown.with_member(written(folder, grown, entry, member.net, learner.recipe, said))
+    entry = entries[-1]
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
     grown = grown.ended(episode)
@@ -223,11 +240,12 @@ def next_number(index: Index) -> int:
     return index.records.members[-1] + 1 if index.records.members else 1
 
 
-def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:
-    """An arrival with the rows of it that are kept, or with statistics where none are."""
-    if learner.replay:
-        return changed(arrival, train=_kept_rows(folder, arrival, part, learner))
-    return changed(arrival, train=None, statistics=store_statistics(folder, learner.statistics[arrival.task]))
+def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
+    """An arrival with the rows of it that are kept, and statistics of all as a member has seen them where those are kept, too."""
+    kept = changed(arrival, train=_kept_rows(folder, arrival, part, learner) if learner.replay else None)
+    if arrival.task not in learner.statistics:
+        return kept
+    return changed(kept, statistics=store_statistics(folder, learner.statistics[arrival.task]), seen_by=seen_by)
 
 
 def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:

@@ -1,7 +1,7 @@
 """Members grown again, oldest first, because rows are gone that they were trained on; and all that follows from that."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from time import perf_counter
 
 from msgspec.structs import replace as changed
@@ -12,7 +12,7 @@ from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
-from zoolearn.zoo.disk.arrivals import TaskEntry
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import EpisodeEntry, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -20,6 +20,7 @@ from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import stored_task
 from zoolearn.zoo.learning.episode import asked_beside, entry_of, measure, saw_of, written
 from zoolearn.zoo.learning.recall import arrived_of, member_net, members_of
+from zoolearn.zoo.learning.statistics import with_kept_statistics
 from zoolearn.zoo.settings import Names
 
 
@@ -40,7 +41,7 @@ def iter_retrain(
     Answers are measured again `since` the first episode in which they are no longer what they were.
     """
     members: list[MemberEntry] = []
-    since = dict(since or {})
+    changed_rows, since = dict(since or {}), dict(since or {})
     for member in index.members:
         if not is_touched(member):
             members.append(member)
@@ -52,6 +53,7 @@ def iter_retrain(
             learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
             members.append((yield from _retrained(folder, so_far, learner, member, but)))
     rest = _heard_again(folder, index.members, index.remade(members=members), learner.recipe, names)
+    rest = _counted_again(folder, index.members, rest, learner.recipe, names, changed_rows)
     rest = rest.remade(episodes=[measured_again(folder, rest, entry, since) for entry in rest.episodes])
     return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
 
@@ -87,19 +89,49 @@ def _heard_again(
     folder: ZooFolder, members: Sequence[MemberEntry], rest: Index, recipe: Recipe, names: Names | None
 ) -> Index:
     """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
-    were = {member.number: member for member in members}
-    same = {member.number for member in rest.members if were[member.number] == member}
+    same = _same(members, rest)
 
     def net_of(member: MemberEntry) -> Net:
         return member_net(folder, rest, member, names)
 
     for arrival in rest.arrivals:
         if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None):
-            heard = asked_beside(folder, rest, arrival, net_of, recipe)
-            entry = rest.tasks[arrival.task]
-            arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
-            rest = rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+            rest = _with_arrival(rest, arrival, asked_beside(folder, rest, arrival, net_of, recipe))
     return rest
+
+
+def _counted_again(
+    folder: ZooFolder,
+    members: Sequence[MemberEntry],
+    rest: Index,
+    recipe: Recipe,
+    names: Names | None,
+    changed_rows: Mapping[str, int],
+) -> Index:
+    """The zoo with statistics of what is kept, where those of more were of features or rows that are no longer the same."""
+    unchanged = _same(members, rest)
+    same = {member.sees_as for member in rest.members if member.number in unchanged}
+
+    def net_of(member: MemberEntry) -> Net:
+        return member_net(folder, rest, member, names)
+
+    for arrival in rest.arrivals:
+        is_same = arrival.seen_by in same and arrival.episode < changed_rows.get(arrival.task, arrival.episode + 1)
+        if arrival.statistics and rest.tasks[arrival.task].keeps_rows and not is_same:
+            rest = _with_arrival(rest, arrival, with_kept_statistics(folder, rest, net_of, arrival, recipe))
+    return rest
+
+
+def _same(members: Sequence[MemberEntry], rest: Index) -> set[int]:
+    """The numbers of members that are what they were."""
+    were = {member.number: member for member in members}
+    return {member.number for member in rest.members if were[member.number] == member}
+
+
+def _with_arrival(rest: Index, was: Arrival, arrival: Arrival) -> Index:
+    entry = rest.tasks[was.task]
+    arrivals = tuple(arrival if other is was else other for other in entry.arrivals)
+    return rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
 
 
 def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
