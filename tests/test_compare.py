@@ -3,8 +3,10 @@
 import csv
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
+import torch
 from msgspec.structs import replace as changed
 
 import zoolearn
@@ -12,9 +14,10 @@ from test_zoo_cli import said
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.registry import settings_of
 from zoolearn.runs.results import Results
+from zoolearn.runs.store import load
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.learning.scores import Share
-from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, ONCE, iter_compare, mean_interval, rival_specs
+from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, METHODS, ONCE, iter_compare, mean_interval, rival_specs
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -58,11 +61,31 @@ def test_each_rival_is_what_a_run_of_it_on_these_tasks_is_and_the_zoo_what_it_me
     )
     assert standings[ISOLATED].accuracy == pytest.approx(zoolearn.average_accuracy(alone.accuracy))
     assert standings[ISOLATED].megabytes == pytest.approx(4e-6 * alone.num_parameters)
+    assert own.balanced == pytest.approx(sum(zoo.measure(name).balanced for name in zoo.tasks) / 3)
     sizes = [len(task.train) for task in HAZY[:3]]
     assert standings[ONCE].rows_trained == 3 * sum(sizes)
     assert standings[EACH_TIME].rows_trained == 3 * (3 * sizes[0] + 2 * sizes[1] + sizes[2])
     assert standings[EACH_TIME].accuracy == standings[ONCE].accuracy
     assert (standings[FINE_TUNED].rows_kept, standings[ONCE].rows_kept, own.rows_kept) == (0, sum(sizes), sum(sizes))
+
+
+def test_a_rare_class_counts_as_much_as_a_frequent_one_in_the_balanced_accuracy_of_each(tmp_path):
+    few = torch.cat([(HAZY[0].test.y == label).nonzero()[: 30 if label else 5, 0] for label in range(2)])
+    zoo = small_zoo(tmp_path / "zoo", [replace(HAZY[0], test=HAZY[0].test.select(few)), HAZY[1]], tasks_per_episode=2)
+    newcomer = replace(HAZY[2], name=HAZY[0].name, classes=(HAZY[0].classes[1], "newcomer"), part=True)
+    zoo.learn(newcomer, new_classes=["newcomer"])
+    standings = {each.name: each for each in run_to_end(iter_compare(zoo, tmp_path / "out", epochs=1))}
+    for name, method in METHODS.items():
+        learner, recalls, shares = load(tmp_path / "out" / method), [], []
+        for task in zoo.tasks:
+            test, classes = zoo.task(task).test, zoo.tasks[task].classes
+            said = [learner.classes[task][place] for place in learner.predict_proba(test.x, task).argmax(dim=1)]
+            right = torch.tensor([classes[label] == word for label, word in zip(test.y, said, strict=True)])
+            shares.append(float(right.float().mean()))
+            recalls.append([float(right[test.y == label].float().mean()) for label in range(len(classes))])
+        assert standings[name].accuracy == pytest.approx(fmean(shares)), "it is the net that was measured"
+        assert standings[name].balanced == pytest.approx(fmean(map(fmean, recalls)))
+    assert any(abs(each.balanced - each.accuracy) > 0.01 for each in standings.values())
 
 
 def test_the_mean_of_many_tasks_is_surer_than_each():
@@ -80,6 +103,8 @@ def test_the_command_writes_a_table_and_a_figure_and_trains_nothing_twice(zoo, c
     out = Path("runs/compare-zoo")
     points = list(csv.DictReader((out / "compared.csv").read_text().splitlines()))
     assert {point["panel"] for point in points} == {"training time", "rows trained", "size"}
+    assert sum(point["series"] == "each, balanced" for point in points) == 3 * 5
+    assert "balanced, %" in (out / "compared.md").read_text()
     assert (out / "compared.svg").read_text().startswith("<?xml")
     first = Results.load(out / "isolated").episodes
     said(capsys, "compare", "zoo", "--epochs", "1")

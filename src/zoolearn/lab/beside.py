@@ -14,6 +14,7 @@ def beside_table(standings: Sequence[Standing], notes: Sequence[str] = ()) -> Ta
             each.name,
             f"{100 * each.accuracy:.1f}",
             f"{100 * each.low:.0f}-{100 * each.high:.0f}",
+            f"{100 * each.balanced:.1f}",
             spent(each.seconds),
             MISSING if each.rows_trained is None else human(each.rows_trained),
             f"{each.megabytes:.2f}",
@@ -21,14 +22,14 @@ def beside_table(standings: Sequence[Standing], notes: Sequence[str] = ()) -> Ta
         )
         for each in standings
     )
-    header = ("", "accuracy, %", "95 %", "training", "rows trained", "MB", "rows kept")
+    header = ("", "accuracy, %", "95 %", "balanced, %", "training", "rows trained", "MB", "rows kept")
     best = max(standings, key=lambda each: each.accuracy)
     alike = frozenset((row, 1) for row, each in enumerate(standings) if each.high >= best.accuracy)
     return Table(header, rows, labels=1, notes=tuple(notes), best=alike)
 
 
 def beside_figure(standings: Sequence[Standing], title: str) -> Figure:
-    """Accuracy against time, rows trained and size, a point for each."""
+    """Accuracy, and balanced accuracy, against time, rows trained and size, a point for each."""
     costs: dict[str, tuple[str, Sequence[float | None]]] = {
         "training time": ("seconds", [each.seconds for each in standings]),
         "rows trained": ("rows", [each.rows_trained for each in standings]),
@@ -36,11 +37,16 @@ def beside_figure(standings: Sequence[Standing], title: str) -> Figure:
     }
     panels = []
     for name, (label, values) in costs.items():
+        known = [(each, value) for each, value in zip(standings, values, strict=True) if value is not None]
+        colour = {each.name: place for place, each in enumerate(standings)}
         series = [
-            Series(each.name, [value], [100 * each.accuracy], [50 * (each.high - each.low)], "points", colour)
-            for colour, (each, value) in enumerate(zip(standings, values, strict=True))
-            if value is not None
+            Series(
+                each.name, [value], [100 * each.accuracy], [50 * (each.high - each.low)], "points", colour[each.name]
+            )
+            for each, value in known
         ]
+        taken, balanced = [value for _, value in known], [100 * each.balanced for each, _ in known]
+        series.append(Series("each, balanced", taken, balanced, (), "points", len(standings)))
         panels.append(Panel(name, series, label, log_x=all(value for value in values)))
-    caption = "Mean accuracy over the tasks, with its 95 % interval, against what it took."
+    caption = "Mean accuracy over the tasks, with its 95 % interval, and balanced accuracy, against what it took."
     return Figure("compared", title, caption, {"": Plot(panels, "accuracy, %", columns=3)})

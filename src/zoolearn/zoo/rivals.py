@@ -4,16 +4,19 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.learner import Learner
 from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.standing import Standing
 from zoolearn.runs.step import Step
+from zoolearn.runs.store import load
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.as_benchmark import StoredTasks
-from zoolearn.zoo.learning.scores import Share
+from zoolearn.zoo.learning.scores import Share, balanced_accuracy
 from zoolearn.zoo.zoo import Zoo
 
 FINE_TUNED, ISOLATED = "one net, fine-tuned on each task", "a net for each task"
@@ -38,7 +41,8 @@ def iter_compare(
                 if isinstance(event := next(run), Progress):
                     yield event
         except StopIteration as end:
-            found[name] = standing_of_run(name, end.value, held_out)
+            balanced = balanced_of_run(zoo, load(out / spec.method, zoo.names))
+            found[name] = standing_of_run(name, end.value, held_out, balanced)
     return [*found.values(), trained_each_time(found[ONCE], rows_at_hand(zoo))]
 
 
@@ -89,23 +93,33 @@ def standing_of_zoo(zoo: Zoo) -> Standing:
     shares = [zoo.accuracy(name) for name in zoo.tasks]
     seconds = sum(member.seconds for member in zoo.members)
     megabytes = sum(member.bytes for member in zoo.members) / 1e6
-    kept = sum(rows_at_hand(zoo))
-    return Standing("the zoo", *mean_interval(shares), seconds, rows_trained(zoo), megabytes, kept)
+    kept, balanced = sum(rows_at_hand(zoo)), fmean(zoo.measure(name).balanced for name in zoo.tasks)
+    return Standing("the zoo", *mean_interval(shares), balanced, seconds, rows_trained(zoo), megabytes, kept)
 
 
-def standing_of_run(name: str, results: Results, rows: Mapping[str, int]) -> Standing:
+def balanced_of_run(zoo: Zoo, learner: Learner) -> float:
+    """The mean over the zoo's tasks of the balanced accuracy with which the learner of a run answers them."""
+    shares = []
+    for name in zoo.tasks:
+        test, classes = zoo.task(name).test, zoo.tasks[name].classes
+        answers = learner.predict_proba(test.x, name)
+        shares.append(balanced_accuracy(answers[:, [learner.classes[name].index(each) for each in classes]], test.y))
+    return fmean(shares)
+
+
+def standing_of_run(name: str, results: Results, rows: Mapping[str, int], balanced: float) -> Standing:
     """A finished run; `rows` are the held-out rows of each task."""
     last = zip(results.tasks, results.accuracy[-1], strict=True)
     shares = [Share.of(value, rows[task]) for task, value in last if value is not None]
     megabytes = results.num_parameters * BYTES / 1e6
     seconds, kept = results.seconds["train"], results.stored_samples
-    return Standing(name, *mean_interval(shares), seconds, results.rows_trained, megabytes, kept)
+    return Standing(name, *mean_interval(shares), balanced, seconds, results.rows_trained, megabytes, kept)
 
 
 def trained_each_time(once: Standing, rows: Sequence[int]) -> Standing:
     """What it costs to train the net on all rows again whenever a task comes: its last training is one like `once`.
 
-    >>> once = Standing("one net", 0.9, 0.8, 0.95, seconds=60.0, rows_trained=600, megabytes=1.0, rows_kept=60)
+    >>> once = Standing("one net", 0.9, 0.8, 0.95, balanced=0.9, seconds=60.0, rows_trained=600, megabytes=1.0, rows_kept=60)
     >>> again = trained_each_time(once, [10, 20, 30])
     >>> again.rows_trained, again.seconds
     (1000, 100.0)
@@ -134,7 +148,7 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
         f"All have the same net ({settings.backbone}), recipe and seed, one training each. The rivals train for {epochs} "
         "epochs: unless you say how many, as many as give them the rows that the zoo's members were shown in all.",
         "The accuracy is the mean over the tasks, on their held-out rows; its interval says what that tells about further "
-        "rows, not about other seeds.",
+        "rows, not about other seeds. Balanced, every class of a task counts the same, however few rows it has.",
         "The zoo's seconds were recorded when it learned, the others' were measured now. Of the net that is trained again "
         "after each lesson only the last training was done; the cost of the earlier ones is computed from their rows.",
         "Megabytes are of the nets; `rows kept` are the training rows that each needs for the next lesson.",
