@@ -178,6 +178,9 @@ def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser
         tab.click("#start")
         tab.click("#meant")  # it asks whether a class is meant to be new
         tab.locator("#training", has_text="Learned new kinds in").wait_for()
+        told = tab.locator("#training").text_content()
+        assert "its earlier classes among themselves: no difference" in told
+        assert "new class kind 2 " in told
         assert zoolearn.open(folder).tasks["new kinds"].classes == ("kind 0", "kind 1", "kind 2")
         zoolearn.open(folder).undo()
         zoolearn.open(folder).undo()

@@ -55,6 +55,7 @@ def test_a_task_grows_by_a_member_and_by_a_head_of_the_statistics_of_all_rows_as
         asked = zoo.net(entry.number), member.net
         first, second = (torch.softmax(net(WHOLE.test.x, "garden"), dim=1) for net in asked)
         assert torch.allclose(first, second, atol=1e-3)
+    assert "member 4, a head on the features of member 2; member 5 from 3 tasks; " in zoo.index.log[-1].detail
     zoo.learn(KESTREL, new_classes=["kestrel"])
     assert [member.refits for member in zoo.members if member.refits] == [2, 2]
     assert are_of(zoo, FIRST.join_part(EGRET).join_part(KESTREL))

@@ -14,7 +14,7 @@ from zoolearn.cli.words import plural
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.gate import smallest_loss
-from zoolearn.zoo.learning.scores import Change, Share
+from zoolearn.zoo.learning.scores import Change
 
 TAKEN_BACK = 3  # exit code
 DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
@@ -59,8 +59,7 @@ def _show_growth(learned: Learned, console: Console) -> None:
         f"{DIFFERENCES.get(change.difference, change.difference)}"
     )
     if learned.new_classes:
-        old = [learned.scores.of_class(name) for name in learned.scores.classes if name not in learned.new_classes]
-        beside = Share(sum(share.right for share in old), sum(share.rows for share in old))
+        beside = learned.earlier_classes
         console.print(
             f"its earlier classes, beside the new: {beside.value:.1%}, {interval(beside)} % with 95 % certainty"
         )

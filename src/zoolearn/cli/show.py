@@ -170,8 +170,10 @@ def _storage(zoo: Zoo) -> str:
     held = sum(task.rows_held_out for task in zoo.tasks.values())
     members = sum(member.bytes for member in zoo.members)
     weights = sum(parameter.numel() for parameter in zoo.net(zoo.members[0].number).parameters())
+    counted = sum(task.statistics is not None for task in zoo.tasks.values())
+    statistics = f", statistics of the features of {plural(counted, 'task')}" if counted else ""
     return (
-        f"[bold]stored[/] {rows:,} rows to train on and {held:,} held out in {megabytes(sum(p.bytes for p in parts))}; "
+        f"[bold]stored[/] {rows:,} rows to train on and {held:,} held out in {megabytes(sum(p.bytes for p in parts))}{statistics}; "
         f"{plural(len(zoo.members), 'member')} in {megabytes(members)}, about {weights:,} weights each"
     )
 

@@ -32,7 +32,7 @@ from zoolearn.zoo.disk.stored import arrived_task, choose_rows, stored_examples,
 from zoolearn.zoo.learning.evaluation import held_out_scores
 from zoolearn.zoo.learning.gate import changes_between
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
-from zoolearn.zoo.learning.scores import Change, Scores
+from zoolearn.zoo.learning.scores import Change, Scores, Share
 from zoolearn.zoo.learning.statistics import store_statistics, take_up_statistics, with_corrected_statistics
 from zoolearn.zoo.settings import Names
 
@@ -64,6 +64,12 @@ class Learned:
     def earlier(self) -> dict[str, Change]:
         """The changes of other tasks than the one that was learned."""
         return {name: change for name, change in self.changes.items() if name != self.task}
+
+    @property
+    def earlier_classes(self) -> Share:
+        """How the classes are answered that the task had before, beside those that are new."""
+        old = [self.scores.of_class(name) for name in self.scores.classes if name not in self.new_classes]
+        return Share(sum(share.right for share in old), sum(share.rows for share in old))
 
 
 def iter_learn(
@@ -169,7 +175,7 @@ def _ended(
         refits=entry.refits,
     )
     did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
-    return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
+    return grown.after(did, episode.when, arrival.task, _detail(arrival, entries)), learned
 
 
 def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
@@ -260,14 +266,19 @@ def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZo
     return choose_rows(folder, arrival.train, rows, part.train.y[rows])
 
 
-def _detail(arrival: Arrival, member: MemberEntry) -> str:
+def _detail(arrival: Arrival, entries: Sequence[MemberEntry]) -> str:
+    member = entries[-1]
     if arrival.corrects:
         changes = sum(fixes.pairs.shape[0] for fixes in (arrival.fix_train, arrival.fix_test) if fixes)
         return f"member {member.number}; {changes} row{'' if changes == 1 else 's'} changed or deleted"
-    rows = {side: part.count if (part := arrival.rows(side)) else 0 for side in SIDES}
-    if member.refits is not None:
-        return f"member {member.number}, a head on the features of member {member.refits}; {rows['train']} rows kept, {rows['test']} held out"
-    return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {rows['train']} rows kept, {rows['test']} held out"
+    train, test = (part.count if (part := arrival.rows(side)) else 0 for side in SIDES)
+    rows = f"{train} row{'' if train == 1 else 's'} kept, {test} held out"
+    heads = [
+        f"member {entry.number}, a head on the features of member {entry.refits}" for entry in entries if entry.refits
+    ]
+    if member.refits is None:
+        heads.append(f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}")
+    return f"{'; '.join(heads)}; {rows}"
 
 
 def written(

@@ -182,6 +182,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                 several("new_class"),
                 option("skip_known"),
                 option("skip_broken"),
+                option("heads_only"),
                 share("unless_worse"),
             ],
         },
@@ -190,11 +191,14 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         """Learns a new task from an archive of images, while predictions go on; `GET /training` tells how it comes on.
 
         Under the name of a known task, it grows by what the archive holds: more images of its classes, and classes that are
-        new, if each is announced by `new_class`. `skip_known` leaves out images that the task has already.
+        new, if each is announced by `new_class`. `skip_known` leaves out images that the task has already, and with `heads_only`
+        nothing is trained: a head is fitted to all images, in seconds.
         With `unless_worse`, the episode is taken back if an earlier task lost more accuracy than that, beyond chance.
         """
         name = _meant(request.path_params["name"])
-        options = _options(request, new_class=_name, skip_known=_flag, skip_broken=_flag, unless_worse=_share)
+        options = _options(
+            request, new_class=_name, skip_known=_flag, skip_broken=_flag, heads_only=_flag, unless_worse=_share
+        )
         limits, entry = service.limits, service.index.tasks.get(name)
         try:
             if entry is None:

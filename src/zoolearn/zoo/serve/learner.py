@@ -47,6 +47,7 @@ def main() -> None:
             .rstrip(":")
             .replace("--skip-broken", "skip_broken=true")
             .replace("--skip-known (skip_known=True)", "skip_known=true")
+            .replace("--heads-only", "heads_only")
         )
         print(json.dumps({"state": "failed", "detail": detail}), flush=True)
     except KeyboardInterrupt:
@@ -87,6 +88,8 @@ def _brought(learned: Learned) -> dict[str, Any]:
         before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
         assert before is not None
         detail[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
+    if learned.task in learned.changes:
+        detail[learned.task]["grown"] = _grown(learned)
     for name, share in detail.items():
         share["balanced_accuracy"] = learned.after[name].balanced
     return {
@@ -95,6 +98,16 @@ def _brought(learned: Learned) -> dict[str, Any]:
         "episode": learned.episode,
         "seconds": round(learned.seconds, 1),
         "accuracy": detail,
+    }
+
+
+def _grown(learned: Learned) -> dict[str, Any]:
+    """Of a task that grew, old classes and new ones apart; the change is that of the old ones among themselves."""
+    new = {name: learned.scores.of_class(name) for name in learned.new_classes}
+    return {
+        "change": learned.changes[learned.task].to_json(),
+        "earlier_classes": learned.earlier_classes.to_json(),
+        "new_classes": {name: share.to_json() if share.rows else None for name, share in new.items()},
     }
 
 

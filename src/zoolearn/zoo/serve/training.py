@@ -148,6 +148,7 @@ class Order:
         new_class: Sequence[str] = (),
         skip_known: bool = False,
         skip_broken: bool = False,
+        heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> tuple[dict[str, int], list[str]]:
         """Unpacks the archive and starts the process that learns from it; gives the number of images of each class.
@@ -162,6 +163,7 @@ class Order:
         order = {
             "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
             "unless_worse": unless_worse, "new_classes": list(new_class), "skip_known": skip_known,
+            "heads_only": heads_only,
         }  # fmt: skip
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "zoolearn.zoo.serve.learner", stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE,

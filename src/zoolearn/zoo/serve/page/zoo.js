@@ -268,8 +268,17 @@ function brought(state) {
   return Object.entries(state.accuracy).map(([name, share]) => {
     const before = share.change === null ? "" : `${percent(share.before)} → `;
     const seen = share.change === null ? "" : `, ${DIFFERENCE[share.change.difference] ?? share.change.difference}`;
-    return `${name}: ${before}${percent(share.after)} (${range(share)})${seen}`;
+    return `${name}: ${before}${percent(share.after)} (${range(share)})${seen}${share.grown ? grew(share.grown) : ""}`;
   }).join("; ");
+}
+
+// Of a task that grew: old classes among themselves and beside the new ones, and each new one.
+function grew({ change, earlier_classes: earlier, new_classes: added }) {
+  const difference = DIFFERENCE[change.difference] ?? change.difference;
+  const names = Object.entries(added);
+  if (!names.length) return `, ${difference}`;
+  const shares = names.map(([name, share]) => `new class ${name} ${share ? percent(share.accuracy) : "not measured"}`);
+  return `, its earlier classes among themselves: ${difference}, beside the new ${percent(earlier.accuracy)}, ${shares.join(", ")}`;
 }
 
 function showTraining(state) {
