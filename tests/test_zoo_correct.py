@@ -164,6 +164,20 @@ def test_no_byte_of_a_purged_row_is_left_and_the_zoo_is_as_if_it_had_never_come(
     zoo.learn(pictures("rings"))
 
 
+def test_where_no_rows_are_kept_held_out_ones_are_purged_and_every_net_stays(tmp_path):
+    zoo = garden(tmp_path / "zoo", replay=0.0)
+    zoo.learn(EGRET, new_classes=["egret"])
+    nets = [member.file for member in zoo.members]
+    row = zoo.stored_rows("garden")[0]
+    gone = FIRST.test.x[row.place].numpy().tobytes()
+    zoo.purge("garden", {row.number: None})
+    assert not [name for name, data in contents(zoo.path).items() if gone in data]
+    assert [member.file for member in zoo.members] == nets
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    zoo.learn(pictures("rings"))
+    assert zoo.scores("garden").rows == len(FIRST.test) + len(EGRET.test) - 1
+
+
 def test_purging_asks_first(tmp_path, capsys):
     path = garden(tmp_path / "zoo").path
     (tmp_path / "gone.csv").write_text("row,label\n1,\n")

@@ -48,7 +48,10 @@ def iter_retrain(
             continue
         for name in member.share:
             since.setdefault(name, member.episode)
-        if stays(member):
+        if stays(member) and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
+            net = member_net(folder, index, member, names)  # rows changed that are held out: it is asked again, no more
+            members.append(written(folder, index, member, net, learner.recipe, {}))
+        elif stays(member):
             so_far = index.remade(members=members)
             learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
             members.append((yield from _retrained(folder, so_far, learner, member, but)))
