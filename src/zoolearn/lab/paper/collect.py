@@ -74,11 +74,9 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
 
 def _without_folders(content: dict[str, Json]) -> dict[str, Json]:
     """A run's record whose commands do not say where it was written: that is a place on one machine."""
-    sittings = [
-        {**sitting, "command": re.sub(r" --out \S+", "", sitting["command"])} if "command" in sitting else sitting
-        for sitting in content.get("sittings", ())
-    ]
-    return {**content, "sittings": sittings} if sittings else content
+    commands = {"command": re.sub(r" --out \S+", "", content["command"])} if content.get("command") else {}
+    sittings = [_without_folders(sitting) for sitting in content.get("sittings", ())]
+    return {**content, **commands, **({"sittings": sittings} if sittings else {})}
 
 
 def _outside(to: Path, found: Iterable[tuple[Path, dict[str, Json]]]) -> Iterator[tuple[Path, dict[str, Json]]]:
