@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.yes and not confirm(f"Forget {options.name!r}", "forgetting"):
         console.print("nothing was changed")
         return
-    follow(zoo.forgetting(options.name, drop=options.drop), console)
+    follow(zoo.iter_forget(options.name, drop=options.drop), console)
     console.print(
         f"{escape(options.name)} is forgotten; {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')} left"
     )

@@ -4,8 +4,9 @@ Every setting is a field here and listed nowhere else: keyword arguments, flags,
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from inspect import Parameter, signature
+from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 import torch
 
@@ -33,6 +34,8 @@ from zoolearn.zoo.reader import Reader
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
 Names = Mapping[str, Callable[..., Any]]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
 
@@ -87,18 +90,17 @@ class ZooSettings:
     @classmethod
     def chosen(cls, **given: Any) -> Self:
         """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
-        own = {setting.name: setting for setting in fields(cls) if not setting.metadata.get("settled")}
-        del own["features"]  # an extractor has to be opened: `zoolearn.new` and `on_features`
-        of_recipe = [setting.name for setting in OF_RECIPE]
+        known = givable_settings()
         for name in given:
-            if name not in own and name not in of_recipe:
-                raise SettingsError(unknown_name("setting of a zoo", name, [*own, *of_recipe]))
+            if name not in known:
+                raise SettingsError(unknown_name("setting of a zoo", name, known))
+        of_recipe = {setting.name for setting in OF_RECIPE}
         plain = {
-            name: _plain(name, value, own[name].metadata["choices"]) if "choices" in own[name].metadata else value
+            name: _plain(name, value, known[name].metadata["choices"]) if "choices" in known[name].metadata else value
             for name, value in given.items()
-            if name in own and value is not None
+            if name not in of_recipe and value is not None
         }
-        plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in of_recipe if name in given})
+        plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in given if name in of_recipe})
         settings = cls(**plain)
         settings._check_images()
         names = own_names(**given)
@@ -235,6 +237,30 @@ class ZooSettings:
         if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
             raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
         return settings
+
+
+def givable_settings() -> dict[str, Field[Any]]:
+    """What people may choose, of a zoo and of its recipe, by name; an extractor, which has to be opened, is not among it."""
+    own = [each for each in fields(ZooSettings) if not each.metadata.get("settled") and each.name != "features"]
+    return {setting.name: setting for setting in (*own, *OF_RECIPE)}
+
+
+def takes_settings(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """Names the settings of a zoo in the signature of a function that takes them as `**settings`, for `help` and editors."""
+    written = signature(function)
+    *own, _ = written.parameters.values()
+    named = [_parameter(setting) for setting in givable_settings().values()]
+    function.__signature__ = written.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return function
+
+
+def _parameter(setting: Field[Any]) -> Parameter:
+    """A setting as a keyword argument; None where the data decide unless it is given."""
+    kinds: dict[str, Any] = {"recipe": Recipe}
+    kind = str | Callable[..., Any] if "choices" in setting.metadata else kinds.get(setting.name, setting.type)
+    is_open = setting.name in (*OPEN, "recipe")
+    default = None if is_open else setting.default
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind | None if is_open else kind)
 
 
 def _phrase(name: str, value: Json) -> str:
