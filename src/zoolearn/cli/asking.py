@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from zoolearn.cli.words import plural
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Block, Columns, streamed
 from zoolearn.zoo.inputs.pictures import SUFFIXES

@@ -13,8 +13,8 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.forgetting import Cost
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable

@@ -14,7 +14,7 @@ from zoolearn.zoo.auto_epochs import Plan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, correction_of
 from zoolearn.zoo.changes.forgetting import Cost, cost_of, removing, undone
-from zoolearn.zoo.changes.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
+from zoolearn.zoo.changes.forgetting_rows import check_forgettable, rows_of_class, rows_of_files, without_rows
 from zoolearn.zoo.changes.purging import iter_purge
 from zoolearn.zoo.changes.renaming import renamed
 from zoolearn.zoo.disk.arrivals import Arrival
@@ -240,7 +240,7 @@ class Zoo(ZooReader):
         check_forgettable(self.index)
         with self.folder.making_room() as index:
             tasks = index.tasks.values() if task is None else [index.task(task)]
-            gone = found_rows(self.folder, tasks, [str(file) for file in files])
+            gone = rows_of_files(self.folder, tasks, [str(file) for file in files])
             self._commit(without_rows(self.folder, index, gone, self.names))
         return sum(len(numbers) for sides in gone.values() for numbers in sides.values())
 
