@@ -141,8 +141,7 @@ class Task:
             raise DataError(
                 f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class"
             )
-        unknown = set(self.augment) - {"crop", "flip"}
-        if unknown:
+        if unknown := set(self.augment) - {"crop", "flip"}:
             raise DataError(f"task {self.name!r} asks for augmentation {sorted(unknown)}; known are 'crop' and 'flip'")
         if self.augment and len(self.train.shape) != 3:
             raise DataError(f"task {self.name!r} has features, not images; they cannot be augmented by {self.augment}")
@@ -159,7 +158,6 @@ class Task:
         return self if fraction == 1.0 else replace(self, train=self.train.select(self.subsample_rows(fraction, seed)))
 
     def subsample_rows(self, fraction: float, seed: int) -> Tensor:
-        """The places of the training rows that `subsample` keeps."""
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
         sizes = [max(1, round(fraction * int(count))) if count else 0 for count in counts]
         return self.draw_rows(sizes, seed)
