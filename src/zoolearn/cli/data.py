@@ -7,7 +7,7 @@ from typing import Annotated
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import DataRoot, about, optional, parse
 from zoolearn.data.datasets import data_root, download, status
 
@@ -40,4 +40,4 @@ def main(arguments: Sequence[str]) -> None:
         details = "\n".join(part for part in (problems, entry.advice) if part) or str(entry.path)
         rows.append((entry.name, Text(entry.state, COLOURS[entry.state]), details))
     header = ("data set", "state", "where, or what to do")
-    console.print(columns(header, rows, words=header))
+    console.print(make_table(header, rows, words=header))

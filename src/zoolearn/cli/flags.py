@@ -163,7 +163,7 @@ def open_form(usual: Mapping[str, str], *kinds: type) -> type:
     return make_dataclass("Open", [(name, hint, field(default=default)) for name, hint, default in shown])
 
 
-def given_in(form: Any) -> dict[str, Any]:
+def read_given(form: Any) -> dict[str, Any]:
     """The settings of an open form; None is open."""
     values = dict(vars(form))
     for name in [name for name in values if f"no_{name}" in values]:

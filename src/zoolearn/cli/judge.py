@@ -9,9 +9,9 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import DataRoot, about, optional, parse
-from zoolearn.cli.streams import benchmark_at
+from zoolearn.cli.streams import find_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
 from zoolearn.runs.own import Own
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
     console = output.console()
     names = {own.name: own.function() for own in map(Own.at, options.names)}
-    made_by = benchmark_at(options.benchmark) if options.benchmark else None
+    made_by = find_benchmark(options.benchmark) if options.benchmark else None
     for run in options.runs:
         record = follow(iter_judge(run, options.data, options.epochs, names, made_by), console)
         rows = [
@@ -61,5 +61,5 @@ def main(arguments: Sequence[str]) -> None:
         ]
         cells = [(name, *(f"{value:.2%}" for value in values)) for name, *values in rows]
         header = ("", "accuracy", "task found", "answered", "right if answered")
-        console.print(columns(header, cells, title=str(run)))
+        console.print(make_table(header, cells, title=str(run)))
         console.print(f"two members differ on {record.members.disagreement:.2%} of the rows")

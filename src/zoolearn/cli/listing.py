@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import about, parse
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.lab.published import PRESETS
@@ -30,13 +30,13 @@ def main(arguments: Sequence[str]) -> None:
             (f"zoo run {each.spec.method} {each.spec.benchmark} --preset {each.name}", each.target, each.source)
             for each in PRESETS
         ]
-        console.print(columns(header, rows, words=header))
+        console.print(make_table(header, rows, words=header))
         return
     known: dict[str, Mapping[str, Callable[..., Any]]]
     known = {"methods": METHODS, "benchmarks": BENCHMARKS, "backbones": BACKBONES}
     for title, table in known.items():
         listed = [(name, _sentence(thing)) for name, thing in table.items()]
-        console.print(columns(("", ""), listed, words=("",), title=title))
+        console.print(make_table(("", ""), listed, words=("",), title=title))
 
 
 def _sentence(thing: Callable[..., Any]) -> str:

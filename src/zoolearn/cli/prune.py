@@ -8,7 +8,7 @@ from typing import Annotated
 from rich.console import Console
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import Table, columns
+from zoolearn.cli.columns import Table, make_table
 from zoolearn.cli.flags import ZooPath, about, optional, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import megabytes, plural
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         pruning = zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency)
         _tell(pruning, console)
         if options.budget is None and options.latency is None:
-            for line in too_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
+            for line in list_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
                 console.print(line, markup=False, soft_wrap=True)
     if options.commit:
         console.print(f"{plural(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
@@ -73,11 +73,11 @@ def _tell(pruning: Pruning, console: Console) -> None:
         )
         for name, task in pruning.tasks.items()
     ]
-    console.print(columns(("task", "members", "accuracy", "on rows that did not choose"), rows))
+    console.print(make_table(("task", "members", "accuracy", "on rows that did not choose"), rows))
     console.print(summary(pruning))
 
 
-def too_costly(pruning: Pruning, allowed: float) -> list[str]:
+def list_costly(pruning: Pruning, allowed: float) -> list[str]:
     """A sentence for each task that lost more than it may on the rows that had no say, which those that chose do not show."""
     lost = {name: task.unseen_before - task.unseen_after for name, task in pruning.tasks.items()}
     return [
@@ -96,4 +96,4 @@ def summary(pruning: Pruning) -> Table:
         ]
         size, took = megabytes(getattr(pruning, f"bytes_{when}")), f"{pruning.milliseconds(when):.3f}"
         rows.append((when, str(getattr(pruning, f"members_{when}")), size, took, *(f"{mean:.2%}" for mean in means)))
-    return columns(("", "members", "size", "ms per row", "accuracy", "on rows that did not choose"), rows)
+    return make_table(("", "members", "size", "ms per row", "accuracy", "on rows that did not choose"), rows)

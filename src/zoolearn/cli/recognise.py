@@ -10,7 +10,7 @@ from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, about, parse
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.answers.recognition import check_unrecognisable
+from zoolearn.zoo.answers.recognition import check_recognisable
 from zoolearn.zoo.inputs import Columns
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(RecogniseOptions, arguments, "zoo recognise", IDEA)
     check_question(options.inputs, csv=options.csv, as_json=options.json)
     zoo = Zoo(options.folder)
-    check_unrecognisable(zoo.index, options.sure)
+    check_recognisable(zoo.index, options.sure)
 
     print_answers(
         zoo,

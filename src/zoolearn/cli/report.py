@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
         write_zoo_page(zoos[0], options.html)
         return
     check_no_zoo(folders, "zoo report", "`--html FILE` makes a page of one zoo")
-    words = other_words(options.names)
+    words = read_names(options.names)
     if options.html is not None:
         if options != ReportOptions(options.runs, html=options.html):
             raise SettingsError("--html is a page of its own; leave out what chooses and prints a table")
@@ -114,10 +114,10 @@ def _give(shown: str, file: Path | None) -> None:
         save_text(file, f"{shown}\n")
 
 
-def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
+def read_names(pairs: Sequence[str]) -> Mapping[str, str]:
     """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
 
-    >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])
+    >>> read_names(["model-zoo (replay=0.1)=Zoo", "er=ER"])
     {'model-zoo (replay=0.1)': 'Zoo', 'er': 'ER'}
     """
     for pair in pairs:

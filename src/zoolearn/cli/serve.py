@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     from zoolearn.zoo.serve.app import make_app
     from zoolearn.zoo.serve.guard import log_access
     from zoolearn.zoo.serve.limits import Limits
-    from zoolearn.zoo.serve.server import listening, own_names, server_of
+    from zoolearn.zoo.serve.server import make_server, open_socket, own_names
     from zoolearn.zoo.serve.service import Service
 
     threads = default_threads() if options.threads is None else options.threads
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.access_log is not None:
         log_access(options.access_log)
     service = Service(options.folder, Limits(), learns=options.learn)
-    socket = listening(options.host, options.port)
-    server = server_of(make_app(service, token=token, hosts=names), service)
+    socket = open_socket(options.host, options.port)
+    server = make_server(make_app(service, token=token, hosts=names), service)
     port = socket.getsockname()[1]
     shown = f"[{options.host}]" if ":" in options.host else options.host
     print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)

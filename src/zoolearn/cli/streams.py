@@ -70,14 +70,14 @@ class BenchmarkOptions:
 OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
-def places_in(arguments: Sequence[str]) -> list[str]:
+def find_places(arguments: Sequence[str]) -> list[str]:
     """The words and parts of words that are places of code."""
     ends = [word.split("=", count)[-1] for word in arguments for count in range(word.count("=") + 1)]
     parts = [part for end in ends for part in parted(end)]
     return list(dict.fromkeys(part for part in parts if PLACE.search(part)))
 
 
-def own_benchmark_in(arguments: Sequence[str], functions: Iterable[str]) -> Own | None:
+def find_own_benchmark(arguments: Sequence[str], functions: Iterable[str]) -> Own | None:
     """The benchmark of one's own among the arguments: a place that is no value of a flag; `functions` are settings that take one."""
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
     if "--tune-on" in words[:-1]:
@@ -146,7 +146,7 @@ def _is_plain(hint: Any) -> bool:
     return hint in PLAIN
 
 
-def options_given(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Json]:
+def read_options(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Json]:
     """The options that a form has, orders read, and the parameters of a function of one's own."""
     options = {option: read_order(option, getattr(form, option)) for option in OPTIONS}
     if benchmark is not None:
@@ -156,7 +156,7 @@ def options_given(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Js
     return options
 
 
-def benchmark_at(word: str) -> Own | None:
+def find_benchmark(word: str) -> Own | None:
     """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
     if word in BENCHMARKS:
         return None

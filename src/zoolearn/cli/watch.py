@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
@@ -80,7 +80,9 @@ def view(seen: Sequence[RunStatus], width: int = 120) -> Group:
     if not any(status.training and status.training.epochs > 1 for status in seen):
         del cells["epoch"]
     ordered = sorted(seen, key=lambda status: STATES.index(status.state))
-    table = columns([*cells], [[cell(status) for cell in cells.values()] for status in ordered], words=(" ", "state"))
+    table = make_table(
+        [*cells], [[cell(status) for cell in cells.values()] for status in ordered], words=(" ", "state")
+    )
     problems = [Text(status.problem, STYLES["damaged"]) for status in seen if status.problem]
     return Group(table, *problems, Text(_sum(seen), "dim"))
 

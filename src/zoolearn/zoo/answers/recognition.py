@@ -42,7 +42,7 @@ class Recognised:
         }
 
 
-def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
+def check_recognisable(index: Index, sure: float = 0.0) -> None:
     """Refuses what cannot be recognised, or not so surely, before any input is read."""
     if not 0 <= sure <= 1:
         raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
@@ -86,7 +86,7 @@ class Fitted:
     quality: Quality
 
 
-def quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
+def measure_quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
     """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
     right, strangers = [], []
     for place, name in enumerate(which.tasks):
@@ -99,7 +99,7 @@ def quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
     return Quality(fmean(right), fmean(strangers) if strangers else 0.0)
 
 
-def recognised(
+def recognise_rows(
     which: TaskInference, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
 ) -> list[Recognised]:
     """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""

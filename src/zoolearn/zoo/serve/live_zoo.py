@@ -34,7 +34,7 @@ class Outdated(Exception):
     """What rows are compared with is of another state of the zoo."""
 
 
-class Following:
+class LiveZoo:
     """A zoo that is kept up to date. Only `thread` touches the zoo; its index is immutable and may be read anywhere."""
 
     def __init__(self, folder: Path, thread: Executor, told: Callable[[str], None] = lambda line: None) -> None:
