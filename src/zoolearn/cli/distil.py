@@ -11,7 +11,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import make_table
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, about, flag, parse
 from zoolearn.words import megabytes
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
@@ -27,7 +27,7 @@ class DistilOptions:
 
     folder: ZooPath
     to: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "TO")]
-    epochs: Annotated[int | None, optional("N", "passes over all stored rows", "as the zoo's members")] = None
+    epochs: int | None = flag("passes over all stored rows", "N", "as the zoo's members")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from zoolearn.cli.flags import about, command_line, optional, parse, settings_form
+from zoolearn.cli.flags import command_line, flag, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.cli.streams import (
     benchmark_options,
@@ -38,35 +38,29 @@ from zoolearn.training.recipe import Recipe
 class RunOptions:
     """The run."""
 
-    out: Annotated[
-        Path | None,
-        optional("DIR", "run folder; of several runs, the folder of their folders", "runs/METHOD-BENCHMARK-seedN"),
-    ] = None
-    seeds: Annotated[int, about("number of runs: this seed and the ones after it")] = 1
-    checkpoint_every: Annotated[
-        int | None,
-        optional(
-            "N", "save an unfinished training every N epochs, so that at most N are lost", "never; 1 on a cluster"
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
-    ] = None
-    exact: Annotated[bool, about("refuse to continue with other threads, libraries or processor than before")] = False
-    continue_anyway: Annotated[
-        bool, about("continue though a method or function of your own was changed; it is recorded")
-    ] = False
-    log_every: Annotated[
-        int | None,
-        optional("N", "write loss and accuracy of every Nth batch to steps.jsonl in the run folder", "never"),
-    ] = None
-    evaluate_every: Annotated[
-        int | None, optional("N", "write test accuracies of the net in training to it, every N epochs", "never")
-    ] = None
-    tensorboard: Annotated[
-        bool, about("show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
-    ] = False
+    out: Path | None = flag(
+        "run folder; of several runs, the folder of their folders", "DIR", "runs/METHOD-BENCHMARK-seedN"
+    )
+    seeds: int = flag("number of runs: this seed and the ones after it", default=1)
+    checkpoint_every: int | None = flag(
+        "save an unfinished training every N epochs, so that at most N are lost", "N", "never; 1 on a cluster"
+    )
+    preset: str | None = flag(
+        "start from published settings (`zoo list --presets`) or those of `zoo tune`", "NAME|FILE", "none"
+    )
+    exact: bool = flag("refuse to continue with other threads, libraries or processor than before", default=False)
+    continue_anyway: bool = flag(
+        "continue though a method or function of your own was changed; it is recorded", default=False
+    )
+    log_every: int | None = flag(
+        "write loss and accuracy of every Nth batch to steps.jsonl in the run folder", "N", "never"
+    )
+    evaluate_every: int | None = flag(
+        "write test accuracies of the net in training to it, every N epochs", "N", "never"
+    )
+    tensorboard: bool = flag(
+        "show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]", default=False
+    )
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:

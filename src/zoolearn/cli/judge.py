@@ -10,7 +10,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import make_table
-from zoolearn.cli.flags import DataRoot, about, optional, parse
+from zoolearn.cli.flags import DataRoot, flag, parse
 from zoolearn.cli.streams import find_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
@@ -32,14 +32,13 @@ class JudgeOptions:
         tyro.conf.arg(metavar="RUN...", help="run folders", help_behavior_hint="(required)"),
     ]
     data: DataRoot = None
-    epochs: Annotated[int, about("passes over the stored rows of the distilled net")] = 1
-    benchmark: Annotated[
-        str | None,
-        optional("FILE.py:NAME", "what made the benchmark, if it is your own: a function, or a zoo folder", "none"),
-    ] = None
-    names: Annotated[
-        tuple[str, ...], optional("FILE.py:NAME...", "backbones and other functions of your own in the runs", "none")
-    ] = ()
+    epochs: int = flag("passes over the stored rows of the distilled net", default=1)
+    benchmark: str | None = flag(
+        "what made the benchmark, if it is your own: a function, or a zoo folder", "FILE.py:NAME", "none"
+    )
+    names: tuple[str, ...] = flag(
+        "backbones and other functions of your own in the runs", "FILE.py:NAME...", "none", default=()
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

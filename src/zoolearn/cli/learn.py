@@ -17,7 +17,16 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.bars import continues, follow
 from zoolearn.cli.columns import All, make_table
-from zoolearn.cli.flags import EpisodeEpochs, IgnoredColumns, LabelColumn, LabelsFile, ZooPath, about, optional, parse
+from zoolearn.cli.flags import (
+    EpisodeEpochs,
+    IgnoredColumns,
+    LabelColumn,
+    LabelsFile,
+    ZooPath,
+    about,
+    flag,
+    parse,
+)
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
 from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
@@ -54,50 +63,38 @@ class LearnOptions:
         about("a name for the new task, or the name of a known one", "NAME"),
     ]
     data: Annotated[Path, tyro.conf.Positional, about("what to learn from", "DATA")]
-    test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
-    holdout: Annotated[float, about("share of each class that is held out")] = 0.2
-    last: Annotated[
-        float | None, optional("SHARE", "hold out the last rows, as they come in time", "rows at random")
-    ] = None
-    group: Annotated[
-        str | None, optional("COLUMN", "hold out whole groups: rows with equal values in this column", "single rows")
-    ] = None
-    new_class: Annotated[
-        tuple[str, ...], optional("NAME...", "classes that a known task gets now and does not have yet", "none")
-    ] = ()
-    yes: Annotated[bool, about("do not ask whether new classes are meant, unless one may be a typo")] = False
-    skip_known: Annotated[bool, about("leave out rows that a known task has already")] = False
-    heads_only: Annotated[
-        bool, about("train nothing: fit the head of a known task again to its rows and these, in seconds")
-    ] = False
-    skip_broken: Annotated[bool, about("leave out images that cannot be read, instead of stopping")] = False
-    augment: Annotated[
-        Augment, about("vary training images; auto: shifts, and mirror images if they are in colour")
-    ] = "auto"
+    test: Path | None = flag("hold these rows out", "DATA", "a share of DATA, see --holdout")
+    holdout: float = flag("share of each class that is held out", default=0.2)
+    last: float | None = flag("hold out the last rows, as they come in time", "SHARE", "rows at random")
+    group: str | None = flag("hold out whole groups: rows with equal values in this column", "COLUMN", "single rows")
+    new_class: tuple[str, ...] = flag(
+        "classes that a known task gets now and does not have yet", "NAME...", "none", default=()
+    )
+    yes: bool = flag("do not ask whether new classes are meant, unless one may be a typo", default=False)
+    skip_known: bool = flag("leave out rows that a known task has already", default=False)
+    heads_only: bool = flag(
+        "train nothing: fit the head of a known task again to its rows and these, in seconds", default=False
+    )
+    skip_broken: bool = flag("leave out images that cannot be read, instead of stopping", default=False)
+    augment: Augment = flag(
+        "vary training images; auto: shifts, and mirror images if they are in colour", default="auto"
+    )
     label: LabelColumn = None
-    text: Annotated[
-        str | None, optional("COLUMN", "column of a table that holds texts, for a zoo that takes them", "text, body")
-    ] = None
+    text: str | None = flag("column of a table that holds texts, for a zoo that takes them", "COLUMN", "text, body")
     ignore: IgnoredColumns = ()
-    features: Annotated[
-        str | None,
-        optional(
-            "FILE|NAME", "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "none"
-        ),
-    ] = None
+    features: str | None = flag(
+        "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "FILE|NAME", "none"
+    )
     labels: LabelsFile = None
     epochs: EpisodeEpochs = None
-    unless_worse: Annotated[
-        float | None,
-        optional(
-            "LOSS",
-            "take the episode back if an earlier task lost more accuracy than this (0.01: one point) beyond chance, on its "
-            f"held-out rows; exit code {TAKEN_BACK}",
-            "it is kept",
-        ),
-    ] = None
-    dry_run: Annotated[bool, about("read the data, say what would be done and how long, then stop")] = False
-    threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
+    unless_worse: float | None = flag(
+        "take the episode back if an earlier task lost more accuracy than this (0.01: one point) beyond chance, on its "
+        f"held-out rows; exit code {TAKEN_BACK}",
+        "LOSS",
+        "it is kept",
+    )
+    dry_run: bool = flag("read the data, say what would be done and how long, then stop", default=False)
+    threads: int | None = flag("threads of this process", "N", "torch's choice")
     everything: All = False
 
 

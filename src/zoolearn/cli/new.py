@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import about, open_form, optional, parse, read_given, settings_form
+from zoolearn.cli.flags import about, flag, open_form, parse, read_given, settings_form
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import preset_settings
 from zoolearn.methods.model_zoo import ModelZoo
@@ -47,18 +47,14 @@ class NewOptions:
     """The zoo, permanently."""
 
     folder: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "FOLDER")]
-    features: Annotated[
-        str | None,
-        optional("FILE|NAME", "learn from features of pictures by an ONNX file, or of texts by wordllama:", "none"),
-    ] = None
-    preset: Annotated[
-        str | None, optional("NAME", "paper, or beyond: the settings past the paper that were found best", "paper")
-    ] = None
-    adopt: Annotated[
-        Path | None,
-        optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "none"),
-    ] = None
-    data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
+    features: str | None = flag(
+        "learn from features of pictures by an ONNX file, or of texts by wordllama:", "FILE|NAME", "none"
+    )
+    preset: str | None = flag("paper, or beyond: the settings past the paper that were found best", "NAME", "paper")
+    adopt: Path | None = flag(
+        "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "RUN", "none"
+    )
+    data: Path | None = flag("data root, to find the data of that run", "DIR", "$ZOOLEARN_DATA")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.cli.report import read_names
 from zoolearn.errors import SettingsError
@@ -31,17 +31,17 @@ class PlotOptions:
         tyro.conf.Positional,
         optional("DIR...", "folders that hold runs or studies at any depth, or one zoo", "runs"),
     ]
-    to: Annotated[Path, about("where the files go", "DIR")] = Path("figures")
-    format: Annotated[Format, about("kind of file")] = "pdf"
-    only: Annotated[
-        tuple[str, ...], optional("WORD...", "only figures whose name has one of these words, as `ranking`", "all")
-    ] = ()
-    width: Annotated[float, about("inches")] = WIDTH
-    height: Annotated[float | None, optional("INCHES", "of each figure", "as it suits the figure")] = None
-    title: Annotated[bool, about("say above each figure what it shows")] = True
-    names: Annotated[
-        tuple[str, ...], optional("OLD=NEW...", "other words for titles, axes, methods and tasks", "as they are")
-    ] = ()
+    to: Path = flag("where the files go", "DIR", default=Path("figures"))
+    format: Format = flag("kind of file", default="pdf")
+    only: tuple[str, ...] = flag(
+        "only figures whose name has one of these words, as `ranking`", "WORD...", "all", default=()
+    )
+    width: float = flag("inches", default=WIDTH)
+    height: float | None = flag("of each figure", "INCHES", "as it suits the figure")
+    title: bool = flag("say above each figure what it shows", default=True)
+    names: tuple[str, ...] = flag(
+        "other words for titles, axes, methods and tasks", "OLD=NEW...", "as they are", default=()
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Annotated
 
 from rich.console import Console
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import Table, make_table
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, flag, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
@@ -26,11 +25,11 @@ class PruneOptions:
     """How far to go (one of three), or what to do with an earlier pruning."""
 
     folder: ZooPath
-    loss: Annotated[float | None, optional("SHARE", "accuracy that each task may lose", "0.005")] = None
-    budget: Annotated[float | None, optional("MB", "megabytes of members to keep at most", "none")] = None
-    latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
-    restore: Annotated[bool, about("let all members speak again")] = False
-    commit: Annotated[bool, about("delete permanently what is silenced, after pruning if a limit is given")] = False
+    loss: float | None = flag("accuracy that each task may lose", "SHARE", "0.005")
+    budget: float | None = flag("megabytes of members to keep at most", "MB", "none")
+    latency: float | None = flag("milliseconds that an answer may take for a row", "MS", "none")
+    restore: bool = flag("let all members speak again", default=False)
+    commit: bool = flag("delete permanently what is silenced, after pruning if a limit is given", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
@@ -36,23 +36,19 @@ class ReportOptions:
         tyro.conf.Positional,
         optional("DIR...", "run folders, files of records, or folders that hold such at any depth", "runs"),
     ]
-    format: Annotated[
-        Literal["text", "markdown", "latex", "csv", "parquet"],
-        about("a table of means, or (csv, parquet) a row a run with unrounded numbers"),
-    ] = "text"
-    columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
-    names: Annotated[
-        tuple[str, ...], optional("OLD=NEW...", "other words for columns, methods and benchmarks", "as they are")
-    ] = ()
-    against: Annotated[
-        str | None, optional("METHOD", "differences from this one, seed by seed, with intervals", "no")
-    ] = None
-    matrix: Annotated[bool, about("the accuracy matrix of each group of runs instead")] = False
-    out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
-    html: Annotated[
-        Path | None,
-        optional("FILE", "write one self-contained page with every figure; also of one zoo folder", "print a table"),
-    ] = None
+    format: Literal["text", "markdown", "latex", "csv", "parquet"] = flag(
+        "a table of means, or (csv, parquet) a row a run with unrounded numbers", default="text"
+    )
+    columns: tuple[str, ...] = flag("these columns, in this order", "NAME...", "all", default=())
+    names: tuple[str, ...] = flag(
+        "other words for columns, methods and benchmarks", "OLD=NEW...", "as they are", default=()
+    )
+    against: str | None = flag("differences from this one, seed by seed, with intervals", "METHOD", "no")
+    matrix: bool = flag("the accuracy matrix of each group of runs instead", default=False)
+    out: Path | None = flag("write it there", "FILE", "print it")
+    html: Path | None = flag(
+        "write one self-contained page with every figure; also of one zoo folder", "FILE", "print a table"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,9 +5,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, flag, parse
 from zoolearn.errors import MissingData, SettingsError
 
 IDEA = """Serve a zoo: predictions over HTTP, and a page that shows what it knows. New episodes are picked up as they come.
@@ -20,16 +19,12 @@ class ServeOptions:
     """Where, for whom, and whether it may learn."""
 
     folder: ZooPath
-    host: Annotated[str, about("address to listen on; 0.0.0.0: all of this machine's")] = "127.0.0.1"
-    port: Annotated[int, about("0: any that is free")] = 8000
-    token: Annotated[
-        str | None, optional("TOKEN", "what clients must send; better set as the variable ZOO_TOKEN", "none is needed")
-    ] = None
-    learn: Annotated[bool, about("also take archives of images and learn from them")] = False
-    access_log: Annotated[
-        Path | None, optional("FILE", "add a JSON line to this file for every request", "none is kept")
-    ] = None
-    threads: Annotated[int | None, optional("N", "threads that answer", "OMP_NUM_THREADS, or 1")] = None
+    host: str = flag("address to listen on; 0.0.0.0: all of this machine's", default="127.0.0.1")
+    port: int = flag("0: any that is free", default=8000)
+    token: str | None = flag("what clients must send; better set as the variable ZOO_TOKEN", "TOKEN", "none is needed")
+    learn: bool = flag("also take archives of images and learn from them", default=False)
+    access_log: Path | None = flag("add a JSON line to this file for every request", "FILE", "none is kept")
+    threads: int | None = flag("threads that answer", "N", "OMP_NUM_THREADS, or 1")
 
 
 def main(arguments: Sequence[str]) -> None:

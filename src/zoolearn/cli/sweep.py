@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 import tyro
 
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.flags import optional
+from zoolearn.cli.flags import flag
 from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_plan, make_specs, read_form, read_value
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.errors import SettingsError
@@ -30,11 +30,13 @@ example:    zoo sweep model-zoo split-digits --vary lr=0.001,0.01,0.1 --vary tas
 class SweepOptions(RunOptions):
     """The sweep."""
 
-    out: Annotated[Path | None, optional("DIR", "folder of the run folders", "runs/sweep-METHOD-BENCHMARK")] = None
-    vary: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        optional("SETTING=VALUE,...", "values that a setting takes in turn; may be given for several settings", "none"),
-    ] = ()
+    out: Path | None = flag("folder of the run folders", "DIR", "runs/sweep-METHOD-BENCHMARK")
+    vary: tyro.conf.UseAppendAction[tuple[str, ...]] = flag(
+        "values that a setting takes in turn; may be given for several settings",
+        "SETTING=VALUE,...",
+        "none",
+        default=(),
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

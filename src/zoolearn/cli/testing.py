@@ -14,7 +14,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import make_table
-from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
+from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, flag, parse
 from zoolearn.cli.scores import format_interval, show_calibration, show_confusion, show_scores
 from zoolearn.files import Json
 from zoolearn.words import plural
@@ -36,7 +36,7 @@ class TestOptions:
     folder: ZooPath
     name: TaskName
     data: Annotated[Path, tyro.conf.Positional, about("labelled rows", "DATA")]
-    json: Annotated[bool, about("print one JSON object instead")] = False
+    json: bool = flag("print one JSON object instead", default=False)
     label: LabelColumn = None
     ignore: IgnoredColumns = ()
     labels: LabelsFile = None

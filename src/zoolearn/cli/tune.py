@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -13,7 +13,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.flags import about, optional
+from zoolearn.cli.flags import flag
 from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_plan, make_specs, read_form, read_value
 from zoolearn.cli.streams import find_benchmark
 from zoolearn.data.benchmarks import BENCHMARKS
@@ -44,15 +44,14 @@ class TuneOptions(RunOptions):
 
     seeds: tyro.conf.Suppress[int] = 1  # a search has one
 
-    out: Annotated[Path | None, optional("DIR", "folder of the search", "runs/tune-METHOD-BENCHMARK")] = None
-    trials: Annotated[int, about("how many settings are tried")] = 50
-    space: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        optional("SETTING=LOW..HIGH|SETTING=VALUE,...", "what is searched, in place of the default", " ".join(PAPER)),
-    ] = ()
-    search: Annotated[Literal["optuna", "nevergrad"], about("who proposes settings")] = "optuna"
-    tune_on: Annotated[str | None, optional("BENCHMARK", "tune on this one instead", "the benchmark itself")] = None
-    validation: Annotated[int, about("percent of the training data that is set aside to judge trials")] = 20
+    out: Path | None = flag("folder of the search", "DIR", "runs/tune-METHOD-BENCHMARK")
+    trials: int = flag("how many settings are tried", default=50)
+    space: tyro.conf.UseAppendAction[tuple[str, ...]] = flag(
+        "what is searched, in place of the default", "SETTING=LOW..HIGH|SETTING=VALUE,...", " ".join(PAPER), default=()
+    )
+    search: Literal["optuna", "nevergrad"] = flag("who proposes settings", default="optuna")
+    tune_on: str | None = flag("tune on this one instead", "BENCHMARK", "the benchmark itself")
+    validation: int = flag("percent of the training data that is set aside to judge trials", default=20)
 
 
 def main(arguments: Sequence[str]) -> None:

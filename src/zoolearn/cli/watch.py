@@ -15,7 +15,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.columns import make_table
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import RunStatus, read_statuses
@@ -35,8 +35,8 @@ class WatchOptions:
         tyro.conf.Positional,
         optional("DIR...", "folders that hold runs at any depth; new ones are found as they begin", "runs"),
     ]
-    every: Annotated[float, about("time between two looks", "SECONDS")] = 2.0
-    once: Annotated[bool, about("look once and leave")] = False
+    every: float = flag("time between two looks", "SECONDS", default=2.0)
+    once: bool = flag("look once and leave", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -185,8 +185,9 @@ def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry,
             output_names=[OUTPUT],
             verbose=False,
         )
-    note_task(program.model_proto, task)
-    onnx.save(program.model_proto, path)
+    model = program.model_proto
+    note_task(model, task)
+    onnx.save(model, path)
     return ask_onnx(path, rows.numpy())
 
 
