@@ -1,6 +1,8 @@
 """Runs that differ in data, in code of one's own or in the size of its nets are never taken for the same run."""
 
+import importlib
 import linecache
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +17,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.lab.groups import grouped
 from zoolearn.lab.report import report
 from zoolearn.methods.bases.single_net import FineTune
+from zoolearn.runs.code import digest
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 
@@ -36,11 +39,56 @@ def own_method(folder: Path, step: int) -> type[FineTune]:
     linecache.checkcache(str(file))
     module = ModuleType("own")
     module.__file__ = str(file)
-    import sys
-
     sys.modules["own"] = module
     exec(compile(file.read_text(), file, "exec"), module.__dict__)
     return module.Own
+
+
+FILES = {
+    "steps": "STEP = 1\nUNUSED = 1\n\ndef scaled(value):\n    return STEP * value\n",
+    "helpers": "import steps as other\n\ndef twice(value):\n    return 2 * other.scaled(value)\n",
+    "method": "from helpers import *\nLEAST = {'a': 1}\n\ndef unused():\n    pass\n\ndef bounded(value):\n"
+    "    return max(LEAST['a'], twice(value))\n\ndef method():\n    return bounded(1)\n",
+}
+
+
+def digest_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: tuple[str, str]) -> str:
+    """The digest of a function in a file that uses others, some of them changed."""
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(sys, "dont_write_bytecode", True)
+        for name, text in FILES.items():
+            (folder / f"{name}.py").write_text(text.replace(*changes.get(name, ("", ""))))
+            patch.delitem(sys.modules, name, raising=False)
+        linecache.checkcache()
+        importlib.invalidate_caches()
+        try:
+            return digest(importlib.import_module("method").method)
+        finally:
+            for name in FILES:
+                sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": ("bounded(1)", "bounded(2)")},
+        {"method": ("max(", "min(")},
+        {"method": ("'a': 1", "'a': 2")},
+        {"helpers": ("2 *", "3 *")},
+        {"steps": ("STEP = 1", "STEP = 2")},
+        {"steps": ("return STEP", "return 9 * STEP")},
+    ],
+)
+def test_what_a_method_uses_of_code_beside_it_is_part_of_its_source(tmp_path: Path, monkeypatch, changes):
+    assert digest_of(tmp_path, monkeypatch) != digest_of(tmp_path, monkeypatch, **changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"method": ("pass", "return 1")}, {"steps": ("UNUSED = 1", "UNUSED = 2\nMORE = 3")}]
+)
+def test_what_it_does_not_use_is_none(tmp_path: Path, monkeypatch, changes):
+    assert digest_of(tmp_path, monkeypatch) == digest_of(tmp_path, monkeypatch, **changes)
 
 
 def net(width: int):
@@ -85,7 +133,17 @@ def test_a_method_that_was_changed_is_another_and_goes_on_only_anyway(tmp_path: 
     assert "the source of Own was changed" in caplog.text
     assert Results.load(tmp_path / "run").changes == continued.changes
     assert "after episode 1 the source of Own was changed" in " ".join(report([continued]).notes)
-    assert table(run(learner_of(after, seed=1), STREAM), run(learner_of(own_method(tmp_path, 3)), STREAM)) == [1, 1]
+    others = [run(learner_of(after, seed=1), STREAM), run(learner_of(own_method(tmp_path, 1), seed=2), STREAM)]
+    assert table(*others, continued) == [1, 1, 1]  # what is of both codes is averaged with neither
+
+
+def test_a_finished_run_keeps_its_code_and_says_that_its_numbers_are_older(tmp_path: Path, caplog):
+    before = run(learner_of(own_method(tmp_path, step=1)), STREAM, tmp_path / "run")
+    changed = own_method(tmp_path, step=2)
+    *_, again = progress(learner_of(changed), STREAM, tmp_path / "run", anyway=True)
+    assert isinstance(again, Results)
+    assert again.source == before.source != run(learner_of(changed), STREAM).source
+    assert "since then the source of Own was changed: its numbers are those of before" in caplog.text
 
 
 def test_an_older_record_that_does_not_tell_its_data_is_averaged_only_where_there_is_no_doubt():

@@ -103,7 +103,7 @@ def _identities(results: Sequence[Results]) -> list[str]:
 
 def _code(run: Results) -> dict[str, str]:
     """The source of what is not ours, but for the function of a benchmark: its data say more."""
-    return {name: digest for name, digest in run.source.items() if not (run.data and name.startswith("benchmark "))}
+    return {name: digest for name, digest in run.code.items() if not (run.data and name.startswith("benchmark "))}
 
 
 def episodes_of(run: Results) -> str:
