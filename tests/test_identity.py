@@ -14,8 +14,11 @@ from evidence_toys import finished_run
 from toys import learner_of, pictures
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
+from zoolearn.lab.differences import differences
 from zoolearn.lab.groups import grouped
+from zoolearn.lab.labels import labels
 from zoolearn.lab.report import report
+from zoolearn.lab.sections import sections
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.runs.code import digest
 from zoolearn.runs.results import Results
@@ -106,6 +109,34 @@ def test_two_data_sets_under_one_name_are_two_rows():
     runs = [run(learner_of(FineTune, seed=seed), stream) for seed, stream in enumerate((STREAM, STREAM, OTHER))]
     assert table(*runs) == [2, 1]
     assert runs[0].identity != replace(runs[0], data=runs[2].data).identity
+
+
+def test_two_data_sets_under_one_name_are_called_so_and_never_compared():
+    runs = [run_on(method, data) for method in ("er", "ewc") for data in ("a", "b")]
+    table = report(runs)
+    assert [row[:2] for row in table.rows] == [
+        (m, f"split-digits, data {d}") for m in ("er", "ewc") for d in ("a", "b")
+    ]
+    accuracy = table.header.index("average accuracy")
+    assert {row for row, column in table.best if column == accuracy} == {0, 1}, "the best of each data set"
+    assert [row[:2] for row in differences(runs, "er").rows] == [(f"split-digits, data {d}", "ewc") for d in ("a", "b")]
+    assert [section.title for section in sections(runs)] == ["split-digits, data a", "split-digits, data b"]
+    with pytest.raises(SettingsError, match="'er' is alone on its tasks and data"):
+        differences([run_on("er", "a"), run_on("ewc", "b")], "er")
+
+
+def run_on(method: str, data: str) -> Results:
+    return replace(finished_run(method, base=0.6 if method == "er" else 0.5), data=data)
+
+
+def test_nets_and_methods_that_names_do_not_tell_apart_are_told_apart_in_tables():
+    sources = ({"Own": "a" * 16}, {"Own": "b" * 16})
+    runs = [replace(finished_run("er"), method="Own", source=source, parameters=3) for source in sources]
+    assert report(runs).header[2] == "settings"
+    assert [row[2] for row in report(runs).rows] == ["source of Own=aaaaaaaa", "source of Own=bbbbbbbb"]
+    assert labels(grouped(runs)) == ["Own (source of Own=aaaaaaaa)", "Own (source of Own=bbbbbbbb)"]
+    runs = [replace(finished_run("er"), parameters=count) for count in (2, 256)]
+    assert [row[2] for row in report(runs).rows] == ["parameters=2", "parameters=256"]
 
 
 def test_orders_and_samples_that_a_seed_drew_are_of_the_same_data():
