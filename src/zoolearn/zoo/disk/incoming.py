@@ -5,6 +5,7 @@ them. What is noted and not named is deleted, by who wrote it or by the next pro
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -19,7 +20,8 @@ from zoolearn.errors import StoreError
 from zoolearn.files import flush
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.disk.arrivals import Dtype, Stored
-from zoolearn.zoo.reader import DIGEST
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 TENSORS = ".safetensors"
 PLACES = {"members": TENSORS, "votes": TENSORS, "statistics": TENSORS, "data": ".bin", "extractors": ".onnx"}
