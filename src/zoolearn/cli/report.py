@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -22,6 +22,7 @@ from zoolearn.lab.groups import grouped
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
+from zoolearn.lab.streams import on_benchmarks
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
 from zoolearn.words import plural
@@ -38,6 +39,12 @@ class ReportOptions:
     ]
     format: Literal["text", "markdown", "latex", "csv", "parquet"] = flag(
         "a table of means, or (csv, parquet) a row a run with unrounded numbers", default="text"
+    )
+    benchmark: tuple[str, ...] = flag(
+        "runs on these, or on all; a table for elsewhere wants it where there are several",
+        "NAME...",
+        "the only one",
+        default=(),
     )
     columns: tuple[str, ...] = flag("these columns, in this order", "NAME...", "all", default=())
     names: tuple[str, ...] = flag(
@@ -67,11 +74,14 @@ def main(arguments: Sequence[str]) -> None:
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
     results = list(find_runs(folders).values())
+    if options.benchmark or options.format != "text":
+        results = on_benchmarks(results, options.benchmark)
     if options.format in ("csv", "parquet"):
         _give_rows(results, options)
         return
     shown = []
     for table in _tables(results, options):
+        _check_benchmark_shown([dict(zip(table.header, row, strict=True)) for row in table.rows], options.columns)
         chosen = rename(choose(table, options.columns or table.header), words)
         wide = None if options.out else output.width()
         shown.append(text(chosen, wide) if options.format == "text" else RENDERERS[options.format](chosen))
@@ -94,6 +104,7 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
     for name in options.columns:
         if name not in rows[0]:
             raise SettingsError(unknown_name("column", name, rows[0]))
+    _check_benchmark_shown(rows, options.columns)
     rows = [{name: row[name] for name in options.columns or row} for row in rows]
     if options.format == "csv":
         _give(rows_as_csv(rows).rstrip("\n"), options.out)
@@ -101,6 +112,16 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
         raise SettingsError("Parquet is no text to print; say where it goes with --out FILE")
     else:
         save_parquet(options.out, rows)
+
+
+def _check_benchmark_shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Refuses rows of several benchmarks that would not tell which they are of."""
+    names = [*dict.fromkeys(row["benchmark"] for row in rows if "benchmark" in row)]
+    if len(names) > 1 and columns and "benchmark" not in columns:
+        raise SettingsError(
+            f"the rows are of {len(names)} benchmarks ({'; '.join(names)}), and --columns leaves out which; add benchmark, "
+            "or choose one with --benchmark"
+        )
 
 
 def _give(shown: str, file: Path | None) -> None:
@@ -113,7 +134,7 @@ def _give(shown: str, file: Path | None) -> None:
 def read_names(pairs: Sequence[str]) -> Mapping[str, str]:
     """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
 
-    >>> read_names(["model-zoo (replay=0.1)=Zoo", "er=ER"])
+    >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])
     {'model-zoo (replay=0.1)': 'Zoo', 'er': 'ER'}
     """
     for pair in pairs:
