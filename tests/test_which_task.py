@@ -19,7 +19,7 @@ from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.answers.recognition import measure_quality
+from zoolearn.zoo.answers.recognition import Quality
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoos import TASKS, small_zoo
 
@@ -111,7 +111,7 @@ def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatc
         return lambda x: asked.append(len(x)) or found(x)
 
     which = WhichTask(zoo, counted)
-    judged = measure_quality(which, {task.name: task.test.x for task in TOYS})
+    judged = Quality.of(which, {task.name: task.test.x for task in TOYS})
     assert asked == [6, 6]
     assert judged.right > 0.5 > judged.strangers
     assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2

@@ -28,7 +28,7 @@ class PruneOptions:
     loss: float | None = flag("accuracy that each task may lose", "SHARE", "0.005")
     budget: float | None = flag("megabytes of members to keep at most", "MB", "none")
     latency: float | None = flag("milliseconds that an answer may take for a row", "MS", "none")
-    restore: bool = flag("let all members speak again", default=False)
+    restore: bool = flag("let all members vote again", default=False)
     commit: bool = flag("delete permanently what is silenced, after pruning if a limit is given", default=False)
 
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
         console.print(
-            f"{plural(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            f"{plural(silent, 'member')} {'votes' if silent == 1 else 'vote'} again on every task they know"
             if silent
             else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
         )

@@ -73,5 +73,5 @@ def main(arguments: Sequence[str]) -> None:
     shown = f"[{options.host}]" if ":" in options.host else options.host
     print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
     if names is None and token is None:
-        print("Whoever reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
+        print("Anyone who reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
     server.run(sockets=[socket])

@@ -45,7 +45,7 @@ def iter_compare(
 def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     """A run of each rival on the zoo's stored rows, in its own order, with its net, its recipe and its seed.
 
-    Without `epochs`, so many that each is shown as many rows in all as the members of the zoo together.
+    Without `epochs`, as many that each is shown as many rows in all as the members of the zoo together.
     """
     if len(zoo.tasks) < 2:
         raise DataError(
@@ -141,7 +141,7 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
     ]
     if settings.descends:
         sentences.append(
-            "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start anew."
+            "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start from scratch."
         )
     if settings.replay < 1:
         sentences.append(

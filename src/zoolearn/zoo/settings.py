@@ -23,7 +23,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.inputs.look import Look
 
-ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
+ALWAYS_SHOWN = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
 Arguments = ParamSpec("Arguments")
@@ -148,16 +148,16 @@ class ZooSettings:
         ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
         """
         usual = _values(Recipe())
-        told: dict[str, Json] = {}
+        shown: dict[str, Json] = {}
         for setting in fields(self):
             value = getattr(self, setting.name)
             if setting.name == "recipe":
-                told |= {name: each for name, each in value.items() if name in ALWAYS_TOLD or each != usual[name]}
+                shown |= {name: each for name, each in value.items() if name in ALWAYS_SHOWN or each != usual[name]}
             elif setting.name == "features" and value is not None:
                 return [f"features of {value['name']} ({value['num_features']}, sha256 {value['sha256'][:12]})"]
             elif not setting.metadata.get("settled"):
-                told[setting.name] = value
-        words = {name: OPEN.get(name) if value is None else value for name, value in told.items()}
+                shown[setting.name] = value
+        words = {name: OPEN.get(name) if value is None else value for name, value in shown.items()}
         return [_phrase(name, value) for name, value in words.items() if value is not None]
 
     @property

@@ -261,7 +261,7 @@ class Zoo(ZooReader):
         return report
 
     def unprune(self) -> None:
-        """Lets every silenced member speak again."""
+        """Lets every silenced member vote again."""
         with self.folder.making_room() as index:
             self._commit(pruning.restore_all(self.folder, index).after("unpruned", now()))
 

@@ -22,14 +22,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity
 from zoolearn.zoo.answers.queries import read_rows
-from zoolearn.zoo.answers.recognition import (
-    SURE,
-    Fitted,
-    Recognised,
-    check_recognisable,
-    measure_quality,
-    recognise_rows,
-)
+from zoolearn.zoo.answers.recognition import SURE, Fitted, Quality, Recognised, check_recognisable, recognise_rows
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, StoredRow, find_correction, list_rows
 from zoolearn.zoo.changes.forgetting import Cost, cost_of
@@ -42,12 +35,10 @@ from zoolearn.zoo.disk.stored import stored_inputs, stored_task
 from zoolearn.zoo.export.export import Exported, export
 from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.export.int8 import export_in_8_bits
-from zoolearn.zoo.inputs.find import open_source, open_sources
+from zoolearn.zoo.inputs.find import open_source
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake.extracting import open_extractor, to_rows
-from zoolearn.zoo.intake.growth import Growth
-from zoolearn.zoo.intake.intake import find_growth
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.evaluation import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.learning.recall import learner_of, member_net
@@ -132,10 +123,6 @@ class ZooReader:
     def task(self, name: str) -> Task:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
-
-    def growth(self, name: str, data: Data) -> Growth | None:
-        """What labelled data would add to a task that is known; None if it is a new one."""
-        return find_growth(self.index, name, open_sources(data, None, self.columns)[0])
 
     def stored_rows(self, task: str) -> list[StoredRow]:
         """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
@@ -253,7 +240,7 @@ class ZooReader:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
-            self._fitted = Fitted(self.generation, which, measure_quality(which, held))
+            self._fitted = Fitted(self.generation, which, Quality.of(which, held))
         return self._fitted
 
     def take_up(self, fitted: Fitted) -> None:

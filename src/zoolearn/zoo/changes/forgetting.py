@@ -20,7 +20,7 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
 
     A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
-    retrained on the rest. Where all was made anew since, on other features, it is the zoo before that, and of no task.
+    retrained on the rest. Where all was made again since, on other features, it is the zoo before that, and of no task.
     """
     if index.before is not None:
         earlier = replace(index.before, generation=index.generation, log=index.log)
@@ -43,7 +43,7 @@ def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: 
     for name in tasks:
         if not earlier.is_answered(name, earlier.voters(name)):
             if earlier.is_answered(name, earlier.with_votes_on(name)):
-                how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
+                how = f"pruned; let them vote again first: zoo prune {folder.path} --restore"
             else:
                 how = f"pruned permanently; forget {gone!r} instead"
             raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
@@ -105,7 +105,7 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
             way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
                 f"without the members that {task!r} has shaped, no member answers for task {name!r}; "
-                + ("let those speak that were pruned (`zoo prune FOLDER --restore`)" if able else way)
+                + ("let those vote that were pruned (`zoo prune FOLDER --restore`)" if able else way)
             )
 
 

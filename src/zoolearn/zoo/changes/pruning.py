@@ -21,7 +21,7 @@ from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes
 
 ALLOWED_LOSS = 0.005  # of accuracy, where nothing was said
-Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
+Chosen = dict[str, set[int]]  # for each task, the numbers of the members that vote on it
 
 
 def read_limit(**limits: float | None) -> tuple[str, float]:
@@ -204,7 +204,7 @@ def choose_by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], b
 def _loss_without(
     votes: Mapping[str, TaskVotes], chosen: Chosen, current: Mapping[str, float], number: int
 ) -> float | None:
-    """The accuracy that all tasks together lose without a member; None if nobody were left that knows all of one's classes."""
+    """The accuracy that all tasks together lose without a member; None if no member were left that knows all of one's classes."""
     loss = 0.0
     for name, members in chosen.items():
         if number in members:

@@ -53,7 +53,7 @@ def export_in_8_bits(
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Places of so many rows at most, evenly among all.
+    """Places of at most `most` rows, evenly among all.
 
     >>> _spread(10, 4), _spread(3, 4)
     ([0, 3, 6, 9], [0, 1, 2])

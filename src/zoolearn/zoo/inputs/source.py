@@ -70,7 +70,7 @@ class Source(ABC):
         """The file that this row is, if it is one."""
         return None
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """What people are told of rows that cannot be read, a line each."""
         return list_lines((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
@@ -168,10 +168,10 @@ class Numbers(Source):
     def name(self, row: int) -> str:
         return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """Of a table, the columns that have missing cells, and how many."""
         if self.numbered is None or not broken:
-            return super().told(broken)
+            return super().list_broken(broken)
         return list_lines(list_missing(self.x, self.columns, self.numbered))
 
     @property

@@ -48,7 +48,7 @@ class Reading:
     settings: ZooSettings
     counts: dict[str, tuple[int, int]]  # of each class that has arrived: rows to train on, rows held out
     broken: tuple[Broken, ...]
-    told: str  # of broken rows, lines for people
+    broken_lines: str  # of broken rows, for people
     left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
     notes: tuple[str, ...] = ()
     growth: Growth | None = None  # None of a new task
@@ -89,12 +89,12 @@ def iter_take_in(
         if source is not None:
             read.append((yield from _iter_read(folder, source, classes, settings, what, extractor)))
     broken = [row for part in read for row in part.broken]
-    told = "".join(part.source.told(part.broken) for part in read)
+    lines = "".join(part.source.list_broken(part.broken) for part in read)
     if broken and not skip_broken:
         total = sum(len(part.source) for part in read)
         raise DataError(
             f"{data.where}: {len(broken)} of {total} rows cannot be read; repair or remove them, or leave them out with "
-            f"--skip-broken:{told}"
+            f"--skip-broken:{lines}"
         )
     how = holdout if isinstance(holdout, Holdout) else Holdout(holdout)
     split, notes = divide(folder, index, name, read, classes, how, skip_known=skip_known)
@@ -115,7 +115,7 @@ def iter_take_in(
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
     entry = entry.grown(arrival)
     arrived_task(folder, index, arrival)  # its own checks, before anything is trained
-    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes), growth)
+    reading = Reading(entry, look, settings, counts, tuple(broken), lines, left_out, tuple(notes), growth)
     return replace(index, settings=settings), reading
 
 
@@ -239,7 +239,7 @@ def _labels(source: Source) -> Sequence[str]:
 def class_numbers(
     source: Source, classes: Sequence[str], otherwise: str = "it was not in the training data"
 ) -> list[int]:
-    """The number of each row's class; `otherwise` is what people are told of a class that is not there."""
+    """The number of each row's class; `otherwise` is what is said of a class that is not there."""
     place = {name: number for number, name in enumerate(classes)}
     labels = _labels(source)
     for row, label in enumerate(labels):
@@ -273,7 +273,7 @@ def _iter_read(
             broken.extend(block.broken)
             yield Step(what, len(rows), len(source))
     if not rows:
-        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
+        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.list_broken(broken)}")
     labels = np.array([numbers[row] for row in rows], np.int64)
     return Taken(source, rows, labels, writer.stored, prints, tuple(broken), np.concatenate(ids) if ids else None)
 

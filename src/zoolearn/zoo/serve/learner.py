@@ -79,7 +79,7 @@ def iter_events(folder: str, name: str, pictures: str, **options: Any) -> Iterat
 
 
 def _describe(learned: Learned) -> dict[str, Any]:
-    """Every task that the member speaks for, with its accuracy before (None for the new one) and after, and the change."""
+    """Every task that the member votes on, with its accuracy before (None for the new one) and after, and the change."""
     detail: dict[str, dict[str, Any]] = {
         learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}
     }  # of more classes than before, or of none before: another question

@@ -95,7 +95,7 @@ async def limit_body(request: Request, most: int, seconds: float, room: Room | N
 
 
 def check_encoded(request: Request) -> None:
-    """Compressed bodies are not taken: nobody knows how large they are."""
+    """Compressed bodies are not taken: their size is not known before they are unpacked."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise Problem(415, f"the body is encoded as {encoding[:40]!r}; send it as it is, without Content-Encoding")

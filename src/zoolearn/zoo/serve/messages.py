@@ -147,7 +147,7 @@ class Tasks(Message):
 
 
 class Member(Message):
-    """A net of the zoo: the tasks it was trained on, those it has a fitted head for, and those it speaks for with what weight."""
+    """A net of the zoo: the tasks it was trained on, those it has a fitted head for, and those it votes on with what weight."""
 
     number: int
     episode: int
@@ -201,7 +201,7 @@ class Predictions(Message):
 
 
 class Recognition(Message):
-    """What the zoo makes of a row whose task was not told: null where it is not sure; and the chance of every task.
+    """What the zoo makes of a row whose task is not given: null where it is not sure; and the chance of every task.
 
     `strange`: it is like nothing that is stored of any task.
     """

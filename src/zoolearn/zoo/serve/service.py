@@ -66,9 +66,9 @@ class Service:
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
         """Follows the folder while the server runs."""
-        following = asyncio.create_task(self.live.follow())
+        follower = asyncio.create_task(self.live.follow())
         yield
-        for task in (following, *([self.sampling] if self.sampling else [])):
+        for task in (follower, *([self.sampling] if self.sampling else [])):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
