@@ -177,8 +177,11 @@ def _say(told: Connection, work: Callable[..., str], *arguments: Any) -> None:
     told.close()
 
 
+ENCODING = os.environ.get("PYTHONIOENCODING") or "utf-8"
+
+
 def forked_zoo(
-    *words: object, folder: Path, encoding: str = "utf-8", **variables: str
+    *words: object, folder: Path, encoding: str = ENCODING, **variables: str
 ) -> subprocess.CompletedProcess[bytes]:
     """A command in a process and a folder of its own, its streams in an encoding, without importing everything again."""
     with TemporaryDirectory() as place:

@@ -156,10 +156,8 @@ def check_abandoned(subject: Subject) -> None:
         list(islice(work, cut))
         work.close()
         _claim(list(learner.classes) == [first.name], "an abandoned task counts as met")
-        _claim(
-            equal(answers(show(learner, [second, third])), subject.undisturbed),
-            "an abandoned episode changed what came after it",
-        )
+        after = answers(show(learner, [second, third]))
+        _claim(equal(after, subject.undisturbed), "an abandoned episode changed what came after it")
 
 
 def check_features(subject: Subject) -> None:
@@ -231,8 +229,7 @@ def check_skipped_steps(subject: Subject) -> None:
 
 def check_counts(subject: Subject) -> None:
     """Every training row that is kept is counted in `stored_samples`, and there are no more than were shown."""
-    learner = subject.learned
-    shown = torch.cat([task.train.x for task in TOYS]).flatten(1)
+    learner, shown = subject.learned, torch.cat([task.train.x for task in TOYS]).flatten(1)
     _claim(0 <= learner.stored_samples <= len(shown), f"stored_samples is {learner.stored_samples} of {len(shown)}")
     parts = [part for part in _saved(learner).values() if part.shape[1:] == TOYS[0].shape and part.dtype == torch.uint8]
     kept = {row.numpy().tobytes() for part in parts for row in part.flatten(1)}
