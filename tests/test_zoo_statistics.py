@@ -17,7 +17,7 @@ from zoolearn.methods.parts.growth import Statistics, feature_statistics
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.statistics import statistics_member, stored_statistics
 from zoos import stray_files
 
@@ -142,21 +142,23 @@ def test_where_the_member_that_saw_all_rows_was_pruned_statistics_begin_anew(tmp
 
 def test_a_distilled_zoo_has_no_statistics_of_members_that_it_does_not_have(tmp_path):
     zoo = garden(tmp_path / "zoo", replay=0.5)
-    small = run_to_end(distilled(zoo, tmp_path / "small", epochs=1))
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small", epochs=1))
     assert (run_to_end(small.verify()), known_of(small)) == ([], None)
     small.learn(EGRET, new_classes=["egret"])
     assert are_of(small, zoo.task("garden").join_part(EGRET))
 
 
-def test_a_zoo_that_is_older_than_the_setting_goes_on_without(tmp_path):
+def test_a_zoo_that_is_older_than_the_setting_begins_with_the_next_growth(tmp_path):
     zoo = garden(tmp_path / "zoo", replay=0.5, keep_statistics=False)
     head = load_json(zoo.path / "zoo.json")
     for state in (head["chosen"], head["settings"]):
         del state["keep_statistics"]
     save_json(zoo.path / "zoo.json", head)
     zoo = zoolearn.open(zoo.path)
+    kept = zoo.task("garden")
     zoo.learn(EGRET, new_classes=["egret"])
-    assert (len(zoo.members), zoo.settings.keeps_statistics) == (4, False)
+    assert len(zoo.members) == 4
+    assert are_of(zoo, kept.join_part(EGRET))
 
 
 def test_new_takes_both_words(tmp_path, capsys):

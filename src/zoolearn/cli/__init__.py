@@ -57,18 +57,18 @@ def _run(words: list[str]) -> None:
     if words[0] not in LASTING:
         keep_freed_memory()
     try:
-        import_module(f"zoolearn.cli.{COMMANDS[words[0]].module}").main(words[1:])
+        import_module(COMMANDS[words[0]].module).main(words[1:])
     except ZooError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
         _fail("stopped", 130)
     except Exception as error:
-        from zoolearn.cli.failures import in_words, own_trace
+        from zoolearn.cli.failures import describe_error, format_own_trace
 
-        if (trace := own_trace(error)) is None:
+        if (trace := format_own_trace(error)) is None:
             raise
         print(trace, file=sys.stderr, end="")
-        _fail(f"code of your own failed: {in_words(error)}", 1)
+        _fail(f"code of your own failed: {describe_error(error)}", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
@@ -23,8 +22,10 @@ from zoolearn.lab.groups import grouped
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
+from zoolearn.lab.streams import on_benchmarks
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
+from zoolearn.words import plural
 
 
 @dataclass
@@ -36,23 +37,25 @@ class ReportOptions:
         tyro.conf.Positional,
         optional("DIR...", "run folders, files of records, or folders that hold such at any depth", "runs"),
     ]
-    format: Annotated[
-        Literal["text", "markdown", "latex", "csv", "parquet"],
-        about("a table of means, or (csv, parquet) a row a run with unrounded numbers"),
-    ] = "text"
-    columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
-    names: Annotated[
-        tuple[str, ...], optional("OLD=NEW...", "other words for columns, methods and benchmarks", "as they are")
-    ] = ()
-    against: Annotated[
-        str | None, optional("METHOD", "differences from this one, seed by seed, with intervals", "no")
-    ] = None
-    matrix: Annotated[bool, about("the accuracy matrix of each group of runs instead")] = False
-    out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
-    html: Annotated[
-        Path | None,
-        optional("FILE", "write one self-contained page with every figure; also of one zoo folder", "print a table"),
-    ] = None
+    format: Literal["text", "markdown", "latex", "csv", "parquet"] = flag(
+        "a table of means, or (csv, parquet) a row a run with unrounded numbers", default="text"
+    )
+    benchmark: tuple[str, ...] = flag(
+        "runs on these, or on all; a table for elsewhere wants it where there are several",
+        "NAME...",
+        "the only one",
+        default=(),
+    )
+    columns: tuple[str, ...] = flag("these columns, in this order", "NAME...", "all", default=())
+    names: tuple[str, ...] = flag(
+        "other words for columns, methods and benchmarks", "OLD=NEW...", "as they are", default=()
+    )
+    against: str | None = flag("differences from this one, seed by seed, with intervals", "METHOD", "no")
+    matrix: bool = flag("the accuracy matrix of each group of runs instead", default=False)
+    out: Path | None = flag("write it there", "FILE", "print it")
+    html: Path | None = flag(
+        "write one self-contained page with every figure; also of one zoo folder", "FILE", "print a table"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -64,18 +67,21 @@ def main(arguments: Sequence[str]) -> None:
         write_zoo_page(zoos[0], options.html)
         return
     check_no_zoo(folders, "zoo report", "`--html FILE` makes a page of one zoo")
-    words = other_words(options.names)
+    words = read_names(options.names)
     if options.html is not None:
         if options != ReportOptions(options.runs, html=options.html):
             raise SettingsError("--html is a page of its own; leave out what chooses and prints a table")
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
     results = list(find_runs(folders).values())
+    if options.benchmark or options.format != "text":
+        results = on_benchmarks(results, options.benchmark)
     if options.format in ("csv", "parquet"):
         _give_rows(results, options)
         return
     shown = []
     for table in _tables(results, options):
+        _check_benchmark_shown([dict(zip(table.header, row, strict=True)) for row in table.rows], options.columns)
         chosen = rename(choose(table, options.columns or table.header), words)
         wide = None if options.out else output.width()
         shown.append(text(chosen, wide) if options.format == "text" else RENDERERS[options.format](chosen))
@@ -98,6 +104,7 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
     for name in options.columns:
         if name not in rows[0]:
             raise SettingsError(unknown_name("column", name, rows[0]))
+    _check_benchmark_shown(rows, options.columns)
     rows = [{name: row[name] for name in options.columns or row} for row in rows]
     if options.format == "csv":
         _give(rows_as_csv(rows).rstrip("\n"), options.out)
@@ -107,6 +114,16 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
         save_parquet(options.out, rows)
 
 
+def _check_benchmark_shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Refuses rows of several benchmarks that would not tell which they are of."""
+    names = [*dict.fromkeys(row["benchmark"] for row in rows if "benchmark" in row)]
+    if len(names) > 1 and columns and "benchmark" not in columns:
+        raise SettingsError(
+            f"the rows are of {len(names)} benchmarks ({'; '.join(names)}), and --columns leaves out which; add benchmark, "
+            "or choose one with --benchmark"
+        )
+
+
 def _give(shown: str, file: Path | None) -> None:
     if file is None:
         print(shown)
@@ -114,7 +131,7 @@ def _give(shown: str, file: Path | None) -> None:
         save_text(file, f"{shown}\n")
 
 
-def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
+def read_names(pairs: Sequence[str]) -> Mapping[str, str]:
     """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
 
     >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,15 +16,15 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError, StoreError, UnknownTask
 from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
-from zoolearn.runs.step import Step
-from zoolearn.training.fit import run_to_end
+from zoolearn.runs.step import Step, at_once
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
-from zoolearn.zoo.answers.queries import rows_of
-from zoolearn.zoo.answers.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
+from zoolearn.zoo.answers.answers import Answers
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity
+from zoolearn.zoo.answers.queries import read_rows
+from zoolearn.zoo.answers.recognition import SURE, Fitted, Quality, Recognised, check_recognisable, recognise_rows
 from zoolearn.zoo.changes import pruning
-from zoolearn.zoo.changes.corrections import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.changes.corrections import Correction, StoredRow, find_correction, list_rows
 from zoolearn.zoo.changes.forgetting import Cost, cost_of
 from zoolearn.zoo.changes.purging import PurgeCost, cost_of_purge
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -35,12 +35,10 @@ from zoolearn.zoo.disk.stored import stored_inputs, stored_task
 from zoolearn.zoo.export.export import Exported, export
 from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.export.int8 import export_in_8_bits
-from zoolearn.zoo.inputs.find import both_sources, source_of
+from zoolearn.zoo.inputs.find import open_source
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake.extracting import open_extractor, to_rows
-from zoolearn.zoo.intake.growth import Growth
-from zoolearn.zoo.intake.intake import growth_of
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.evaluation import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.learning.recall import learner_of, member_net
@@ -49,6 +47,7 @@ from zoolearn.zoo.settings import Names, ZooSettings
 from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source
+Made = TypeVar("Made")
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
 
@@ -66,14 +65,13 @@ class ZooReader:
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
         self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
-        self.folder.tidy(self.index)
+        self.folder.tidy()
 
     def __repr__(self) -> str:
         return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
 
     @property
     def path(self) -> Path:
-        """The folder."""
         return self.folder.path
 
     @property
@@ -98,7 +96,6 @@ class ZooReader:
 
     @property
     def recipe(self) -> Recipe:
-        """How members are trained."""
         return self.settings.learner(self.names).recipe
 
     @property
@@ -127,39 +124,39 @@ class ZooReader:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def growth(self, name: str, data: Data) -> Growth | None:
-        """What labelled data would add to a task that is known; None if it is a new one."""
-        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
-
     def stored_rows(self, task: str) -> list[StoredRow]:
         """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
-        return listed_rows(self.folder, self.index.task(task))
+        return list_rows(self.folder, self.index.task(task))
 
     def cost_of_purging(self, task: str, rows: Mapping[str | int, str | None]) -> tuple[Correction, PurgeCost]:
         """What `purge` would change, and what that costs."""
-        correction = correction_of(self.folder, self.index, task, rows)
+        correction = find_correction(self.folder, self.index, task, rows)
         return correction, cost_of_purge(self.folder, self.index, correction)
 
-    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+    def answers(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> Answers:
+        """What the zoo says about inputs, now or as of episode `at`, and what each member says.
 
-        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows; members
+        that know fewer classes divide what others leave them.
         """
-        return self.together(self.votes(x, task, at), task, at)
+        check_sure(sure)
+        inputs = self.rows(x)
+        votes = self._on_newest(lambda: self._votes(inputs, task, at))
+        index, classes = self.index, self.index.task(task, at).classes  # only now: a newer state may have been taken up
+        weights = {number: index.weight(index.member(number), task, at) for number in votes}
+        knows = [index.knows(index.member(number), task) for number in votes]
+        mean = combine([*votes.values()], [*weights.values()], knows, classes)
+        mean = calibrated(mean, self.temperature(task, at))
+        strange = self.familiarity(task, at).strange(inputs) if sure else None
+        return Answers(task, index.generation, classes, mean, votes, weights, strange, sure)
 
-    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
-        """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
-        members = [self._member(number) for number in votes]
-        weights = [self.index.weight(member, task, at) for member in members]
-        knows = [self.index.knows(member, task) for member in members]
-        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
-        return calibrated(answer, self.temperature(task, at))
+    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        return self.answers(x, task, at).probabilities
 
-    def temperature(self, task: str, at: int | None = None) -> float:
-        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
-        if at is None:
-            return self.measure(task).temperature
-        return measure(self.folder, self.index, [task], at)[task].temperature
+    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
+        """What each member that knows a task says, by the member's number."""
+        return self.answers(x, task, at).votes
 
     def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
@@ -167,29 +164,48 @@ class ZooReader:
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
         With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        check_sure(sure)
-        inputs = self.rows(x)
-        answers = self.predict_proba(inputs, task, at)
-        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
-        classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
-        places = answers.argmax(dim=1).tolist()
-        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+        return self.answers(x, task, at, sure).labels
+
+    def _votes(self, inputs: Tensor, task: str, at: int | None) -> dict[int, Tensor]:
+        index = self.index
+        voters = index.answering(task, at)
+        net_of = self._net_in(index)
+        pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
+        return {member.number: join(votes) for member, votes in zip(voters, zip(*pieces, strict=True), strict=True)}
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
 
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
         """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        return self._on_newest(lambda: self._familiarity(task, at))
+
+    def _familiarity(self, task: str, at: int | None) -> Familiarity:
         voter = self.index.answering(task, at)[-1]
         if (task, voter.file) not in self._familiar:
-            try:
-                net = self._net_in(self.index)(voter)
-                found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
-            except StoreError:
-                if not self._take_up_newer():
-                    raise
-                return self.familiarity(task, at)
-            self._familiar[task, voter.file] = found
+            net = self._net_in(self.index)(voter)
+            self._familiar[task, voter.file] = stored_familiarity(self.folder, self.index, task, net, self.recipe)
             if len(self._familiar) > MOST_FAMILIAR:
                 del self._familiar[next(iter(self._familiar))]
         return self._familiar[task, voter.file]
+
+    def _on_newest(self, work: Callable[[], Made]) -> Made:
+        """What `work` gives; once more where a file is gone because another program has changed the folder meanwhile.
+
+        Refused where rows may have been made by an extractor that is no longer the zoo's.
+        """
+        while True:
+            before = self.settings.features
+            try:
+                return work()
+            except StoreError:
+                if not self.refresh():
+                    raise
+            if self.settings.features != before:
+                raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
@@ -198,7 +214,7 @@ class ZooReader:
         Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
         are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
-        check_unrecognisable(self.index, sure)
+        check_recognisable(self.index, sure)
         while True:
             generation, inputs = self.generation, self.rows(x)
             try:
@@ -207,7 +223,7 @@ class ZooReader:
                     fitted.quality.check()
                 which = fitted.which
                 ask = which.answer if isinstance(which, StatInference) else self._answer_and_classes
-                found = recognised(which, inputs, sure, ask)
+                found = recognise_rows(which, inputs, sure, ask)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -224,42 +240,17 @@ class ZooReader:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
-            self._fitted = Fitted(self.generation, which, quality(which, held))
+            self._fitted = Fitted(self.generation, which, Quality.of(which, held))
         return self._fitted
 
     def take_up(self, fitted: Fitted) -> None:
         """Uses what another `Zoo` of this folder has fitted."""
         self._fitted = fitted
 
-    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
-        """What each member that knows a task says, by the member's number."""
-        try:
-            return self._votes(x, task, at)
-        except StoreError:
-            if not self._take_up_newer():  # a file is gone that the folder, as we know it, should have
-                raise
-            return self._votes(x, task, at)
-
-    def _take_up_newer(self) -> bool:
-        """`refresh` amid an answer; refused where rows may have been made by an extractor that is no longer the zoo's."""
-        before = self.settings.features
-        changed = self.refresh()
-        if self.settings.features != before:
-            raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
-        return changed
-
-    def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
-        index = self.index
-        voters = index.answering(task, at)
-        inputs = self.rows(x)
-        net_of = self._net_in(index)
-        pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
-        return {member.number: join(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
-
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
-        rows = rows_of(x, self.settings, self.columns.embed)
+        rows = read_rows(x, self.settings, self.columns.embed)
         return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
 
     @property
@@ -268,9 +259,6 @@ class ZooReader:
         extractor = self.extractor if self.settings.takes_texts else None
         embed = None if extractor is None else partial(embedded, extractor)
         return Columns(wanted=self.settings.columns, embed=embed)
-
-    def _member(self, number: int) -> MemberEntry:
-        return self.index.member(number)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
@@ -283,7 +271,7 @@ class ZooReader:
 
     def net(self, number: int) -> Net:
         """The net of a member."""
-        return self._net_in(self.index)(self._member(number))
+        return self._net_in(self.index)(self.index.member(number))
 
     def scores(self, task: str) -> Scores:
         """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
@@ -297,16 +285,13 @@ class ZooReader:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
         return held_out_majority(self.folder, self.index.task(task))
 
-    def test(self, task: str, data: Data) -> Tested:
-        """How well a task is answered on new labelled data; nothing of it is kept."""
-        tested: Tested = run_to_end(self.iter_test(task, data))  # type: ignore[arg-type]
-        return tested
-
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
-        """`test`, step by step."""
+        """How well a task is answered on new labelled data, step by step; nothing of it is kept. `test` does it at once."""
         self.index.task(task)
-        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
+        source = data if isinstance(data, Source) else open_source(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
+
+    test = at_once(iter_test)
 
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
         """What `forget` would do."""

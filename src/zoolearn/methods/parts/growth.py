@@ -1,9 +1,8 @@
 """How a task grows: heads that saw uneven rows are set right, and without any rows kept, statistics tell old from new.
 
 A part of a task brings rows of some classes only. Where a share of the older rows is kept, a head trained on them beside all
-of the new ones takes the new classes for likelier than they are: by the ratio of rows at hand to rows that have come, which
-its biases can make good. Where nothing is kept, the first member of the task stays as it is, and counts, means and scatter of
-its features, which add up exactly as parts come, make a linear discriminant of all classes; or that votes beside others.
+of the new ones takes these for likelier than they are, by the ratio of rows at hand to rows that have come: biases make that
+good. Counts, means and scatter of the features of the task's first member, which add up exactly, make a head for all classes.
 """
 
 from collections.abc import Sequence
@@ -73,8 +72,7 @@ class Statistics:
         shape = self.scatter / max(1.0, rows - len(self.counts))
         pull = RIDGE * size / rows * (float(shape.diagonal().mean()) or 1.0)
         inverse = torch.linalg.inv(shape + pull * torch.eye(size, dtype=shape.dtype))
-        weight = self.means @ inverse
-        chance = float((inverse * shape).sum()) / self.counts
+        weight, chance = self.means @ inverse, float((inverse * shape).sum()) / self.counts
         frequent = torch.tensor(arrived).double().clamp_min(1.0) if arrived else self.counts
         return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * frequent.log()
 

@@ -9,18 +9,16 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.cells import LARGEST
-from zoolearn.zoo.inputs.find import streamed
+from zoolearn.zoo.inputs.cells import LARGEST, list_lines
+from zoolearn.zoo.inputs.find import iter_blocks
 from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
 from zoolearn.zoo.inputs.source import Block
 from zoolearn.zoo.inputs.tables import Columns, table_source
 from zoolearn.zoo.inputs.texts import Embed
 from zoolearn.zoo.settings import ZooSettings
 
-MOST_NAMED = 10
 
-
-def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
+def read_rows(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
     """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array.
 
     Where it takes texts, `embed` makes rows of them, and words are a text and no path.
@@ -39,7 +37,7 @@ def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor
 
 def _from_paths(paths: Sequence[Path], settings: ZooSettings, embed: Embed | None) -> Tensor:
     columns = Columns(wanted=settings.columns, embed=embed)
-    return _together([block for _, block in streamed(paths, settings.shape or (), columns)])
+    return _together([block for _, block in iter_blocks(paths, settings.shape or (), columns)])
 
 
 def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
@@ -63,10 +61,9 @@ def _together(blocks: Sequence[Block]) -> Tensor:
     """The rows of all blocks; refused if one cannot be read: answers would no longer stand beside their inputs."""
     broken = [row for block in blocks for row in block.broken]
     if broken:
-        listed = "".join(f"\n  {row.name}: {row.reason}" for row in broken[:MOST_NAMED])
-        more = f"\n  and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
         rows = len(broken) + sum(len(block.x) for block in blocks)
-        raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{listed}{more}")
+        lines = list_lines(f"{row.name}: {row.reason}" for row in broken)
+        raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{lines}")
     return torch.from_numpy(np.concatenate([block.x for block in blocks]))
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
-from zoolearn.zoo.inputs.cells import LARGEST, listed, missing_cells
+from zoolearn.words import some
+from zoolearn.zoo.inputs.cells import LARGEST, list_lines, list_missing
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
+from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fit_pixels, picture_size
 
 PICTURES_AT_ONCE = 256
 MOST_LISTED = 1000  # broken rows in one message
@@ -69,24 +70,23 @@ class Source(ABC):
         """The file that this row is, if it is one."""
         return None
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """What people are told of rows that cannot be read, a line each."""
-        return listed((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
+        return list_lines((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
 
+@dataclass(eq=False)
 class Pictures(Source):
-    """Image files, or the bytes of image files."""
+    """Image files, or the bytes of image files, which `open_row` opens; else names are paths."""
 
-    def __init__(
-        self,
-        where: str,
-        names: Sequence[str],
-        labels: Sequence[str] | None,
-        opened: Callable[[int], Path | IO[bytes]] | None = None,
-        classes: tuple[str, ...] | None = None,
-    ) -> None:
-        self.where, self.names, self.labels, self.classes = where, names, labels, classes
-        self.opened = opened or (lambda row: Path(names[row]))
+    where: str
+    names: Sequence[str]
+    labels: Sequence[str] | None
+    open_row: Callable[[int], Path | IO[bytes]] | None = None
+    classes: tuple[str, ...] | None = None
+
+    def opened(self, row: int) -> Path | IO[bytes]:
+        return Path(self.names[row]) if self.open_row is None else self.open_row(row)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -125,33 +125,32 @@ class Pictures(Source):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for first in range(0, len(rows), PICTURES_AT_ONCE):
                 some = list(rows[first : first + PICTURES_AT_ONCE])
-                decoded = list(pool.map(lambda row: self._decoded(row, shape), some))
+                decoded = list(pool.map(lambda row: self._decode(row, shape), some))
                 good = [row for row, x in zip(some, decoded, strict=True) if not isinstance(x, Broken)]
                 pixels = [x for x in decoded if not isinstance(x, Broken)]
                 x = np.stack(pixels) if pixels else np.empty((0, *shape), np.uint8)
                 yield Block(good, x, tuple(x for x in decoded if isinstance(x, Broken)))
 
-    def _decoded(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
+    def _decode(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
         try:
             return decode(self.opened(row), shape)
         except Undecodable as error:
             return Broken(self.name(row), str(error))
 
 
+@dataclass(eq=False)
 class Numbers(Source):
     """An array, in memory or memory-mapped: uint8 images (N,H,W), (N,H,W,C), (N,C,H,W), or features (N,D)."""
 
-    def __init__(
-        self,
-        where: str,
-        x: NDArray[Any],
-        labels: Sequence[str] | None,
-        classes: tuple[str, ...] | None = None,
-        columns: tuple[str, ...] = (),
-        numbered: Sequence[int] | None = None,
-    ) -> None:
-        self.where, self.x, self.labels, self.classes, self.columns = where, x, labels, classes, columns
-        self.numbered = numbered  # the rows' numbers, as a spreadsheet counts them
+    where: str
+    x: NDArray[Any]
+    labels: Sequence[str] | None
+    classes: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    numbered: Sequence[int] | None = None  # the rows' numbers, as a spreadsheet counts them
+
+    def __post_init__(self) -> None:
+        where, x, labels = self.where, self.x, self.labels
         if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
             raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
         if x.ndim > 2 and x.dtype != np.uint8:
@@ -169,11 +168,11 @@ class Numbers(Source):
     def name(self, row: int) -> str:
         return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """Of a table, the columns that have missing cells, and how many."""
         if self.numbered is None or not broken:
-            return super().told(broken)
-        return listed(missing_cells(self.x, self.columns, self.numbered))
+            return super().list_broken(broken)
+        return list_lines(list_missing(self.x, self.columns, self.numbered))
 
     @property
     def _channels_last(self) -> bool:
@@ -225,7 +224,7 @@ class Numbers(Source):
         if not self.columns or len(self.columns) != len(row):
             return f"holds a value that is {why}"
         odd = [repr(name) for name, value in zip(self.columns, row, strict=True) if not abs(value) <= LARGEST]
-        shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
+        shown = some(odd, 3)
         return f"column {shown} is {why}" if len(odd) == 1 else f"columns {shown} are {why}"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:
@@ -235,4 +234,4 @@ class Numbers(Source):
             chosen = chosen.transpose(0, 3, 1, 2)
         if chosen.shape[1:] == shape:
             return np.ascontiguousarray(chosen)
-        return np.stack([fitted(image, shape) for image in chosen])
+        return np.stack([fit_pixels(image, shape) for image in chosen])

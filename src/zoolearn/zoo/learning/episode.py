@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
@@ -11,7 +11,7 @@ import torch
 from msgspec.structs import replace as changed
 from torch import Tensor
 
-from zoolearn.data.task import Examples, Task
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.methods.model_zoo import ModelZoo
@@ -31,7 +31,7 @@ from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
 from zoolearn.zoo.learning.evaluation import held_out_scores
 from zoolearn.zoo.learning.gate import changes_between
-from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
+from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measure_answers
 from zoolearn.zoo.learning.scores import Change, Scores, Share
 from zoolearn.zoo.learning.statistics import store_statistics, take_up_statistics, with_corrected_statistics
 from zoolearn.zoo.settings import Names
@@ -72,7 +72,7 @@ class Learned:
         return Share(sum(share.right for share in old), sum(share.rows for share in old))
 
 
-def iter_learn(
+def iter_episode(
     folder: ZooFolder,
     index: Index,
     arrival: Arrival,
@@ -93,7 +93,7 @@ def iter_learn(
     seed, started = learner.episode_seed(), perf_counter()
     rows = Counter[str]()
     if arrival.corrects and arrival.fix_train is None:
-        return _measured_again(folder, index, arrival)
+        return _measure_again(folder, index, arrival)
     known, seen_by, source = len(learner.members), None, None
     if arrival.corrects:
         yield learner.plan(learner.kept[arrival.task])
@@ -111,11 +111,11 @@ def iter_learn(
             yield learner.plan(part)
             started = perf_counter()
             _, rows = yield from count_rows(learner.iter_learn(part))
-        arrival = as_kept(folder, arrival, part, learner, seen_by.sees_as if seen_by else next_number(index))
+        arrival = keep_arrival(folder, arrival, part, learner, seen_by.sees_as if seen_by else next_number(index))
     entries = _entries(learner, known, arrival.task, source, next_number(index), seed)
     costs = {"seconds": perf_counter() - started, "rows_trained": rows["trained"], "epochs": epochs}
     entries[-1] = changed(entries[-1], **costs)
-    return _ended(folder, index, arrival, learner, entries, net_of)
+    return _end_episode(folder, index, arrival, learner, entries, net_of)
 
 
 def _entries(
@@ -134,7 +134,7 @@ def _entries(
     return entries
 
 
-def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
+def _measure_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
     """An episode that makes no member: only rows change that a task is measured by."""
     grown = index.with_arrival(arrival)
     episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
@@ -144,7 +144,7 @@ def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[
     return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
 
 
-def _ended(
+def _end_episode(
     folder: ZooFolder,
     index: Index,
     arrival: Arrival,
@@ -153,11 +153,13 @@ def _ended(
     net_of: NetOf,
 ) -> tuple[Index, Learned]:
     """Writes the members that a learner has made, the last of which tells of the episode; gives the zoo with them, and what they brought."""
-    grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
+    grown = index.with_arrival(
+        ask_earlier_members(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
+    )
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     for entry, member in zip(entries, learner.members[-len(entries) :], strict=True):
         said = train if entry is entries[-1] else {}
-        grown = grown.with_member(written(folder, grown, entry, member.net, learner.recipe, said))
+        grown = grown.with_member(write_member(folder, grown, entry, member.net, learner.recipe, said))
     entry = entries[-1]
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
@@ -178,7 +180,7 @@ def _ended(
     return grown.after(did, episode.when, arrival.task, _detail(arrival, entries)), learned
 
 
-def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
+def ask_earlier_members(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
     """Asks the members that speak for a task already about the rows held out of what has just arrived."""
     earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
     speakers = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
@@ -246,7 +248,7 @@ def next_number(index: Index) -> int:
     return index.records.members[-1] + 1 if index.records.members else 1
 
 
-def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
+def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
     """An arrival with the rows of it that are kept, and statistics of all as a member has seen them where those are kept, too."""
     kept = changed(arrival, train=_kept_rows(folder, arrival, part, learner) if learner.replay else None)
     if arrival.task not in learner.statistics:
@@ -258,11 +260,7 @@ def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZo
     """Where the rows that are kept of an arrival lie; all of them are there already."""
     if arrival.train is None or learner.replay == 1:
         return arrival.train
-    numbers = Examples(torch.arange(len(part.train), dtype=torch.float32)[:, None], part.train.y)
-    kept = replace(part, train=numbers, test=numbers, augment=()).subsample(
-        learner.replay, derive(learner.seed, "replay")
-    )
-    rows = kept.train.x[:, 0].long()
+    rows = part.subsample_rows(learner.replay, derive(learner.seed, "replay"))
     return choose_rows(folder, arrival.train, rows, part.train.y[rows])
 
 
@@ -281,7 +279,7 @@ def _detail(arrival: Arrival, entries: Sequence[MemberEntry]) -> str:
     return f"{'; '.join(heads)}; {rows}"
 
 
-def written(
+def write_member(
     folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
 ) -> MemberEntry:
     """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
@@ -306,7 +304,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
         loss = on_labels.loss if on_labels.weight else None
         answer = votes.answer(name, at=at)
         labels = stored_labels(folder, index.task(name, at), "test")
-        measures[name] = measured(answer, labels, loss, calibrates=index.settings.features is None)
+        measures[name] = measure_answers(answer, labels, loss, calibrates=index.settings.features is None)
     return measures
 
 
