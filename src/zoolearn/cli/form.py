@@ -15,8 +15,8 @@ from zoolearn.cli.streams import benchmark_at, benchmark_options, options_given,
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
-from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
+from zoolearn.lab.published import EVERY, Preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan

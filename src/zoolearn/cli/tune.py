@@ -18,7 +18,8 @@ from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_
 from zoolearn.cli.streams import benchmark_at
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.preset import Preset, save_preset
+from zoolearn.lab.presets import save_preset
+from zoolearn.lab.published import Preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, described, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.groups import Group, count_seeds, grouped, order_of, seeds_of
+from zoolearn.lab.groups import Group, average_accuracy, count_seeds, grouped, order_of, seeds_of
 from zoolearn.lab.labels import labels, tasks_of
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
@@ -44,7 +44,7 @@ def pair_groups(group: Group, other: Group) -> Difference | None:
     """
     known = {seeds_of(run): run for run in other.runs}
     pairs = [(run, known[seeds_of(run)]) for run in group.runs if seeds_of(run) in known]
-    points = [100 * (_average(mine) - _average(theirs)) for mine, theirs in pairs]
+    points = [100 * (average_accuracy(mine) - average_accuracy(theirs)) for mine, theirs in pairs]
     if not points:
         return None
     orders = {order_of(run) for pair in pairs for run in pair}
@@ -64,10 +64,6 @@ def half_interval(values: Sequence[float]) -> float | None:
     if len(values) < 2:
         return None
     return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * stdev(values) / math.sqrt(len(values)))
-
-
-def _average(run: Results) -> float:
-    return run.summary()["average_accuracy"] or 0.0
 
 
 def differences(results: Sequence[Results], reference: str) -> Table:
@@ -106,6 +102,5 @@ def differences(results: Sequence[Results], reference: str) -> Table:
 def _difference_row(
     tasks: str, name: str, group: Group, difference: Difference | None
 ) -> tuple[float, tuple[str, ...]]:
-    accuracy = percent([run.summary()["average_accuracy"] for run in group.runs])
     shown = (MISSING, "0") if difference is None else (str(difference), difference.over.removesuffix(" seeds"))
-    return difference.mean if difference else -math.inf, (tasks, name, accuracy, *shown)
+    return difference.mean if difference else -math.inf, (tasks, name, percent(group.values()), *shown)

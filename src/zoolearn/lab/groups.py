@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, ORDERS
@@ -20,6 +21,15 @@ class Group:
         """The run that speaks for the group's method, benchmark and settings."""
         return (self.runs or self.lost)[0]
 
+    def values(self, measure: str = "average_accuracy") -> list[float | None]:
+        """A measure of each run; None where a run has no answer for it."""
+        return [run.summary()[measure] for run in self.runs]
+
+    def mean(self, measure: str = "average_accuracy") -> float | None:
+        """Over the runs; None where one of them has no answer, or there is none."""
+        known = [value for value in self.values(measure) if value is not None]
+        return fmean(known) if known and len(known) == len(self.runs) else None
+
     @property
     def seeds(self) -> str:
         """How many there are, in how many orders if there are several, and how many diverged or failed."""
@@ -29,6 +39,11 @@ class Group:
         return ", ".join(
             [count_seeds(self.runs), *(f"{count} of {whole} {how}" for how, count in known.items() if count)]
         )
+
+
+def average_accuracy(run: Results) -> float:
+    """Of a run that has answered for its tasks; 0 for one that has not."""
+    return run.summary()["average_accuracy"] or 0.0
 
 
 def count_seeds(runs: Sequence[Results]) -> str:

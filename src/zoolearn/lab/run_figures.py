@@ -45,7 +45,7 @@ def ranking(section: Section) -> Figure:
     names = {"average_accuracy": "task told" if extra else "average accuracy", **CLASS_INCREMENTAL}
     series = []
     for colour, measure in enumerate(("average_accuracy", *extra)):
-        cells = [_over_seeds([[value] for value in percents(_summaries(group, measure))]) for _, group in rows]
+        cells = [_over_seeds([[value] for value in percents(group.values(measure))]) for _, group in rows]
         means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
         series.append(Series(names[measure], [name for name, _ in rows], means, deviations, "points", colour))
     left = f" The best {MOST_ROWS} of {len(section.finished)}." if len(section.finished) > MOST_ROWS else ""
@@ -57,10 +57,6 @@ def ranking(section: Section) -> Figure:
         f"Mean test accuracy over all tasks{_band(rows, 'bars')} The axis does not start at zero.{left}",
         Plot([Panel("", series, turned=True)], "average accuracy, %"),
     )
-
-
-def _summaries(group: Group, measure: str = "average_accuracy") -> list[Number]:
-    return [run.summary()[measure] for run in group.runs]
 
 
 def average_over_episodes(section: Section) -> Figure:
@@ -191,7 +187,7 @@ def cost(section: Section) -> Figure:
                 continue
             costs = [measure(run) for run in group.runs]
             known = [value for value in costs if value is not None]
-            (mean,), (deviation,) = _over_seeds([[value] for value in percents(_summaries(group))])
+            (mean,), (deviation,) = _over_seeds([[value] for value in percents(group.values())])
             if known and mean is not None:
                 series.append(Series(name, [fmean(known)], [mean], [deviation], "points", colour))
         if series:

@@ -64,8 +64,18 @@ def percent(fractions: Sequence[float | None]) -> str:
     values = [100 * fraction for fraction in fractions if fraction is not None]
     if not values or len(values) < len(fractions):
         return MISSING
-    mean = f"{fmean(values):z.2f}"
-    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.2f}"
+    middle = f"{fmean(values):z.2f}"
+    return middle if len(values) == 1 else f"{middle} ± {stdev(values):.2f}"
+
+
+def mean(values: Sequence[float | None], show: Callable[[float], str] = "{:,.0f}".format, unit: float = 1) -> str:
+    """The mean in a unit, as it is to be shown; of no values, or where one is missing, there is none.
+
+    >>> mean([1000, 2000]), mean([90, 150], "{:.1f}".format, unit=60), mean([1, None])
+    ('1,500', '2.0', '-')
+    """
+    known = [value for value in values if value is not None]
+    return show(fmean(known) / unit) if known and len(known) == len(values) else MISSING
 
 
 def human(number: float) -> str:

@@ -7,23 +7,18 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
-from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.groups import Group, average_accuracy, grouped
 from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
-from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
+from zoolearn.lab.tables import Table, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS
 
 STREAMS = ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
-BUDGET = (
-    "epochs",
-    "tasks_per_episode",
-    "replay",
-    "backbone",
-    "precision",
-)  # what makes two runs cost alike; the rest of the settings are tricks
+# What makes two runs cost alike; the rest of the settings are tricks.
+BUDGET = ("epochs", "tasks_per_episode", "replay", "backbone", "precision")
 
 
 def all_judged(folders: Sequence[Path]) -> list[Judged]:
@@ -205,22 +200,17 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
     return (
         _name(first),
         str(len(group.runs)),
-        percent([run.summary()["average_accuracy"] for run in group.runs]),
+        percent(group.values()),
         _signed(_gains(group, base)),
-        percent([run.summary()["forgetting"] for run in group.runs]),
-        percent([run.summary()["forward_transfer"] for run in group.runs]),
-        _mean([run.rows_trained for run in group.runs], "{:,.0f}", 1000),
-        _mean([run.rows_asked for run in group.runs], "{:,.0f}", 1000),
-        _mean([run.passes for run in group.runs], "{:.1f}"),
-        human(fmean(run.num_parameters for run in group.runs)),
-        f"{fmean(run.stored_samples for run in group.runs):,.0f}",
-        f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
+        percent(group.values("forgetting")),
+        percent(group.values("forward_transfer")),
+        mean(group.values("rows_trained"), unit=1000),
+        mean(group.values("rows_asked"), unit=1000),
+        mean(group.values("passes"), "{:.1f}".format),
+        mean(group.values("num_parameters"), human),
+        mean(group.values("stored_samples")),
+        mean([sum(run.seconds.values()) for run in group.runs], "{:.1f}".format, unit=60),
     )
-
-
-def _mean(values: Sequence[float | None], form: str, unit: float = 1) -> str:
-    known = [value for value in values if value is not None]
-    return form.format(fmean(known) / unit) if len(known) == len(values) else MISSING
 
 
 def _name(run: Results) -> str:
@@ -241,15 +231,9 @@ def _gains(group: Group, base: Group | None) -> list[float]:
     """How far the runs of a group are above the base's of the same seed, or their mean above its mean if no seed is common."""
     if base is None or group is base:
         return []
-    ours, theirs = ({run.settings.get("seed"): _accuracy(run) for run in each.runs} for each in (group, base))
+    ours, theirs = ({run.settings.get("seed"): average_accuracy(run) for run in each.runs} for each in (group, base))
     common = [seed for seed in ours if seed in theirs]
     return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
-
-
-def _accuracy(run: Results) -> float:
-    value = run.summary()["average_accuracy"]
-    assert value is not None, "only finished runs are shown"
-    return value
 
 
 def _signed(gains: Sequence[float]) -> str:

@@ -5,8 +5,7 @@ from dataclasses import replace
 from zoolearn.files import Json
 from zoolearn.lab.paper.rows import Row, accuracy_of, paper_b
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.protocols import ZOO_PAPER
-from zoolearn.lab.published import PRESETS
+from zoolearn.lab.published import PRESETS, ZOO
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.spec import RunSpec
 
@@ -21,7 +20,7 @@ def published() -> tuple[Row, ...]:
             differs=f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else ""),
         )
         for preset in PRESETS
-        if preset.target and (preset.source != ZOO_PAPER or preset.spec.benchmark == "split-mnist")
+        if preset.target and (preset.source != ZOO or preset.spec.benchmark == "split-mnist")
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from zoolearn.files import save_text
+from zoolearn.lab.groups import Group, average_accuracy
 from zoolearn.lab.paper import board, equal
 from zoolearn.lab.paper.compare import (
     ABOVE,
@@ -24,7 +25,7 @@ from zoolearn.lab.paper.compare import (
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
 from zoolearn.lab.studies.study import Study
-from zoolearn.lab.tables import MISSING, Table, markdown, percent
+from zoolearn.lab.tables import MISSING, Table, markdown, mean, percent
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -208,7 +209,7 @@ def _augmented(runs: Sequence[Results]) -> str:
 
 
 def _mean(runs: Sequence[Results]) -> float:
-    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in runs)
+    return 100 * fmean(map(average_accuracy, runs))
 
 
 def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
@@ -268,7 +269,7 @@ def _answers(answered: Sequence[tuple[Row, Sequence[Results]]]) -> list[str]:
 
 def _line(row: Row, runs: Sequence[Results], measure: str, also: Sequence[str]) -> tuple[str, ...]:
     cell = next(cell for cell in cells(row, runs) if cell.measure == measure)
-    minutes = fmean(sum(run.seconds.values()) for run in runs) / 60
+    group = Group(tuple(runs))
     return (
         row.name,
         row.spec.benchmark,
@@ -276,15 +277,11 @@ def _line(row: Row, runs: Sequence[Results], measure: str, also: Sequence[str]) 
         cell.paper_text,
         cell.text,
         cell.difference,
-        *(_also(runs, each) if measure == "average_accuracy" else MISSING for each in also),
+        *(percent(group.values(each)) if measure == "average_accuracy" else MISSING for each in also),
         str(len(runs)),
-        f"{minutes:.1f}",
+        mean([sum(run.seconds.values()) for run in runs], "{:.1f}".format, unit=60),
         ", ".join(dict.fromkeys(_commit(run) for run in runs)),
     )
-
-
-def _also(runs: Sequence[Results], measure: str) -> str:
-    return percent([run.summary()[measure] for run in runs])
 
 
 def _commit(run: Results) -> str:
