@@ -9,10 +9,9 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, show
 from zoolearn.errors import SettingsError
-from zoolearn.methods.apd import Apd
+from zoolearn.methods.apd import AdditiveLayer, Apd, Held, objective
+from zoolearn.methods.bases.task_net import TaskNorm, parts
 from zoolearn.methods.parts import additive
-from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
-from zoolearn.methods.parts.taskweight import TaskNorm, parts
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import lenet_apd, resnet18_s

@@ -8,7 +8,7 @@ from evidence_toys import TASKS, finished_run
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.lab.differences import ONE_ORDER, differences, pair_groups
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.sections import accuracies, conclusion, same_in_all, sections
 
 
@@ -24,7 +24,7 @@ def group(method, accuracies, seeds=None, tasks=None):
 
 
 def difference(mine, theirs):
-    return pair_groups(*(grouped(runs)[0] for runs in (mine, theirs)))
+    return pair_groups(*(group_by_settings(runs)[0] for runs in (mine, theirs)))
 
 
 def test_seeds_are_compared_with_themselves_not_with_the_mean():

@@ -12,7 +12,7 @@ from evidence_toys import finished_run
 from toys import learner_of, pictures
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.report import report
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.runs.results import Results
@@ -51,7 +51,7 @@ def net(width: int):
 
 
 def table(*runs: Results) -> list[int]:
-    return [len(group.runs) for group in grouped(runs)]
+    return [len(group.runs) for group in group_by_settings(runs)]
 
 
 def test_two_data_sets_under_one_name_are_two_rows():

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from zoolearn.methods.bases.penalties import JOINS, QuadraticPenalty, average, online, separate
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, average, online, separate
 
 
 def spring(seed: int) -> QuadraticPenalty:

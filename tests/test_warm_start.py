@@ -11,12 +11,10 @@ from torch import nn
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import fit_head
-from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.voting import collect_outputs, member_stats
-from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entropy
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
@@ -27,9 +25,8 @@ from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
-from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import run_to_end
+from zoolearn.training.fit import fit, run_to_end
 from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.zoo.learning.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files

@@ -161,19 +161,19 @@ def check_features(subject: Subject) -> None:
     learner = show(subject.fresh(LEARNING), tasks)
     right = accuracy(learner.predict_proba(tasks[-1].test.x.double().numpy(), "far"), tasks[-1].test.y)
     _claim(right > 2 / 3, f"features are told in {right:.0%} only")
-    _refused(lambda: learner.predict_proba(torch.full((1, 6), float("nan")), "far"), DataError, "NaN")
+    _check_refused(lambda: learner.predict_proba(torch.full((1, 6), float("nan")), "far"), DataError, "NaN")
 
 
 def check_refusals(subject: Subject) -> None:
     """Unknown tasks and inputs of another kind are refused, and nothing is lost by it."""
     learner = show(subject.fresh(), TOYS[:2])
     before = answers(learner, TOYS[:2])
-    _refused(lambda: learner.predict_proba(TOYS[0].test.x, "stripe"), UnknownTask, "did you mean 'stripes'")
-    _refused(lambda: subject.fresh().predict_proba(TOYS[0].test.x, "stripes"), UnknownTask, "there is none")
-    _refused(lambda: learner.learn(pictures("wide", shape=(1, 8, 9))), DataError, "this learner takes (1, 8, 8)")
-    _refused(lambda: learner.learn(blobs()), DataError, "task 'blobs' has inputs")
+    _check_refused(lambda: learner.predict_proba(TOYS[0].test.x, "stripe"), UnknownTask, "did you mean 'stripes'")
+    _check_refused(lambda: subject.fresh().predict_proba(TOYS[0].test.x, "stripes"), UnknownTask, "there is none")
+    _check_refused(lambda: learner.learn(pictures("wide", shape=(1, 8, 9))), DataError, "this learner takes (1, 8, 8)")
+    _check_refused(lambda: learner.learn(blobs()), DataError, "task 'blobs' has inputs")
     for x in (torch.zeros(2, 1, 8, 9).byte(), torch.zeros(2, 1, 8, 8), torch.zeros(1, 8, 8).byte()):
-        _refused(lambda x=x: learner.predict_proba(x, "stripes"), DataError, "(count, 1, 8, 8) torch.uint8")  # type: ignore[misc]
+        _check_refused(lambda x=x: learner.predict_proba(x, "stripes"), DataError, "(count, 1, 8, 8) torch.uint8")  # type: ignore[misc]
     _claim(list(learner.classes) == ["stripes", "dots"], "what was refused counts as met")
     _claim(equal(answers(learner, TOYS[:2]), before), "what was refused changed the answers")
 
@@ -251,7 +251,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
         path = Path(folder, "cut")
         for _ in range(SITTINGS):
             learner = subject.fresh()
-            latest = _sitting(learner, stream, path)
+            latest = _continue_run(learner, stream, path)
             if latest is not None and latest.finished:
                 break
         else:
@@ -266,7 +266,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
         _claim(again.num_parameters == whole.num_parameters, "what was loaded has another number of parameters")
 
 
-def _sitting(learner: Learner, stream: Benchmark, folder: Path) -> Results | None:
+def _continue_run(learner: Learner, stream: Benchmark, folder: Path) -> Results | None:
     """Goes on with a run until its second report of a training: one checkpoint later, somewhere in an episode."""
     latest, reports = None, 0
     work = progress(learner, stream, folder, checkpoint_every=1)
@@ -337,7 +337,7 @@ def _claim(holds: bool, broken: str) -> None:
         raise AssertionError(broken)
 
 
-def _refused(work: Callable[[], object], kind: type[ZooError], words: str) -> None:
+def _check_refused(work: Callable[[], object], kind: type[ZooError], words: str) -> None:
     try:
         work()
     except kind as refusal:

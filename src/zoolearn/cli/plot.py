@@ -13,8 +13,8 @@ from zoolearn.cli.report import other_words
 from zoolearn.cli.task_figures import task_figures
 from zoolearn.errors import SettingsError
 from zoolearn.lab.figures import Figure
-from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
+from zoolearn.lab.report import gather
 from zoolearn.lab.run_figures import figures
 from zoolearn.zoo import Zoo
 

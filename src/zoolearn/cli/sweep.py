@@ -14,7 +14,7 @@ from zoolearn.cli.flags import optional
 from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.errors import SettingsError
-from zoolearn.runs.own import Own, is_place, parted
+from zoolearn.runs.own import Own, is_place, split_names
 from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
@@ -90,4 +90,4 @@ def _values(form: Any, text: str) -> tuple[str, list[Any]]:
     _, hint = setting_of(form, name)
     if not equals or not values.strip():
         raise SettingsError(f"--vary {text}: no values; write --vary {name}=VALUE,VALUE")
-    return name, list(dict.fromkeys(typed(name, hint, value) for value in parted(values)))
+    return name, list(dict.fromkeys(typed(name, hint, value) for value in split_names(values)))

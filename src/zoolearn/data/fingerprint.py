@@ -14,7 +14,7 @@ _known: WeakKeyDictionary[Task, tuple[str, str]] = WeakKeyDictionary()
 
 def fingerprint(benchmark: Benchmark) -> str:
     """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-    return _joined(part for task in benchmark for part in _digests(task))
+    return _join_digests(part for task in benchmark for part in _digests(task))
 
 
 def fingerprint_of_data(benchmark: Benchmark) -> str:
@@ -25,7 +25,7 @@ def fingerprint_of_data(benchmark: Benchmark) -> str:
     else:
         parts = [_digests(task) for task in benchmark]
     drawn = "samples_seed" in options
-    return _joined(sorted(part for pair in parts for part in (pair[1:] if drawn else pair)))
+    return _join_digests(sorted(part for pair in parts for part in (pair[1:] if drawn else pair)))
 
 
 def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]:
@@ -57,5 +57,5 @@ def _digest(task: Task, examples: Examples) -> str:
     return digest.hexdigest()
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _join_digests(parts: Iterable[str]) -> str:
     return blake2b("".join(parts).encode(), digest_size=16).hexdigest()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.groups import Group, average_accuracy, count_seeds, grouped, order_of, seeds_of
+from zoolearn.lab.groups import Group, average_accuracy, count_seeds, group_by_settings, order_of, seeds_of
 from zoolearn.lab.labels import labels, tasks_of
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
@@ -71,7 +71,7 @@ def differences(results: Sequence[Results], reference: str) -> Table:
 
     The reference is a method, or a name as the table gives it where there are several groups of the method.
     """
-    groups = grouped(results)
+    groups = group_by_settings(results)
     apart: dict[str, list[Group]] = {}
     for group in groups:
         apart.setdefault(tasks_of(group.first), []).append(group)

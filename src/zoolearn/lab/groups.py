@@ -59,7 +59,7 @@ def order_of(run: Results) -> str:
     return json.dumps([run.meetings, *(run.spec.options.get(name) for name in ORDERS)])
 
 
-def grouped(results: Sequence[Results], lost: bool = False) -> list[Group]:
+def group_by_settings(results: Sequence[Results], lost: bool = False) -> list[Group]:
     """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once.
 
     Groups of which every run diverged or failed are left out, unless the `lost` are asked for too: they have no values.

@@ -80,7 +80,7 @@ def iter_judge(
         before = judged_record(load_json(folder.path / FILE), str(folder.path / FILE))
         if before.distilled.epochs == epochs:
             return before
-    zoo, tasks = _restored(folder, data, names, benchmark)
+    zoo, tasks = _restore_zoo(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
     answers = {task.name: zoo.count_votes(task).mean for task in tasks}
     outputs = []
@@ -91,7 +91,7 @@ def iter_judge(
     for done, (name, find) in enumerate(EVIDENCE.items()):
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
         unknown[name] = class_incremental(WhichTask(zoo, find), tasks, answers)
-    small = yield from _distilled(zoo, recipe, tasks)
+    small = yield from _distil(zoo, recipe, tasks)
     record = Judged(
         run=Results.load(folder.path).settings,
         benchmark=folder.header()["benchmark"],
@@ -109,7 +109,7 @@ def iter_judge(
     return record
 
 
-def _restored(
+def _restore_zoo(
     folder: RunFolder, data: Path | str | None, names: Mapping[str, Callable[..., Any]] | None, own: Own | None
 ) -> tuple[ModelZoo, list[Task]]:
     header = folder.header()
@@ -131,7 +131,7 @@ def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchma
     return None if own is None else lambda data, **making: own.benchmark(data, making)
 
 
-def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
+def _distil(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
     net, _ = yield from iter_distil(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.figures import Figure
 from zoolearn.lab.groups import Group, episodes_of, group_runs, one_per_seed
 from zoolearn.lab.labels import differing_settings, in_short, own_settings, tasks_of
+from zoolearn.lab.studies.study import find_studies
 from zoolearn.lab.tables import Table, human, mean, percent, seconds
-from zoolearn.runs.records import iter_runs
+from zoolearn.runs.records import iter_contents, iter_runs
 from zoolearn.runs.results import Results
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
@@ -135,3 +137,27 @@ def failures(groups: Iterable[Group]) -> list[str]:
     """A sentence for each run that failed; one that diverged is counted in its row."""
     lost = [run for group in groups for run in group.lost if run.failed]
     return [f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}" for run in lost]
+
+
+def gather(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
+    """Runs, and the figures of studies; the runs that are parts of a study are shown by the study alone."""
+    for folder in folders:
+        if not folder.exists():
+            raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
+    studies = find_studies(folders)
+    results = [run for place, run in _runs(folders).items() if not _inside(place, studies)]
+    if not results and not studies:
+        raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
+    seen: list[Figure] = []
+    for figure in (figure for study in studies.values() for figure in study.figures):
+        if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
+            seen.append(figure)
+    return results, seen
+
+
+def _runs(folders: Sequence[Path]) -> dict[Path, Results]:
+    return find_runs(folder for folder in folders if any(iter_contents(folder)))
+
+
+def _inside(path: Path, studies: Iterable[Path]) -> bool:
+    return any(study.resolve() in path.resolve().parents for study in studies)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoolearn.lab.differences import ONE_ORDER, Difference, pair_groups
-from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.groups import Group, group_by_settings
 from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
 from zoolearn.lab.tables import MISSING, Table, human, percent, spent
@@ -51,7 +51,7 @@ class Section:
 def sections(results: Sequence[Results]) -> list[Section]:
     """The runs by benchmark and by how it was cut; each seed counts once."""
     apart: dict[str, list[Group]] = {}
-    for group in grouped(results, lost=True):
+    for group in group_by_settings(results, lost=True):
         apart.setdefault(tasks_of(group.first), []).append(group)
     found = []
     for title, groups in apart.items():

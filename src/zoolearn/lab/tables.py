@@ -131,12 +131,12 @@ def text(table: Table, width: int | None = None) -> str:
     console = Console(
         file=drawing, width=width or UNFOLDED, color_system=None, force_terminal=False, force_jupyter=False
     )
-    console.print(_drawn(table, kept))
+    console.print(_draw(table, kept))
     lines = [line.rstrip() for line in drawing.getvalue().splitlines()]
     return "\n".join([*([heading] if heading else []), *lines, *table.notes])
 
 
-def _drawn(table: Table, places: Sequence[int]) -> "RichTable":
+def _draw(table: Table, places: Sequence[int]) -> "RichTable":
     """These columns of the table, the words of a header stacked; `Text` keeps brackets from being read as markup."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable

@@ -193,7 +193,7 @@ class Tally:
         return combine(outputs, vote_weights(self.sums), [votes.classes for votes in self.sums], self.classes)
 
 
-def on_labels(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
+def label_probabilities(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
     """The probability that a net gives to each row's label, by one look at it: mirror images would cost as much again."""
     return probabilities(net.with_flips(flips=False), rows.x, task, recipe).gather(1, rows.y[:, None])[:, 0]
 

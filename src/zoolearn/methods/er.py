@@ -8,19 +8,17 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithReservoir
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
-from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
-class Er(SingleNet):
+class Er(WithReservoir):
     """Trains every step on the new rows and as many from a uniform sample of everything seen.
 
     "On Tiny Episodic Memories in Continual Learning" (Chaudhry et al., 2019), algorithm 1 with reservoir sampling: the
@@ -40,8 +38,6 @@ class Er(SingleNet):
     optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
     tasks_grow: ClassVar[bool] = True
 
-    memory_size: int = setting(500, "samples kept in all", least=0)
-    memory_batch: int = setting(0, "rows replayed per step; 0: as many as are new", least=0)
     memory_loss: Literal["pooled", "added"] = setting(
         "pooled", "one mean over new and replayed rows, or the sum of their two means"
     )
@@ -54,18 +50,10 @@ class Er(SingleNet):
         omit_default=True,
     )
 
-    memory: Reservoir = saved()
-
-    def __post_init__(self) -> None:
-        self.memory = Reservoir(self.memory_size)
-
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task and the memory, which fills on the way."""
         net = self.grow_net(task)
         if self.memory_loss == "added":
-            check_single_rows(
-                net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
-            )
+            self.check_memory_batch(net)
         self.memory = self.memory.to(self.recipe.torch_device)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
         loss = yield from self.fit(
@@ -95,22 +83,18 @@ class Er(SingleNet):
         if not self.memory.filled:
             return cross_entropy(net, batch)
         tasks = batch.tasks if self.shared_head else net.tasks
-        x, y, numbers = self.memory.draw(self.memory_batch or len(batch.y), self.episode_seed("memory")).values()
+        x, y, numbers = self.draw(len(batch.y)).values()
         if self.memory_loss == "added":
             return cross_entropy(net, batch) + cross_entropy(net, Batch(x, y, numbers, tasks))
-        both = torch.cat([torch.full_like(batch.y, self.number(batch)), numbers])
+        both = torch.cat([torch.full_like(batch.y, self.task_number(batch)), numbers])
         return cross_entropy(net, Batch(torch.cat([batch.x, x]), torch.cat([batch.y, y]), both, tasks))
 
     def keep(self, net: Net, batch: Batch) -> None:
         """Offers the new rows to the memory, in the first epoch only."""
         if batch.epoch == 0:
-            self.memory.offer(batch.x, batch.y, self.number(batch), self.episode_seed("memory"))
+            self.memory.offer(batch.x, batch.y, self.task_number(batch), self.episode_seed("memory"))
 
-    def number(self, batch: Batch) -> int:
+    def task_number(self, batch: Batch) -> int:
         """The number of the task under way, from 0: a new one's, or its own where it was met before."""
         met = [*self.classes]
         return met.index(batch.tasks[0]) if batch.tasks[0] in met else len(met)
-
-    @property
-    def stored_samples(self) -> int:
-        return self.memory.filled

@@ -35,11 +35,11 @@ def random_points(features: Tensor, points: int, proposals: int, jitter: float, 
 
 def least_unexplained(features: Tensor, points: int, proposals: int, jitter: float, seed: int) -> Tensor:
     """Positions found by exchange: a random draw, each in turn replaced by a random other point where that explains more."""
-    *_, (chosen, _) = exchanges(features, points, proposals, jitter, seed)
+    *_, (chosen, _) = iter_exchanges(features, points, proposals, jitter, seed)
     return chosen
 
 
-def exchanges(
+def iter_exchanges(
     features: Tensor, points: int, proposals: int, jitter: float, seed: int
 ) -> Iterator[tuple[Tensor, float]]:
     """The search of `least_unexplained`: positions and trace criterion, at first and after every proposal."""
@@ -180,9 +180,8 @@ class Frcl(SingleNet):
         return Episode((task.name,), None, loss)
 
     def grow_net(self, task: Task) -> Net:
-        """A copy of the net with a Gaussian head for the task."""
         net = super().grow_net(task)
-        self.shared(net)
+        self.shared_parameters(net)
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
             raise SettingsError(
                 f"frcl takes backbones without batch-norm, such as mlp, mlp-100 or mlp-2000; "
@@ -263,7 +262,6 @@ class Frcl(SingleNet):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the backbone, and the means and covariance factors at all points."""
         return super().num_parameters + sum(old.mean.numel() + old.lower.numel() for old in self.inducing.values())
 
 

@@ -58,9 +58,8 @@ class Gem(WithMemory):
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        check_single_rows(
-            net, "the size of a memory batch", min((len(part.y) for part in kept.by_task()), default=0)
-        )  # also by the next task
+        fewest = min((len(part.y) for part in kept.by_task()), default=0)  # also for the next task
+        check_single_rows(net, "the size of a memory batch", fewest)
         gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:

@@ -38,9 +38,7 @@ class Episode:
     seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
     rows_trained: int | None = None
     rows_asked: int | None = None
-    by_arrival: Mapping[str, tuple[float | None, ...]] = field(
-        default_factory=dict
-    )  # of tasks that grew (`runs/run.py`)
+    by_arrival: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # accuracies of tasks that grew
 
 
 def recipe_field(**own: Any) -> Any:

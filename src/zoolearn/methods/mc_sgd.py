@@ -13,7 +13,7 @@ from torch.func import functional_call
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError
 from zoolearn.files import Json
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithMemory
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.memory import Memory, Per
 from zoolearn.methods.state import saved
@@ -32,7 +32,7 @@ LossAt = Callable[[Weights], Tensor]
 
 
 @dataclass(kw_only=True, eq=False)
-class McSgd(SingleNet):
+class McSgd(WithMemory):
     """Learns each task by plain SGD, then moves the solution of all tasks towards it where lines to both stay low.
 
     "Linear Mode Connectivity in Multitask and Continual Learning", the objective of MC-SGD. With p the solution of all
@@ -79,7 +79,6 @@ class McSgd(SingleNet):
         "hat", "hat: learn the next task from the last one's solution; bar: from that of all"
     )
 
-    memory: Memory = saved(default_factory=Memory)
     hat: Net | None = saved(default=None)
 
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
@@ -184,12 +183,7 @@ class McSgd(SingleNet):
         )
 
     @property
-    def stored_samples(self) -> int:
-        return len(self.memory)
-
-    @property
     def num_parameters(self) -> int:
-        """Weights of the net and of the newest task's solution."""
         return super().num_parameters + (self.hat.num_parameters if self.hat is not None else 0)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.keeps_rows import KeepsRows
-from zoolearn.methods.ensemble import Member, Votes, on_labels
+from zoolearn.methods.ensemble import Member, Votes, label_probabilities
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.growth import Statistics, feature_statistics, grow_by_statistics
 from zoolearn.methods.state import saved
@@ -103,7 +103,7 @@ class ModelZoo(KeepsRows):
         if task.name in self.train_votes:  # it grew: those are counted who know all of it
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
-            self._count(name, member)
+            self._count_vote(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
 
     def past_weights(self, but: str = "") -> dict[str, float]:
@@ -120,9 +120,9 @@ class ModelZoo(KeepsRows):
         places = rng.choice(len(chances), count, replace=False, p=chances / chances.sum()) if count else ()
         return [list(weights)[place] for place in places]
 
-    def _count(self, name: str, member: Member) -> None:
+    def _count_vote(self, name: str, member: Member) -> None:
         """Adds a new member's votes on the labels of a task's kept rows: all that the next weights need."""
         if name in self.kept and self.tasks_per_episode > 1:
-            output = on_labels(member.net, self.kept[name].train, name, self.recipe)
+            output = label_probabilities(member.net, self.kept[name].train, name, self.recipe)
             votes = self.train_votes.get(name, Votes("kept"))
             self.train_votes[name] = votes.add(output, member.votes[name].weight)

@@ -77,7 +77,7 @@ class Ogd(SingleNet):
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""
         net = self.grow_net(task)
         device = self.recipe.torch_device
-        flat = Flat(self.shared(net.to(device)))
+        flat = Flat(self.shared_parameters(net.to(device)))
         self.check_beyond_memory(len(flat), len(task.classes))
         basis = self.basis.to(device) if self.basis is not None and len(self.basis) else None
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
+from zoolearn.methods.bases.task_net import Norm, sequence
 from zoolearn.methods.learner import Episode, Learner
-from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net

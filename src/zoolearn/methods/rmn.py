@@ -10,21 +10,21 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode, recipe_field
-from zoolearn.methods.parts.protect import Guard, undecayed
-from zoolearn.methods.parts.taskweight import (
+from zoolearn.methods.bases.task_net import (
     LAYERS,
+    Guard,
     Layer,
     Norm,
     TaskLayer,
+    TaskNet,
     TaskNorm,
     end_task,
     follow,
     parts,
     replace_modules,
     sequence,
-)
+)  # fmt: skip
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 from zoolearn.settings import setting
@@ -81,7 +81,7 @@ class Rmn(TaskNet):
         """Trains the free weights and the task's map, then freezes what the map keeps."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Selection(self, net, task)
-        recipe = undecayed(self.recipe)
+        recipe = replace(self.recipe, weight_decay=0.0)  # which the guard takes over
         if self.recipe.optimizer != "sgd":
             recipe = replace(recipe, precision="float32")
         loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
@@ -110,7 +110,6 @@ class Rmn(TaskNet):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, and a bit per shared weight and task, 32 of which count as one number."""
         if self.net is None:
             return 0
         bits = sum(layer.kept.numel() for layer in parts(self.net, MappedLayer))

@@ -59,7 +59,7 @@ class Tag(SingleNet):
     def _train(self, task: Task) -> Generator[Progress, None, Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""
         net, device = self.grow_net(task), self.recipe.torch_device
-        shared = Flat(self.shared(net))
+        shared = Flat(self.shared_parameters(net))
         flat = Flat([*shared.parameters, *(() if self.shared_head else net.head(task.name).parameters())])
         self.moments = torch.zeros(2, len(flat), device=device)
         denominator = self._denominator(shared, len(flat))
@@ -92,7 +92,7 @@ class Tag(SingleNet):
         total = torch.empty(weights, device=device)
         totals = torch.split(total[: len(shared)], shared.sizes)
 
-        def weighed(first: Tensor, second: Tensor) -> Tensor:
+        def weigh(first: Tensor, second: Tensor) -> Tensor:
             means = torch.split(first[: len(shared)], shared.sizes)
             present = torch.split(second[: len(shared)], shared.sizes)
             total[len(shared) :] = second[len(shared) :] * math.exp(-self.contrast)
@@ -101,11 +101,10 @@ class Tag(SingleNet):
                 torch.addmv(now, before, weights, beta=share, out=out)
             return total.sqrt_().add_(EPSILON)
 
-        return weighed
+        return weigh
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, and the directions and second moments of past tasks."""
         return super().num_parameters + self.directions.numel() + self.seconds.numel()
 
 

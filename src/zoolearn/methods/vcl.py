@@ -121,7 +121,7 @@ class Vcl(SingleNet):
         """Puts a coreset aside and moves the posterior on the rest."""
         net = self.grow_net(task)
         prior = self.prior_of(task, net)
-        kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
+        kept, rest = set_aside(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
             yield from self.fit_net(net, task, cross_entropy, self.episode_seed("likelihood"))
         loss = yield from self.fit_net(net, rest, self.objective(rest, prior), self.episode_seed())
@@ -130,7 +130,6 @@ class Vcl(SingleNet):
         return Episode((task.name,), None, loss)
 
     def grow_net(self, task: Task) -> Net:
-        """A copy of the net with a Gaussian head for the task."""
         net = super().grow_net(task)
         if self.restart and self.net is not None:
             fresh = self.new_net([task], self.episode_seed("restart"))
@@ -229,7 +228,7 @@ def beliefs(layer: GaussianLinear) -> Distribution:
     return means.detach(), log_variances.detach()
 
 
-def apart(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
+def set_aside(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
     """The coreset of a task, if any, and the task without it."""
     size = min(size, len(task.train) // 2)
     if not size:

@@ -36,10 +36,10 @@ def is_place(word: str) -> bool:
     return ":" in word or word.endswith(".py")
 
 
-def parted(words: str) -> list[str]:
+def split_names(words: str) -> list[str]:
     """Names and places with commas between them; a comma in the path of a file that is there parts nothing.
 
-    >>> parted("er, mine.py:Lwf")
+    >>> split_names("er, mine.py:Lwf")
     ['er', 'mine.py:Lwf']
     """
     parts, found = words.split(","), []
@@ -94,7 +94,6 @@ class Own:
 
     @property
     def title(self) -> str:
-        """Its name for a folder."""
         return f"{self.module}.{self.name}"
 
     def load(self) -> Any:
@@ -165,9 +164,7 @@ class Own:
                 f"{self.word}: {platform.node()} sees no file {file}; give one that is there, on a cluster one that all "
                 "machines see"
             )
-        if (
-            str(self.folder) not in sys.path
-        ):  # first, as the folder of a script; workers start with the path of this process
+        if str(self.folder) not in sys.path:  # first, as the folder of a script; workers start with this path
             sys.path.insert(0, str(self.folder))
         try:
             with _no_bytecode():

@@ -20,12 +20,7 @@ from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import source_of
 
-ORDERS = (
-    "task_order",
-    "class_order",
-    "permutation_seed",
-    "arrivals_seed",
-)  # options of a benchmark that are orders, where they are seeds
+ORDERS = ("task_order", "class_order", "permutation_seed", "arrivals_seed")  # seeds, or orders themselves
 DATA_SEEDS = ("samples_seed", *ORDERS)
 LONGEST_NAME = 200  # bytes that file systems take
 
@@ -51,9 +46,7 @@ class RunSpec:
     settings: Mapping[str, Json] = field(default_factory=dict)
     options: Mapping[str, Json] = field(default_factory=dict)
     seed: int = 0
-    own: Mapping[str, Own] = field(
-        default_factory=dict, compare=False
-    )  # code of one's own: method, benchmark, settings
+    own: Mapping[str, Own] = field(default_factory=dict, compare=False)  # by what it is: method, benchmark, a setting
     extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

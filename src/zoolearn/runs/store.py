@@ -27,13 +27,7 @@ from zoolearn.runs.results import Costs, Results, Untold
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
-PASSING = (
-    ".lock",
-    ".heartbeat",
-    "sittings",
-    "steps.jsonl",
-    "tensorboard",
-)  # of a run under way, or of one that has saved nothing
+PASSING = (".lock", ".heartbeat", "sittings", "steps.jsonl", "tensorboard")  # there before anything is saved
 
 
 @dataclass(frozen=True)
@@ -154,7 +148,6 @@ class RunFolder:
                     self._file(name).unlink(missing_ok=True)
 
     def strip(self) -> None:
-        """Leaves nothing but results.json."""
         for entry in self.path.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)

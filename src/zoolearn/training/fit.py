@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol, cast
+from functools import partial, wraps
+from typing import Any, ParamSpec, Protocol, cast
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,7 @@ class Progress:
     loss: float
 
 
+Arguments = ParamSpec("Arguments")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -111,6 +112,15 @@ def iter_fit(
     recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may
     move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
     and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
+    `fit` does the same without a word on the way.
+
+    >>> from zoolearn.data.benchmarks import benchmark
+    >>> from zoolearn.nets.perceptrons import mlp
+    >>> task = benchmark("split-digits")[0]
+    >>> net = Net(mlp, task.shape)
+    >>> net.add_head(task.name, len(task.classes))
+    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
+    True
     """
     device = recipe.torch_device
     net.to(device)
@@ -153,6 +163,17 @@ def iter_fit(
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             checkpoints.save(training, epoch + 1)
     return training.mean_loss
+
+
+def _at_once(work: Callable[Arguments, Generator[Progress, None, float]]) -> Callable[Arguments, float]:
+    @wraps(work)
+    def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> float:
+        return float(run_to_end(work(*arguments, **named)))
+
+    return run
+
+
+fit = _at_once(iter_fit)
 
 
 @dataclass(eq=False)

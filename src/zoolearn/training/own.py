@@ -31,7 +31,6 @@ class Own(Sgd):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer."""
         return self.made.param_groups
 
     def tensors(self) -> dict[str, Tensor]:
@@ -57,7 +56,6 @@ class Own(Sgd):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Takes a step at the rate of the schedule."""
         for group, share in zip(self.made.param_groups, self.shares, strict=True):
             group["lr"] = share * self.lr
         self.made.step()

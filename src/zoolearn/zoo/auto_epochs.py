@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from zoolearn.beyond.refit import refit_head
+from zoolearn.beyond.warm_start import refit_head
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Votes
@@ -107,7 +107,7 @@ class OwnedZoo(ModelZoo):
         self.members.append(member)
         self.train_votes[names[0]] = Votes("kept")  # those are counted who know its rows of today
         for name in names:
-            self._count(name, member)
+            self._count_vote(name, member)
         self.latest = Episode(tuple(names), weights, member.loss)
         self.episode += 1
 

@@ -1,10 +1,20 @@
 """What is known of each data set: its files, the publisher's checksums, and where the files come from."""
 
-from collections.abc import Iterable
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from zoolearn.errors import MissingData
+
+
+def matches(path: Path, checksum: str) -> bool:
+    """Whether the file is there and has this checksum; nothing is remembered, since a file can change after it was compared."""
+    if not path.is_file():
+        return False
+    algorithm, _, expected = checksum.partition(":")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
+    return digest.hexdigest() == expected
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,16 @@ class Layout:
         """The names of the files that are not there."""
         return [file.name for file in self.files if file.find(root / self.folder) is None]
 
+    def altered(self, root: Path) -> list[str]:
+        """The names of the files that are there but are not the publisher's."""
+        folder = root / self.folder
+        there = [(path, file.versions(folder)[path]) for file in self.files if (path := file.find(folder))]
+        return [path.name for path, checksum in there if checksum and not matches(path, checksum)]
+
+    def is_whole(self, root: Path) -> bool:
+        """Whether no file is missing or altered."""
+        return not self.missing(root) and not self.altered(root)
+
 
 @dataclass(frozen=True)
 class Download:
@@ -66,28 +86,27 @@ class Source:
         missing = layout.missing(root)
         if missing:
             raise MissingData(
-                f"{self.name}: {root / layout.folder} lacks {_listed(missing)}; {self.advice(root)}; "
+                f"{self.name}: {root / layout.folder} lacks {', '.join(missing)}; {self.advice(root)}; "
                 "--data or ZOOLEARN_DATA names another folder than " + str(root)
             )
         return layout
 
     def advice(self, root: Path) -> str:
-        places = " or ".join(f"{root / layout.folder} ({_listed(_names(layout))})" for layout in self.layouts)
+        places = " or ".join(
+            f"{root / layout.folder} ({', '.join(file.name for file in layout.files)})" for layout in self.layouts
+        )
         if self.downloads:
             return f"run `zoo data --download {self.name}`, or put the publisher's files into {places}"
         return f"{self.origin}: put them into {places}"
 
 
-def _names(layout: Layout) -> list[str]:
-    return [file.name for file in layout.files]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
 CIFAR_HOSTS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 MNIST_HOSTS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+
+
+def _archive(name: str, checksum: str) -> Download:
+    return Download(name, checksum, tuple(host + name for host in CIFAR_HOSTS))
+
 
 MNIST_FILES = (
     PublishedFile(
@@ -141,13 +160,7 @@ CIFAR10 = Source(
             ),
         ),
     ),
-    (
-        Download(
-            "cifar-10-binary.tar.gz",
-            "md5:c32a1d4ab5d03f1284b67883e8d87530",
-            tuple(host + "cifar-10-binary.tar.gz" for host in CIFAR_HOSTS),
-        ),
-    ),
+    (_archive("cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),),
 )
 
 CIFAR100 = Source(
@@ -171,13 +184,7 @@ CIFAR100 = Source(
             ),
         ),
     ),
-    (
-        Download(
-            "cifar-100-binary.tar.gz",
-            "md5:03b5dce01913d631647c71ecec9e9cb8",
-            tuple(host + "cifar-100-binary.tar.gz" for host in CIFAR_HOSTS),
-        ),
-    ),
+    (_archive("cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"),),
 )
 
 MINI_IMAGENET = Source(

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
-from zoolearn.lab.groups import Group, average_accuracy, grouped
+from zoolearn.lab.groups import Group, average_accuracy, group_by_settings
 from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
@@ -50,7 +50,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
         and "validation" not in run.spec.options  # trials of a search are judged by other rows
     ]
     sections: dict[tuple[str, str], list[Group]] = {}
-    for group in grouped([*zoos, *_beginnings(zoos)]):
+    for group in group_by_settings([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
     parts = [
         "# Beyond the paper",
@@ -72,7 +72,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     for (benchmark, budget), groups in sorted(sections.items(), key=lambda section: section[0]):
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
-    parts += _judged(records) if records else []
+    parts += _describe_judged(records) if records else []
     return "\n".join(parts)
 
 
@@ -138,7 +138,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
     costs = ("trained", "asked", "passes", "parameters", "stored", "minutes")
     gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
-    lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
+    lost = [f"`{_words(tricks(group.first))}` {_format_gains(gain)}" for group, gain in gains if fmean(gain) < 0]
     return [
         f"## {benchmark}, {budget or 'default budget'}",
         "",
@@ -152,7 +152,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _judged(records: Sequence[Judged]) -> list[str]:
+def _describe_judged(records: Sequence[Judged]) -> list[str]:
     """Runs that were not told the task, voted in other ways, and nets distilled from them."""
     unknown, nets, votes, members = [], [], [], []
     for record in records:
@@ -201,7 +201,7 @@ def _line(group: Group, base: Group | None) -> tuple[str, ...]:
         _name(first),
         str(len(group.runs)),
         percent(group.values()),
-        _signed(_gains(group, base)),
+        _format_gains(_gains(group, base)),
         percent(group.values("forgetting")),
         percent(group.values("forward_transfer")),
         mean(group.values("rows_trained"), unit=1000),
@@ -236,6 +236,6 @@ def _gains(group: Group, base: Group | None) -> list[float]:
     return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
 
 
-def _signed(gains: Sequence[float]) -> str:
+def _format_gains(gains: Sequence[float]) -> str:
     sign = "+" if gains and fmean(gains) >= 0 else ""
     return sign + percent(gains)

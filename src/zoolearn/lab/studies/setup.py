@@ -65,7 +65,6 @@ class Setup:
         return f"{self.backbone}, {epochs}, {samples}, {seeds}{arithmetic}"
 
     def figure(self, kind: str, title: str, caption: str, chart: Chart) -> Figure:
-        """A figure of the study, named by what it shows."""
         name, section = f"{self.benchmark}-{kind}", f"Studies on {self.benchmark}"
         return Figure(name, title, caption, {"": chart}, commands=[self.command], section=section)
 

@@ -58,7 +58,7 @@ class SingleNet(Learner):
         assert self.net is not None
         return [(self.net, 1.0)]
 
-    def shared(self, net: Net) -> list[nn.Parameter]:
+    def shared_parameters(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
         module = net if self.shared_head else net.backbone
         found = [parameter for parameter in module.parameters() if parameter.requires_grad]

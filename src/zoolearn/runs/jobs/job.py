@@ -3,6 +3,7 @@
 import pickle  # only between a process and the workers it started itself; files are never pickled
 import traceback
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -102,19 +103,14 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-class torch_threads:  # noqa: N801 (read as a verb)
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
     """Torch on so many threads inside `with`."""
+    import torch
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    def __enter__(self) -> None:
-        import torch
-
-        self.before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-
-    def __exit__(self, *_: object) -> None:
-        import torch
-
-        torch.set_num_threads(self.before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

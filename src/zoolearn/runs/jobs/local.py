@@ -66,7 +66,6 @@ class _Pool:
         self.context = _context()
 
     def add(self, job: Job) -> None:
-        """One more job, from the caller's thread."""
         self.waiting.append(job)
         self.wakeup.send_bytes(b"")
 
