@@ -3,7 +3,7 @@
 Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -22,7 +22,7 @@ from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.settings import check_settings, setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 from zoolearn.training.predict import compute_features, probabilities
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -63,7 +63,7 @@ class WarmStart:
     def __post_init__(self) -> None:
         check_settings(WarmStart, vars(self))
 
-    def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
+    def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Work[Member]:
         """The member of an episode that trains on these tasks."""
         seen = [self._seen(zoo, task) for task in tasks]
         names = {task.name for task in tasks}

@@ -25,7 +25,7 @@ from zoolearn.runs.results import Count, NotNegative, Results, Share
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Work
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -131,7 +131,7 @@ def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchma
     return None if own is None else lambda data, **making: own.benchmark(data, making)
 
 
-def _distil(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
+def _distil(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Work[Distilled]:
     net, _ = yield from iter_distil(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:

@@ -1,7 +1,6 @@
 """APD: additive parameter decomposition (Yoon et al., 2020)."""
 
 import math
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,13 +19,13 @@ from zoolearn.methods.bases.task_net import (
     follow,
     parts,
     replace_modules,
-)  # fmt: skip
+)
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.adam import CACHED, Adam
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy
+from zoolearn.training.fit import Loss, Work, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 OWNED = ("mask", "correction", "shift")
@@ -62,7 +61,7 @@ class Apd(TaskNet):
     sparsity: float = setting(6e-4, "weight of the size of corrections (lambda 1)", least=0)
     retention: float = setting(100.0, "weight of past tasks' changes (lambda 2)", least=0)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task).to(self.recipe.torch_device)
         penalised = objective(net, self.sparsity, self.retention, self.recipe.weight_decay)
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32")

@@ -1,8 +1,6 @@
 """DER++: dark experience replay, with labels (Buzzega et al., 2020)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +12,7 @@ from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Work, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,12 +35,12 @@ class DerPlusPlus(WithReservoir):
     again when it is replayed.
     """
 
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    optimizers = tuple(OPTIMIZERS)
 
     logit_weight: float = setting(0.2, "weight of the distance to kept logits (alpha)", least=0)
     label_weight: float = setting(0.5, "weight of the loss of replayed rows (beta)", least=0)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         self.check_memory_batch(net)
         self.memory = self.memory.to(self.recipe.torch_device)

@@ -1,8 +1,7 @@
 """ER: experience replay from a tiny memory (Chaudhry et al., 2019)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Work, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,8 +34,8 @@ class Er(WithReservoir):
     stored rows after each task, the new one's to all of its rows; the next task trains them on from there.
     """
 
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
     memory_loss: Literal["pooled", "added"] = setting(
         "pooled", "one mean over new and replayed rows, or the sum of their two means"
@@ -50,7 +49,7 @@ class Er(WithReservoir):
         omit_default=True,
     )
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         if self.memory_loss == "added":
             self.check_memory_batch(net)

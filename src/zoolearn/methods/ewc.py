@@ -1,8 +1,6 @@
 """EWC: elastic weight consolidation (Kirkpatrick et al., 2017)."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -14,7 +12,7 @@ from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,7 +44,7 @@ class Ewc(Regularised):
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     strength: float = setting(100.0, "weight of the penalty, the paper's lambda", least=0)
     fisher: Fisher = setting(exact, "labels of the Fisher information", choices=FISHERS)
@@ -56,7 +54,7 @@ class Ewc(Regularised):
     decay: float = setting(1.0, "what a task leaves of earlier importance, for anchors=online", least=0, most=1)
     limited: bool = setting(True, "hold no weight firmer than 1 / lr, for stability")
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task against the penalty, then makes the penalty hold the new task too."""
         net = self.grow_net(task)
         flat = Flat(self.shared_parameters(net.to(self.recipe.torch_device)))

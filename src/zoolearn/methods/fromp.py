@@ -1,9 +1,9 @@
 """FROMP: functional regularisation of the memorable past (Pan et al., 2020)."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy
+from zoolearn.training.fit import Loss, Work, cross_entropy
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -73,7 +73,7 @@ class Fromp(WithMemory):
     least one of each class is.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(optimizer="adam", lr=1e-3)
     memory_size: int = setting(40, "memorable inputs kept of each task, equally of its classes", least=0)
@@ -88,7 +88,7 @@ class Fromp(WithMemory):
 
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         decay = self.recipe.weight_decay if self.recipe.optimizer == "sgd" else 0.0

@@ -1,6 +1,6 @@
 """HAT: hard attention to the task (Serra et al., 2018)."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -21,13 +21,13 @@ from zoolearn.methods.bases.task_net import (
     parts,
     replace_modules,
     sequence,
-)  # fmt: skip
+)
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Work, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
@@ -88,7 +88,7 @@ class Hat(TaskNet):
     binary: bool = setting(False, "round gates at 0.5, so that protection is exact")
     max_grad_norm: float = setting(10000.0, "longer gradients are shortened to this length", above=0)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Attention(self, net, task.name, steps_per_epoch(len(task.train), self.recipe.batch_size))

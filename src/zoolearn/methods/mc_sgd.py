@@ -1,7 +1,7 @@
 """MC-SGD (Mirzadeh et al., 2021): a solution for all tasks, sought on straight lines of low loss between solutions."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Literal, cast
@@ -22,7 +22,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, batch_sizes, steps_per_epoch
-from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import Loss, Work, check_single_rows, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
@@ -81,7 +81,7 @@ class McSgd(WithMemory):
 
     hat: Net | None = saved(default=None)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task, then seeks the solution of all."""
         bar = self.grow_net(task)
         if self.line_lr:
@@ -135,7 +135,7 @@ class McSgd(WithMemory):
             net.add_head(task.name, len(task.classes))
         return net
 
-    def _connect(self, bar: Net, hat: Net, task: Task, memory: Memory) -> Generator[Progress, None, None]:
+    def _connect(self, bar: Net, hat: Net, task: Task, memory: Memory) -> Work[None]:
         """Moves `bar`, the solution of the tasks before, to one of all."""
         device, seed = self.recipe.torch_device, self.episode_seed("line")
         bar.to(device)

@@ -1,6 +1,6 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +15,14 @@ from zoolearn.methods.parts.growth import Statistics, feature_statistics, grow_b
 from zoolearn.methods.state import saved
 from zoolearn.names import Named
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # weights of past tasks from their losses
 WEIGH: Named[Any] = Named(
     {"boosted": "methods.model_zoo.boosted"}
     | {"released": "methods.parts.weighing.Released", "uniform": "methods.parts.weighing.uniform"}
 )
-Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
+Grow = Callable[["ModelZoo", Sequence[Task], int], Work[Member]]  # from tasks and a seed
 GROW: Named[Any] = Named(
     {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
     | {"statistics": "beyond.by_statistics.by_statistics"}
@@ -39,7 +39,7 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
+def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Work[Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
@@ -83,7 +83,7 @@ class ModelZoo(KeepsRows):
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
     statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, by task
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
         looks_back = self.tasks_per_episode > 1 or self.grow is not from_scratch
         self.check_kept(name for name in self.classes if looks_back or name == task.name)

@@ -1,8 +1,8 @@
 """OGD: orthogonal gradient descent (Farajtabar et al., 2020)."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
 
@@ -63,7 +63,7 @@ class Ogd(SingleNet):
     batch-norm past logits do change.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     samples_per_task: int = setting(100, "samples whose gradients are kept of each task", least=0)
     basis_size: int = setting(1000, "directions kept in all, at most", least=0)
@@ -73,7 +73,7 @@ class Ogd(SingleNet):
     basis: Tensor | None = saved(default=None)  # one orthonormal direction a row
     owners: Tensor | None = saved(default=None)  # the number of the task of each direction
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""
         net = self.grow_net(task)
         device = self.recipe.torch_device

@@ -1,9 +1,7 @@
 """RMN: relevance mapping networks (Kaushik et al., 2021)."""
 
 import math
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +21,13 @@ from zoolearn.methods.bases.task_net import (
     parts,
     replace_modules,
     sequence,
-)  # fmt: skip
+)
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Work, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
@@ -60,7 +58,7 @@ class Rmn(TaskNet):
     is of is left out, since we are told.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(lr=0.05)
     steepness: float = setting(100.0, "of the map's sigmoid (beta)", above=0)
@@ -77,7 +75,7 @@ class Rmn(TaskNet):
                 "make the first smaller or the second larger"
             )
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains the free weights and the task's map, then freezes what the map keeps."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Selection(self, net, task)

@@ -1,8 +1,6 @@
 """SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +11,7 @@ from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
 from zoolearn.methods.state import saved
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,8 +32,8 @@ class Si(Regularised):
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
-    tasks_grow: ClassVar[bool] = True
+    optimizers = ("sgd", "adam")
+    tasks_grow = True
 
     strength: float = setting(1.0, "weight of the penalty, the paper's c", least=0)
     damping: float = setting(1e-3, "added to squared ways so that short ones count, their xi", above=0)
@@ -43,7 +41,7 @@ class Si(Regularised):
 
     path: "Path | None" = saved(default=None)  # of the task that is being learned
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task against the penalty, watching the way of every weight."""
         net = self.grow_net(task)
         flat = Flat(self.shared_parameters(net.to(self.recipe.torch_device)))

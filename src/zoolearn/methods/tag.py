@@ -1,9 +1,8 @@
 """TAG (Malviya et al., 2022): RMSProp that remembers the gradients of each task and shrinks steps that would hurt it."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 from zoolearn.training.recipe import Recipe
 
 EPSILON = 1e-8
@@ -45,7 +44,7 @@ class Tag(SingleNet):
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     recipe: Recipe = recipe_field(lr=5e-4, momentum=0.0, weight_decay=0.0)
     contrast: float = setting(5.0, "how sharply agreement with a past task's direction counts (the paper's b)", least=0)
@@ -56,7 +55,7 @@ class Tag(SingleNet):
     seconds: Tensor = saved(default_factory=lambda: torch.empty(0))
     moments: Tensor = saved(default_factory=lambda: torch.empty(0))  # the two of the task that is being learned
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""
         net, device = self.grow_net(task), self.recipe.torch_device
         shared = Flat(self.shared_parameters(net))

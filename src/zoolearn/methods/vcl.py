@@ -1,10 +1,9 @@
 """VCL: variational continual learning (Nguyen et al., 2018)."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,7 @@ from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end
+from zoolearn.training.fit import Loss, Work, cross_entropy, run_to_end
 from zoolearn.training.recipe import Recipe
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
@@ -89,7 +88,7 @@ class Vcl(SingleNet):
     (as in their second code) instead of from the posterior, and the prior alone holds the past.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     backbone: Backbone = setting(mlp, "a sequence of linear layers", choices=BACKBONES)
     recipe: Recipe = recipe_field(lr=0.03)
@@ -117,7 +116,7 @@ class Vcl(SingleNet):
         if self.recipe.flip_tta:
             raise SettingsError("flip_tta is True, but VCL answers by draws of its weights alone; leave it out")
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Puts a coreset aside and moves the posterior on the rest."""
         net = self.grow_net(task)
         prior = self.prior_of(task, net)
@@ -176,7 +175,7 @@ class Vcl(SingleNet):
 
         return loss
 
-    def fit_net(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
+    def fit_net(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Work[float]:
         """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32", epochs=epochs or self.recipe.epochs)
         return self.fit(net, [task], seed, recipe=recipe, loss=loss)

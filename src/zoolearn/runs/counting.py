@@ -1,16 +1,15 @@
 """The rows that some work takes, counted where they pass through nets."""
 
 from collections import Counter
-from collections.abc import Generator
 from typing import TypeVar
 
 from zoolearn.nets.net import passed
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Result = TypeVar("Result")
 
 
-def count_rows(work: Generator[Progress, None, Result]) -> Generator[Progress, None, tuple[Result, Counter[str]]]:
+def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:
     """Does some work step by step; gives what it returns and the rows that it took, without those of others between."""
     total = Counter[str]()
     while True:

@@ -37,7 +37,7 @@ from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Work
 
 if TYPE_CHECKING:
     from zoolearn.runs.ahead import PretrainedTasks
@@ -216,7 +216,7 @@ def _train_ahead(
 
 def _one_episode(
     learner: Learner, benchmark: Benchmark, number: int, ahead: "PretrainedTasks | None"
-) -> Generator[Progress, None, tuple[Episode, dict[str, float]]]:
+) -> Work[tuple[Episode, dict[str, float]]]:
     task, met = benchmark[number - 1], join_parts(benchmark.tasks[:number])
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
-from typing import Any, ParamSpec, Protocol, cast
+from typing import ParamSpec, Protocol, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +41,8 @@ class Progress:
 
 
 Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Work = Generator[Progress, None, Result]  # what takes a while: it reports as it goes, and returns a result
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -82,13 +84,13 @@ class Checkpointing(Protocol):
         """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
 
 
-def run_to_end(work: Generator[Progress, None, Any]) -> Any:
+def run_to_end(work: Work[Result]) -> Result:
     """Runs a generator to its end and gives what it returns."""
     while True:
         try:
             next(work)
         except StopIteration as end:
-            return end.value
+            return cast(Result, end.value)
 
 
 def iter_fit(
@@ -104,7 +106,7 @@ def iter_fit(
     heads: Sequence[str] | None = None,
     checkpoints: Checkpointing | None = None,
     listener: Listener | None = None,
-) -> Generator[Progress, None, float]:
+) -> Work[float]:
     """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
     With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
@@ -113,14 +115,6 @@ def iter_fit(
     move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
     and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
     `fit` does the same without a word on the way.
-
-    >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.perceptrons import mlp
-    >>> task = benchmark("split-digits")[0]
-    >>> net = Net(mlp, task.shape)
-    >>> net.add_head(task.name, len(task.classes))
-    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
-    True
     """
     device = recipe.torch_device
     net.to(device)
@@ -165,10 +159,10 @@ def iter_fit(
     return training.mean_loss
 
 
-def _at_once(work: Callable[Arguments, Generator[Progress, None, float]]) -> Callable[Arguments, float]:
+def _at_once(work: Callable[Arguments, Work[Result]]) -> Callable[Arguments, Result]:
     @wraps(work)
-    def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> float:
-        return float(run_to_end(work(*arguments, **named)))
+    def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        return run_to_end(work(*arguments, **named))
 
     return run
 

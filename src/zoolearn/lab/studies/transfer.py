@@ -7,7 +7,7 @@ nets, and their risks on all tasks.
 """
 
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -28,7 +28,7 @@ from zoolearn.nets.net import Net
 from zoolearn.runs.store import check_unseen
 from zoolearn.seeds import derive
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Work, iter_fit
 from zoolearn.training.recipe import Recipe
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
@@ -46,7 +46,7 @@ def _part_name(place: int, seed: int) -> str:
 
 def measure(
     setup: Setup, place: int, seed: int, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
-) -> Generator[Progress, None, dict[str, Json]]:
+) -> Work[dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
     check_unseen(folder.parent)
     described = {
@@ -77,7 +77,7 @@ def measure(
     return content
 
 
-def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | None) -> Generator[Progress, None, Net]:
+def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | None) -> Work[Net]:
     """A net trained on what is left of the task."""
     recipe = Recipe(epochs=setup.epochs)
     start = derive(seed, "hypothesis", task.name, len(task.train))

@@ -1,9 +1,7 @@
 """What the methods with one growing net share, and the plainest of them."""
 
-from collections.abc import Generator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import nn
 
@@ -14,7 +12,7 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
-from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.fit import OPTIMIZERS, Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -85,11 +83,11 @@ class FineTune(SingleNet):
     Old heads stay out of the optimiser, so neither momentum nor weight decay moves them.
     """
 
-    smooths_labels: ClassVar[bool] = True
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    smooths_labels = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         loss = yield from self.fit(net, [task])
         self.net = net

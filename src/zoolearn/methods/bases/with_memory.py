@@ -1,9 +1,7 @@
 """What the methods share that keep a few examples of every task: to replay them, or to hold gradients against."""
 
 from abc import abstractmethod
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +17,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import Work, check_single_rows, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -63,7 +61,7 @@ class WithReservoir(SingleNet):
 class GradientGuided(WithMemory):
     """Sets every gradient right by the gradient of a batch that is drawn from the memory of all past tasks."""
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     memory_size: int = setting(13, "examples kept of each class or task", least=0)
     memory_per: Per = setting("class", "what memory_size counts for")
@@ -76,7 +74,7 @@ class GradientGuided(WithMemory):
     def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with guided gradients, then keeps some of it."""
         net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
