@@ -81,8 +81,8 @@ def check_declarations(subject: Subject) -> None:
     learner = subject.fresh(seed=3)
     kind: type = type(learner)
     saved_types(kind)
-    silent = [part.name for part in fields(learner) if part.init and not part.metadata.get("help")]
-    _claim(silent == ["recipe"], f"settings {silent} have no help in their metadata")
+    helpless = [part.name for part in fields(learner) if part.init and not part.metadata.get("help")]
+    _claim(helpless == ["recipe"], f"settings {helpless} have no help in their metadata")
     again = learner_from(type(learner), settings_of(learner), {mlp_100.__name__: mlp_100})
     _claim(settings_of(again) == settings_of(learner), "settings that were written down give another learner")
 
@@ -160,7 +160,7 @@ def check_features(subject: Subject) -> None:
     tasks = [blobs("near"), blobs("far", classes=3)]
     learner = show(subject.fresh(LEARNING), tasks)
     right = accuracy(learner.predict_proba(tasks[-1].test.x.double().numpy(), "far"), tasks[-1].test.y)
-    _claim(right > 2 / 3, f"features are told in {right:.0%} only")
+    _claim(right > 2 / 3, f"features are right in {right:.0%} only")
     _check_refused(lambda: learner.predict_proba(torch.full((1, 6), float("nan")), "far"), DataError, "NaN")
 
 
@@ -199,7 +199,7 @@ def check_growth(subject: Subject) -> None:
     _claim(torch.allclose(output.sum(dim=1), torch.ones(len(output)), atol=1e-5), "probabilities do not sum to 1")
     is_new = whole.test.y == len(first.classes)
     recall = accuracy(output[is_new], whole.test.y[is_new])
-    _claim(recall > 0.5, f"a class that came later is told in {recall:.0%} only")
+    _claim(recall > 0.5, f"a class that came later is right in {recall:.0%} only")
     _claim(
         learner.evaluate([whole])[first.name] == accuracy(output, whole.test.y), "accuracy is not that of the answers"
     )

@@ -132,7 +132,7 @@ def benchmark(
     What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed`, `angles` and
     `digits_per_class` of streams, `classes_per_task` and `class_order` of splits.
     `only` are the places of tasks, from 0, in their order.
-    With `arrivals` tasks come in parts of so many classes each, between one another: (3, 1, 1) of tasks of five classes.
+    With `arrivals` tasks come in parts of these numbers of classes, between one another: (3, 1, 1) of tasks of five classes.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))

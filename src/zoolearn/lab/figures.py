@@ -31,7 +31,7 @@ class Series:
     spread: Sequence[Number] = ()
     style: Style = "line"
     colour: int = 0  # a place in the palette, so that one method has one colour in all panels
-    notes: Sequence[str] = ()  # one for each point, said on hover
+    notes: Sequence[str] = ()  # one for each point, shown on hover
 
     def __post_init__(self) -> None:
         for name in ("x", "y", "spread", "notes"):
@@ -102,7 +102,7 @@ class Map(Struct, frozen=True, tag="map", tag_field="kind"):
     marks: Sequence[Sequence[bool]] = ()  # cells with a dot, or in bold
     mark_label: str = ""
     mark_style: Literal["dot", "bold"] = "dot"
-    notes: Sequence[Sequence[str]] = ()  # said on hover
+    notes: Sequence[Sequence[str]] = ()  # shown on hover
 
     def __post_init__(self) -> None:
         for name in ("values", "spread", "shades", "marks", "notes"):

@@ -18,7 +18,7 @@ class Group:
 
     @property
     def first(self) -> Results:
-        """The run that speaks for the group's method, benchmark and settings."""
+        """The run that stands for the group's method, benchmark and settings."""
         return (self.runs or self.lost)[0]
 
     def values(self, measure: str = "average_accuracy") -> list[float | None]:

@@ -126,7 +126,7 @@ def _restore_zoo(
 def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchmark] | None:
     if own is None and header["benchmark"] not in BENCHMARKS:
         raise SettingsError(
-            f"benchmark {header['benchmark']!r} is none of ours; name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)"
+            f"benchmark {header['benchmark']!r} is not one of zoolearn's; name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)"
         )
     return None if own is None else lambda data, **making: own.benchmark(data, making)
 

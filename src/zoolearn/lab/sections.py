@@ -125,7 +125,7 @@ def _unlike(group: Group, other: Group) -> str:
 
 
 def same_in_all(section: Section) -> str:
-    """The settings that all groups have, said once."""
+    """The settings that all groups share."""
     same = equal_settings([group for _, group in (*section.named, *section.lost)])
     return ", ".join(f"{name} {value}" for name, value in same.items())
 

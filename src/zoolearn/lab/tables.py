@@ -113,7 +113,7 @@ def spent(duration: float) -> str:
 
 
 def text(table: Table, width: int | None = None) -> str:
-    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is said once, above.
+    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is written once, above.
 
     >>> print(text(Table(("method", "seeds", "average accuracy"), (("model-zoo", "3", "73.67"),), labels=2)))
     seeds 3

@@ -190,7 +190,7 @@ class Held(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of the shared weight and of the corrections."""
-        found, ctx.gradients = ctx.gradients, None  # nobody else holds them, so they become .grad as they are
+        found, ctx.gradients = ctx.gradients, None  # held here alone, so they become .grad as they are
         if float(outer[0]) != 1.0:
             found = tuple(part if part is None else part * outer[0] for part in found)
         return (*found, None, None, None, None)

@@ -92,7 +92,7 @@ class ModelZoo(KeepsRows):
             grown = grow_by_statistics(self, self.statistics, task, self.balance, not self.replay)
             if not self.replay:
                 return grown
-        weights = self.past_weights(but=task.name)
+        weights = self.past_weights(without=task.name)
         drawn = self.draw(weights)
         tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]
         member = yield from self.grow(self, tasks, self.episode_seed())
@@ -100,25 +100,25 @@ class ModelZoo(KeepsRows):
         self.keep(task)
         if task.name not in self.classes and (self.keep_statistics or not self.replay):
             self.statistics[task.name] = feature_statistics(member.net, task, self.recipe)
-        if task.name in self.train_votes:  # it grew: those are counted who know all of it
+        if task.name in self.train_votes:  # it grew: votes of members that do not know all of it count no more
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
             self._count_vote(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
 
-    def past_weights(self, but: str = "") -> dict[str, float]:
-        """The chance of every past task: `weigh` of the zoo's mean negative log-likelihood on what is kept (equation 2)."""
-        losses = {name: votes.loss for name, votes in self.train_votes.items() if name != but}
+    def past_weights(self, without: str = "") -> dict[str, float]:
+        """The weight of every past task in the draw: `weigh` of the zoo's mean negative log-likelihood on what is kept (equation 2)."""
+        losses = {name: votes.loss for name, votes in self.train_votes.items() if name != without}
         weights = self.weigh(np.array([*losses.values()])).tolist() if losses else []
         return dict(zip(losses, weights, strict=True))
 
     def draw(self, weights: Mapping[str, float]) -> list[str]:
         """Up to `tasks_per_episode` - 1 past tasks, without repeats."""
         count = min(self.tasks_per_episode - 1, len(weights))
-        chances = np.fromiter(weights.values(), float)
+        p = np.fromiter(weights.values(), float)
         rng = np.random.default_rng(self.episode_seed("draw"))
-        places = rng.choice(len(chances), count, replace=False, p=chances / chances.sum()) if count else ()
-        return [list(weights)[place] for place in places]
+        drawn = rng.choice(len(p), count, replace=False, p=p / p.sum()) if count else ()
+        return [list(weights)[number] for number in drawn]
 
     def _count_vote(self, name: str, member: Member) -> None:
         """Adds a new member's votes on the labels of a task's kept rows: all that the next weights need."""

@@ -1,4 +1,4 @@
-"""Trainings that need only their own task, done by worker processes before the run gets to them.
+"""Tasks trained ahead: worker processes do trainings that need their own task alone, before the run gets to them.
 
 A worker leaves a finished training in the checkpoint folder, under its seed, and the learner takes it up there as if it
 had been cut off at its very end. So a run with workers goes the same way as one without and ends bit-equal to it,
@@ -57,7 +57,7 @@ class PretrainedTasks:
         self.ended: dict[Job, Done | Failed] = {}
 
     def wait(self, episode: int) -> Work[float]:
-        """Waits until an episode's trainings are done, with word of all that is under way; gives the seconds they took."""
+        """Waits until an episode's trainings are done, and yields the progress of all; gives the seconds they took."""
         jobs = [self.jobs[seed] for seed in self.learner.independent_trainings(episode)]
         while not all(job in self.ended for job in jobs):
             event = next(self.events)

@@ -26,7 +26,7 @@ from zoolearn.training.fit import Progress
 class Plan:
     """How a run is carried out, and where it is kept; nothing of it changes what comes out.
 
-    `episodes` ends the run after so many tasks; a plan for more of them continues it. A run that does not `keep` its
+    `episodes` ends the run after that many tasks; a plan for more of them continues it. A run that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
     line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code. `log`
     says what is written down within trainings.

@@ -1,6 +1,6 @@
 """One's own code by its place: `mymethods.py:Lwf` of a file, `package.module:Name` of a module that can be imported.
 
-It is loaded only where somebody names it, on the command line or in Python. What a run's files say is never loaded: they
+It is loaded only where the caller names it, on the command line or in Python. What a run's files say is never loaded: they
 hold names and digests of the source, no places. A worker process finds the code again by the folder and the module.
 """
 
@@ -66,7 +66,7 @@ def is_library(file: str) -> bool:
 
 
 def last_own_place(trace: str) -> str:
-    """The last place of a traceback that is in nobody's library, else the last: where its reader will look first."""
+    """The last place of a traceback that is in no library, else the last: where its reader will look first."""
     places: list[tuple[str, str]] = re.findall(r'File "(.+)", (line \d+)', trace)
     places = [(file, line) for file, line in places if not is_library(file)] or places
     return " ({}, {})".format(*places[-1]) if places else ""

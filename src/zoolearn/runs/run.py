@@ -246,7 +246,7 @@ def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
 
 
 def _add_row(results: Results, episode: Episode, changed: dict[str, float]) -> None:
-    """A new row: what changed, and for the other tasks what the row before said."""
+    """A new row: what changed, and for the other tasks what the row before has."""
     before = results.accuracy[-1] if results.accuracy else []
     known = dict(zip(results.tasks, before, strict=False))
     met = len({*results.meetings[: len(results.accuracy) + 1]})
@@ -329,7 +329,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
 
 
 def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str, float] | None:
-    """Test accuracy of each task without rows that have a near-duplicate to train on; None where nobody has looked for such."""
+    """Test accuracy of each task without rows that have a near-duplicate to train on; None where they are not known."""
     if not benchmark.near_duplicates:
         return None
     found = {}

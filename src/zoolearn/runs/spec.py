@@ -31,7 +31,7 @@ class RunSpec:
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
     that are not given have the method's. `options` are what `benchmark` takes, and the checksum of an extractor if the
-    run is on its `features`. `own` says where code is found that is not ours, as somebody named it, and `extractor` where
+    run is on its `features`. `own` says where code of the caller's is found, and `extractor` where
     that file is; no record of a run does.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)

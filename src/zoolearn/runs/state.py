@@ -48,7 +48,7 @@ def save(learner: Learner) -> State:
 def restore(learner: Learner, snapshots: Sequence[State], tasks: Sequence[Task] = ()) -> None:
     """Lets a learner take up what was saved: all episodes' snapshots if it grows, else the last one's.
 
-    `tasks` are those met, or none when nobody will ask to learn on.
+    `tasks` are those met, or none if the learner will only answer.
     """
     types = saved_types(type(learner))
     for snapshot in snapshots:

@@ -26,7 +26,7 @@ from zoolearn.training.predict import piece_size
 
 @dataclass(frozen=True)
 class Log:
-    """What is written down within trainings: every so many batches, every so many epochs, and whether for TensorBoard too."""
+    """What is written down within trainings: every `every` batches, every `evaluate_every` epochs, and whether for TensorBoard too."""
 
     every: int | None = None
     evaluate_every: int | None = None

@@ -103,7 +103,7 @@ class RunFolder:
         return changed
 
     def header(self) -> dict[str, Json]:
-        """What was said about the run when it began."""
+        """The description that the run began with."""
         if not self.exists:
             if (self.path / "zoo.json").exists():
                 raise StoreError(
@@ -138,7 +138,7 @@ class RunFolder:
         self.tidy(number, grows=grows, under_way=under_way)
 
     def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
-        """Removes what nobody needs after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
+        """Removes what is not needed after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
         if not under_way:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
@@ -187,7 +187,9 @@ class RunFolder:
     def _file(self, name: str) -> Path:
         folder, _, number = name.partition("/")
         if not (folder.isidentifier() and number.isdigit()):
-            raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
+            raise StoreError(
+                f"{self.path} names a file {name!r}, which zoolearn does not write; the record was altered"
+            )
         return self.path / folder / f"{number}.safetensors"
 
     def _record(self, number: int) -> Record:

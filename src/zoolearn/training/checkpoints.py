@@ -23,7 +23,7 @@ class Carried:
         """What has changed since, as plain data; its tensors go to `tensors`."""
 
     def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
-        """Takes up what `save` gave."""
+        """Loads what `save` gave."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Own(Sgd):
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up a state; there is none yet where no step was taken."""
+        """Loads a state; there is none yet where no step was taken."""
         for key, tensor in tensors.items():
             place, _, name = key.partition(".")
             parameter = self.parameters[int(place)]

@@ -89,7 +89,7 @@ class OwnedZoo(ModelZoo):
     def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
         """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
         with self.begin_episode():
-            weights = self.past_weights(but=task)
+            weights = self.past_weights(without=task)
             names = [task, *self.draw(weights)]
             member = yield from self.grow(self, [self.kept[name] for name in names], self.episode_seed())
             self._end(names, weights, member)
@@ -113,7 +113,7 @@ class OwnedZoo(ModelZoo):
 
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
-        drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
+        drawn = [self.kept[name] for name in self.draw(self.past_weights(without=task.name))]
         if task.train.x.dtype == torch.int16 or (task.part and not self.replay):
             return Plan((task.name,), len(task.train), 0, 0.0)
         tasks = [self.with_kept(task) if task.part else task, *drawn]

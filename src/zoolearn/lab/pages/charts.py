@@ -39,7 +39,7 @@ VARIABLES = {
 
 
 def chart_html(chart: Chart, key: str, label: str) -> str:
-    """The chart, called `label` for those who hear it; `key` tells its parts from those of other charts."""
+    """The chart, called `label` for screen readers; `key` tells its parts from those of other charts."""
     if isinstance(chart, Map):
         return "".join(
             f'<div class="{kind}">{_draw_svg(chart, chart, width, key + kind, label)}</div>' for kind, width in _SIZES

@@ -1,7 +1,7 @@
 """What the methods share whose one net holds something of its own for every task: gates, maps or corrections.
 
 A part of a net that differs from task to task derives from `PerTask`. `follow` makes a net tell its parts which task it is
-asked about, `begin_task` and `end_task` speak to all of them, so that a method only says what its own part is.
+asked about, `begin_task` and `end_task` call all of them, so that a method only defines its own part.
 """
 
 from abc import ABC, abstractmethod

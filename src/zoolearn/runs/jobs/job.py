@@ -1,4 +1,4 @@
-"""What a job is, what is heard of it, and how it is worked off in the process that has it."""
+"""Jobs, the events that they cause, and how a process executes one."""
 
 import pickle  # only between a process and the workers it started itself; files are never pickled
 import traceback
@@ -26,7 +26,7 @@ class Shared:
     """An argument that many jobs have in common, as the call that makes it; the work gets what the call gives.
 
     Every process of this machine makes it once. For a cluster it is made once, here, and the jobs of a node look at one
-    copy in shared memory, which nobody may write to.
+    copy in shared memory, which is read-only.
     """
 
     make: Callable[..., Any]
@@ -44,7 +44,7 @@ def _made(shared: Shared) -> Any:
 
 @dataclass(frozen=True)
 class Report:
-    """Something that a job has to say while it works."""
+    """What a job reports while it works."""
 
     job: Job
     content: Any
@@ -105,7 +105,7 @@ def portable(error: Exception) -> Exception:
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Torch on so many threads inside `with`."""
+    """Torch on this number of threads inside `with`."""
     import torch
 
     before = torch.get_num_threads()

@@ -44,7 +44,7 @@ def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
         try:
             yield from driver.events(jobs)
         finally:
-            if not driver.head.is_gone:  # else nobody is there who could end them
+            if not driver.head.is_gone:  # else there is no cluster that could end them
                 driver.stop()
 
 
@@ -252,7 +252,7 @@ def _beside_the_driver(place: Ray) -> dict[str, Any]:
 
 
 class _Queue:
-    """Letters of many jobs for one driver."""
+    """Messages of many jobs to one driver."""
 
     def __init__(self, most: int) -> None:
         import asyncio
@@ -295,7 +295,7 @@ def _work(queue: Any, number: int, attempt: int, place: Ray, function: Callable[
                         ended = pickle.dumps((result, None, ""))
                     case Failed(_, error, trace):
                         ended = pickle.dumps((None, portable(error), trace))
-    except Exception as error:  # something that it said cannot be sent
+    except Exception as error:  # a report cannot be pickled
         ended = pickle.dumps((None, portable(error), traceback.format_exc()))
     sender.send(last=True)
     return ended
@@ -310,7 +310,7 @@ class _Sender:
         self.sent = 0.0
 
     def add(self, content: Any) -> None:
-        self.contents.append(pickle.dumps(content))  # as it is now: what is said may grow afterwards
+        self.contents.append(pickle.dumps(content))  # as it is now: the object may change afterwards
         if time.monotonic() - self.sent > SECONDS_BETWEEN_REPORTS:
             self.send()
 
