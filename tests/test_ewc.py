@@ -43,7 +43,7 @@ def test_separate_anchors_are_the_sum_over_tasks() -> None:
     one = learner.penalty
     learner.learn(second)
     flat = Flat(learner.shared_parameters(learner.net))
-    examples = learner.choose_examples(second)  # all of them, in another order
+    examples = learner.draw_examples(second, learner.fisher_samples, "fisher")  # all of them, in another order
     two = QuadraticPenalty(
         flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0)
     )
@@ -104,7 +104,7 @@ def test_the_information_is_taken_from_the_chosen_samples_through_the_task_s_own
     learner = ewc(fisher=batched, fisher_samples=5, fisher_batch=5, strength=0.0)
     learner.learn(first)
     past = learner.penalty.importance
-    examples = learner.choose_examples(second)
+    examples = learner.draw_examples(second, learner.fisher_samples, "fisher")
     learner.learn(second)
     flat = Flat(learner.shared_parameters(learner.net))
     assert len(examples) == 5
@@ -132,7 +132,7 @@ def test_tag_s_code_counts_the_newest_task_t_parts_of_t_and_one() -> None:
     learner = ewc(fisher=batched, anchors=JOINS["tag"], fisher_samples=10, fisher_batch=10)
     wanted: Any = 0.0
     for t, task in enumerate(benchmark(3), start=1):
-        examples = learner.choose_examples(task)
+        examples = learner.draw_examples(task, learner.fisher_samples, "fisher")
         learner.learn(task)
         new = batched(learner.net, task.name, Flat(learner.shared_parameters(learner.net)), examples, 0, 10)
         wanted = (wanted + t * new) / (t + 1)

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from zoolearn.data.task import Examples, Task
+from zoolearn.data.task import Task
 from zoolearn.methods.bases.penalties import JOINS, Join, QuadraticPenalty, Regularised, separate
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
-from zoolearn.seeds import generator
 from zoolearn.settings import setting
 from zoolearn.training.fit import Work
 
@@ -70,16 +69,9 @@ class Ewc(Regularised):
 
     def consolidate(self, net: Net, flat: Flat, task: Task) -> QuadraticPenalty:
         """The penalty that holds past tasks and this one."""
-        examples = self.choose_examples(task)
+        examples = self.draw_examples(task, self.fisher_samples, "fisher")
         seed = self.episode_seed("fisher labels")
         importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
         new = QuadraticPenalty(flat.data(), importance, importance.new_zeros(()))
         past = new.scale(0.0, torch.inf) if self.penalty is None else self.penalty.to(importance.device)
         return self.anchors(past, new, self.episode, self.decay)
-
-    def choose_examples(self, task: Task) -> Examples:
-        """The training examples that the information is taken from."""
-        order = torch.randperm(len(task.train), generator=generator(self.episode_seed("fisher")))
-        some = task.train.select(order[: self.fisher_samples])
-        device = self.recipe.torch_device
-        return Examples(some.x.to(device), some.y.to(device))

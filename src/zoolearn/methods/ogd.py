@@ -15,7 +15,6 @@ from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import logit, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
-from zoolearn.seeds import generator
 from zoolearn.settings import setting
 from zoolearn.training.fit import Work
 
@@ -112,13 +111,11 @@ class Ogd(SingleNet):
 
     def chosen_directions(self, net: Net, flat: Flat, task: Task) -> Tensor:
         """The gradients of some random samples of a task."""
-        order = torch.randperm(len(task.train), generator=generator(self.episode_seed("directions")))
         count = min(self.samples_per_task, self.basis_size)
         if not count:
             return flat.data()[None][:0]
-        some = task.train.select(order[:count])
-        device = self.recipe.torch_device
-        return self.directions(net, task.name, flat, Examples(some.x.to(device), some.y.to(device)))[: self.basis_size]
+        examples = self.draw_examples(task, count, "directions")
+        return self.directions(net, task.name, flat, examples)[: self.basis_size]
 
     @property
     def num_parameters(self) -> int:

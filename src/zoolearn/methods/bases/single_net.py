@@ -3,14 +3,16 @@
 from copy import deepcopy
 from dataclasses import dataclass
 
+import torch
 from torch import nn
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.seeds import generator
 from zoolearn.settings import setting
 from zoolearn.training.fit import OPTIMIZERS, Work
 
@@ -66,6 +68,12 @@ class SingleNet(Learner):
                 f"{backbone_name(net.backbone_fn)!r} has none; take mlp"
             )
         return found
+
+    def draw_examples(self, task: Task, count: int, purpose: str) -> Examples:
+        """Up to `count` random training examples of a task, on the device."""
+        order = torch.randperm(len(task.train), generator=generator(self.episode_seed(purpose)))
+        some, device = task.train.select(order[:count]), self.recipe.torch_device
+        return Examples(some.x.to(device), some.y.to(device))
 
     @property
     def stored_samples(self) -> int:
