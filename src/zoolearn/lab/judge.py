@@ -92,15 +92,13 @@ def iter_judge(
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
         unknown[name] = class_incremental(WhichTask(zoo, find), tasks, answers)
     small = yield from _distil(zoo, recipe, tasks)
+    right = sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks)
+    ms = _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks)
     record = Judged(
         run=Results.load(folder.path).settings,
         benchmark=folder.header()["benchmark"],
         unknown_task=unknown,
-        zoo=Performance(
-            sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
-            zoo.num_parameters,
-            _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
-        ),
+        zoo=Performance(right, zoo.num_parameters, ms),
         voting=accuracy_by_rule(outputs),
         members=member_stats(outputs, flips=zoo.recipe.flip_tta),
         distilled=small,

@@ -1,6 +1,6 @@
 """The figures that runs give: who is best, accuracy over episodes, task by task, what each episode drew, what it cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
@@ -144,8 +144,7 @@ def episode_map(section: Section) -> Figure:
         "Colour is test accuracy after the episode. A dot marks a task that the episode trained on: the new one, on the "
         "diagonal, and the past ones that were drawn. Hover shows the weight with which a past task could be drawn. "
         "One seed of each.",
-        frames=frames,
-        choice="run",
+        frames,
     )
 
 
@@ -233,21 +232,7 @@ def _left_out(section: Section, most: int = MOST) -> str:
     return f" {shown} of {known} are drawn: the best of each method first." if shown < known else ""
 
 
-def _figure(
-    section: Section,
-    kind: str,
-    title: str,
-    caption: str,
-    chart: Plot | None = None,
-    *,
-    frames: dict[str, Map] | None = None,
-    choice: str = "",
-) -> Figure:
-    return Figure(
-        name=f"{section.title}-{kind}",
-        title=title,
-        caption=caption,
-        frames={"": chart} if chart is not None else frames or {},
-        choice=choice,
-        section=section.title,
-    )
+def _figure(section: Section, kind: str, title: str, caption: str, chart: Plot | Mapping[str, Map]) -> Figure:
+    """A figure of a section: one chart, or maps of several runs to choose from."""
+    frames, choice = ({"": chart}, "") if isinstance(chart, Plot) else (chart, "run")
+    return Figure(f"{section.title}-{kind}", title, caption, frames, choice, section=section.title)

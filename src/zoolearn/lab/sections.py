@@ -7,7 +7,7 @@ from zoolearn.lab.differences import ONE_ORDER, Difference, pair_groups
 from zoolearn.lab.groups import Group, group_by_settings
 from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
-from zoolearn.lab.tables import MISSING, Table, human, percent, spent
+from zoolearn.lab.tables import MISSING, Table, human, mean, percent, spent
 from zoolearn.runs.results import Results
 
 MOST = 8  # lines in a chart that can be told apart
@@ -133,24 +133,13 @@ def same_in_all(section: Section) -> str:
 def accuracies(section: Section) -> Table:
     """Average accuracy with its deviation, best first; then forgetting and what it cost."""
     extra = _class_incremental(section)
-    header = (
-        "method",
-        "average accuracy",
-        *(CLASS_INCREMENTAL[measure] for measure in extra),
-        "forgetting",
-        "training",
-        "seeds",
-    )
-    rows = tuple(
-        (
-            name,
-            *(percent(group.values(measure)) for measure in ("average_accuracy", *extra, "forgetting")),
-            spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
-            group.seeds,
-        )
-        for name, group in section.named
-    )
-    rows += tuple((name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost)
+    extra_names = (CLASS_INCREMENTAL[measure] for measure in extra)
+    header = ("method", "average accuracy", *extra_names, "forgetting", "training", "seeds")
+    rows: list[tuple[str, ...]] = []
+    for name, group in section.named:
+        measures = (percent(group.values(measure)) for measure in ("average_accuracy", *extra, "forgetting"))
+        rows.append((name, *measures, mean([run.seconds["train"] for run in group.runs], spent), group.seeds))
+    rows += [(name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost]
     one_order = len(section.named) > 1 and any(
         (difference := pair_groups(group, section.named[0][1])) and difference.one_order
         for _, group in section.named[1:]
@@ -158,7 +147,7 @@ def accuracies(section: Section) -> Table:
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
     notes = [*([ONE_ORDER] if one_order else []), *([CLASS_INCREMENTAL_NOTE] if extra else [])]
     notes += failures(group for _, group in (*section.named, *section.lost))
-    return Table(header, rows, labels=1, notes=tuple(notes), best=marks)
+    return Table(header, tuple(rows), labels=1, notes=tuple(notes), best=marks)
 
 
 def _class_incremental(section: Section) -> list[str]:

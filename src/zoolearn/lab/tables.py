@@ -161,16 +161,11 @@ def markdown(table: Table) -> str:
     |:----------|------:|
     | model-zoo |     3 |
     """
-    cells = [
-        [
-            f"**{_markdown_escape(cell)}**" if (row, place) in table.best else _markdown_escape(cell)
-            for place, cell in enumerate(line)
-        ]
-        for row, line in enumerate((table.header, *table.rows), -1)
-    ]
-    columns = [
-        _markdown_column(column, is_label=place < table.labels) for place, column in enumerate(zip(*cells, strict=True))
-    ]
+    columns = []
+    for place, column in enumerate(zip(table.header, *table.rows, strict=True)):
+        cells = [_markdown_escape(cell) for cell in column]
+        marked = [f"**{cell}**" if (row, place) in table.best else cell for row, cell in enumerate(cells, -1)]
+        columns.append(_markdown_column(marked, is_label=place < table.labels))
     lines = [f"|{'|'.join(cells)}|" for cells in zip(*columns, strict=True)]
     notes = ["", *map(_markdown_escape, table.notes)] if table.notes else []
     return "\n".join([*lines, *notes])
@@ -203,25 +198,13 @@ def latex(table: Table) -> str:
     \end{tabular}
     """
     alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)
-    header, *rows = [
-        " & ".join(
-            _latex_cell(cell, place < table.labels, (row, place) in table.best) for place, cell in enumerate(line)
-        )
-        + r" \\"
-        for row, line in enumerate((table.header, *table.rows), -1)
-    ]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{alignment}}}",
-            r"\toprule",
-            header,
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"% {note}" for note in table.notes),
-        ]
-    )
+    lines = []
+    for row, line in enumerate((table.header, *table.rows), -1):
+        cells = [_latex_cell(cell, n < table.labels, (row, n) in table.best) for n, cell in enumerate(line)]
+        lines.append(" & ".join(cells) + r" \\")
+    begin, end = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"], [r"\bottomrule", r"\end{tabular}"]
+    notes = [f"% {note}" for note in table.notes]
+    return "\n".join([*begin, lines[0], r"\midrule", *lines[1:], *end, *notes])
 
 
 LATEX_ESCAPES = str.maketrans(

@@ -37,17 +37,10 @@ class Er(WithReservoir):
     optimizers = tuple(OPTIMIZERS)
     tasks_grow = True
 
-    memory_loss: Literal["pooled", "added"] = setting(
-        "pooled", "one mean over new and replayed rows, or the sum of their two means"
-    )
+    memory_loss: Literal["pooled", "added"] = setting("pooled", "one mean over new and replayed rows, or two, added")
     replay_from: int = setting(1, "number of the first task during which memory is replayed")
 
-    heads: Heads = setting(
-        as_trained,
-        "what becomes of them after a task: fitted to stored rows, past the paper",
-        choices=HEADS,
-        omit_default=True,
-    )
+    heads: Heads = setting(as_trained, "refit: fitted to stored rows after each task", choices=HEADS, omit_default=True)
 
     def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
@@ -55,17 +48,11 @@ class Er(WithReservoir):
             self.check_memory_batch(net)
         self.memory = self.memory.to(self.recipe.torch_device)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
-        loss = yield from self.fit(
-            net,
-            [task],
-            loss=self.rehearse if replays else None,
-            adjust=self.keep,
-            heads=net.tasks if replays else [task.name],
-        )
+        rehearse, moving = (self.rehearse, net.tasks) if replays else (None, (task.name,))
+        loss = yield from self.fit(net, [task], loss=rehearse, adjust=self.keep, heads=moving)
         if self.heads is not as_trained:
-            self.heads(
-                net, self.stored_examples(net) | ({} if self.shared_head else {task.name: task.train}), self.recipe
-            )
+            new = {} if self.shared_head else {task.name: task.train}
+            self.heads(net, self.stored_examples(net) | new, self.recipe)
         self.net = net
         return Episode((task.name,), None, loss)
 

@@ -64,11 +64,9 @@ class McSgd(WithMemory):
     line_lr: float = setting(0.005, "learning rate along the lines; 0 leaves w where it starts", least=0)
     line_batch: int = setting(64, "rows per step on each of the two lines", least=1)
     line_epochs: int = setting(1, "passes over the new task's line_samples", least=1)
-    line_samples: int = setting(
-        500, "examples of the new task used on its line, as many of each class as its share", least=1
-    )
+    line_samples: int = setting(500, "examples of the new task on its line, the same share of each class", least=1)
     first_factor: int = setting(
-        1, "epochs of the first task, in those of the others (the authors: 2)", omit_default=True, least=1
+        1, "epochs of the first task, in those of others (theirs: 2)", omit_default=True, least=1
     )
     answer_norms: Literal["memory", "batch"] = setting(
         "memory", "batch-norm at answers: measured on the memory, or of the inputs at hand", omit_default=True
@@ -93,9 +91,10 @@ class McSgd(WithMemory):
             check_single_rows(bar, "the size of a memory batch", min(len(batch.y) for batch in memory.by_task()))
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
         epochs = self.recipe.epochs * (1 if self.classes else self.first_factor)
-        loss = yield from self.fit(
-            hat, [task], recipe=replace(self.recipe, lr=lr, epochs=epochs, augment=self._augment)
-        )
+        varies: Literal["yes", "no"] = (
+            "yes" if self.recipe.augments else "no"
+        )  # which a longer first task must not decide
+        loss = yield from self.fit(hat, [task], recipe=replace(self.recipe, lr=lr, epochs=epochs, augment=varies))
         if self.classes:
             yield from self._connect(bar, hat, task, memory)
         else:
@@ -103,11 +102,6 @@ class McSgd(WithMemory):
         self.net, self.memory = bar, memory
         self.hat = hat if self.continue_from == "hat" else None
         return Episode((task.name,), None, loss)
-
-    @property
-    def _augment(self) -> Literal["yes", "no"]:
-        """Whether pictures are varied, which a longer first task is not to decide."""
-        return "yes" if self.recipe.augments else "no"
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """An untrained net, with batch-norm as it answers."""
@@ -164,23 +158,15 @@ class McSgd(WithMemory):
             weights, exact = dict(net.named_parameters()), self.exact_gradient
             parts = [(old, past) for past in dealt[batch.step % len(dealt)]] + [(new, batch)]
             with torch.autocast(batch.x.device.type, enabled=False):
-                lines = [
-                    along_line(scored.on(part, exact), end, weights, self.line_points, exact) for end, part in parts
-                ]
+                scores = [(end, scored.on(part, exact)) for end, part in parts]
+                lines = [along_line(score, end, weights, self.line_points, exact) for end, score in scores]
             return _as_loss(lines, weights)
 
         return loss
 
     def _line_recipe(self) -> Recipe:
-        return replace(
-            self.recipe,
-            lr=self.line_lr,
-            batch_size=self.line_batch,
-            epochs=self.line_epochs,
-            schedule="constant",
-            weight_decay=0.0,
-            augment="no",
-        )
+        recipe = replace(self.recipe, lr=self.line_lr, batch_size=self.line_batch, epochs=self.line_epochs)
+        return replace(recipe, schedule="constant", weight_decay=0.0, augment="no")
 
     @property
     def num_parameters(self) -> int:

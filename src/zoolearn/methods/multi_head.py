@@ -28,12 +28,7 @@ class MultiHead(Learner):
 
     every_episode: bool = setting(False, "train again after every task, not once at the end")
 
-    heads: Heads = setting(
-        as_trained,
-        "what becomes of them: fitted to all rows once more, past the paper",
-        choices=HEADS,
-        omit_default=True,
-    )
+    heads: Heads = setting(as_trained, "refit: fitted to all rows in the end", choices=HEADS, omit_default=True)
 
     kept: dict[str, Task] = derived(default_factory=dict)
     net: Net | None = saved(default=None)

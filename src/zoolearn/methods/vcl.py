@@ -99,10 +99,7 @@ class Vcl(SingleNet):
     prior_variance: float = setting(1.0, "of weights that no task has used yet", above=0)
     first_log_variance: float = setting(-6.0, "of every new weight when training begins")
     first_std: float = setting(
-        0.0,
-        "of means of new weights and biases; 0: as the backbone starts (the authors: 0.1)",
-        omit_default=True,
-        least=0,
+        0.0, "of new means; 0: as the backbone has them (theirs: 0.1)", omit_default=True, least=0
     )
     likelihood_first: bool = setting(True, "start the first task's means from a maximum-likelihood training")
     restart: bool = setting(False, "start every task from new weights, not from the posterior")
@@ -154,11 +151,9 @@ class Vcl(SingleNet):
     def prior_of(self, task: Task, net: Net) -> list[Distribution]:
         """What is believed about each layer before a task: the posterior of layers that past tasks used."""
         layers = gaussian_layers(net, task.name)
-        past = (
-            gaussian_layers(self.net.to(self.recipe.torch_device), next(iter(self.classes)))
-            if self.net is not None
-            else []
-        )
+        past: list[GaussianLinear] = []
+        if self.net is not None:
+            past = gaussian_layers(self.net.to(self.recipe.torch_device), next(iter(self.classes)))
         known = past if self.shared_head else past[:-1]
         new = (torch.zeros(()), torch.tensor(math.log(self.prior_variance)))
         return [beliefs(layer) for layer in known] + [new] * (len(layers) - len(known))

@@ -58,10 +58,8 @@ def _is_file(place: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Whether a file of a traceback is ours, Python's or an installed library's, or no file at all."""
-    folders = (
-        Path(__file__).parents[1],
-        *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")),
-    )
+    installed = (Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib"))
+    folders = (Path(__file__).parents[1], *installed)
     return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
@@ -119,13 +117,10 @@ class Own:
     def method(self) -> type[Learner]:
         thing = self.load()
         if not (isinstance(thing, type) and issubclass(thing, Learner)):
-            raise SettingsError(
-                f"{self.word} is no learner; derive a class from zoolearn.Learner or zoolearn.SingleNet"
-            )
+            raise SettingsError(f"{self.word} is no learner; derive it from zoolearn.Learner or zoolearn.SingleNet")
         if isabstract(thing):
-            raise SettingsError(
-                f"{self.word} is no whole learner: it lacks {', '.join(sorted(thing.__abstractmethods__))}"
-            )
+            lacking = ", ".join(sorted(thing.__abstractmethods__))
+            raise SettingsError(f"{self.word} is no whole learner: it lacks {lacking}")
         return thing
 
     def function(self) -> Callable[..., Any]:

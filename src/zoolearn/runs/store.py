@@ -176,13 +176,11 @@ class RunFolder:
 
     def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
-        return [
-            State(
-                record.learner,
-                {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()},
-            )
-            for record in (records if grows else records[-1:])
-        ]
+        found = []
+        for record in records if grows else records[-1:]:
+            files = {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()}
+            found.append(State(record.learner, files))
+        return found
 
     def _file(self, name: str) -> Path:
         folder, _, number = name.partition("/")

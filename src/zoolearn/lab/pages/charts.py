@@ -41,16 +41,11 @@ VARIABLES = {
 def chart_html(chart: Chart, key: str, label: str) -> str:
     """The chart, called `label` for screen readers; `key` tells its parts from those of other charts."""
     if isinstance(chart, Map):
-        return "".join(
-            f'<div class="{kind}">{_draw_svg(chart, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
-        )
+        return _draw_in_sizes(chart, chart, key, label)
     series = {each.name: each for panel in chart.panels for each in panel.series}
     legend = "".join(map(_legend_entry, series.values())) if len(series) > 1 else ""
     if len(chart.panels) == 1:
-        (panel,) = chart.panels
-        drawn = "".join(
-            f'<div class="{kind}">{_draw_svg(panel, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
-        )
+        drawn = _draw_in_sizes(chart.panels[0], chart, key, label)
     else:
         count = len(chart.panels)
         width = PAIR if count in (2, 4) else FEW if count < MANY_PANELS else MANY
@@ -58,7 +53,9 @@ def chart_html(chart: Chart, key: str, label: str) -> str:
     return (f'<ul class="legend">{legend}</ul>' if legend else "") + drawn
 
 
-_SIZES = (("wide", WIDE), ("narrow", NARROW))
+def _draw_in_sizes(panel: Panel | Map, chart: Chart, key: str, label: str) -> str:
+    sizes = {"wide": WIDE, "narrow": NARROW}.items()
+    return "".join(f'<div class="{kind}">{_draw_svg(panel, chart, w, key + kind, label)}</div>' for kind, w in sizes)
 
 
 def _legend_entry(series: Series) -> str:

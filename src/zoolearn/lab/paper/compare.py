@@ -179,17 +179,8 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
     for row in rows or table.rows:
         here = runs_of(row, runs)
         for cell in cells(row, here):
-            lines.append(
-                (
-                    row.name,
-                    row.spec.benchmark,
-                    MEASURES[cell.measure],
-                    cell.paper_text,
-                    cell.text,
-                    cell.difference,
-                    str(len(here)),
-                )
-            )
+            numbers = (MEASURES[cell.measure], cell.paper_text, cell.text, cell.difference, str(len(here)))
+            lines.append((row.name, row.spec.benchmark, *numbers))
     header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds")
     return Table(header, tuple(lines), labels=3)
 

@@ -156,108 +156,82 @@ def _ensemble_rows(benchmark: str, zoo: float, ensemble: float) -> tuple[Row, ..
     )
 
 
-COARSE_WRN = RunSpec("model-zoo", "coarse-cifar100", {**WRN, **MANY})
-UNIFORM_WRN = RunSpec("model-zoo", "coarse-cifar100", {**WRN, "weigh": "uniform", **MANY})
+# Accuracy, forgetting and forward transfer of the paper's own methods and of others.
+ONE_EPOCH: dict[str, dict[str, Numbers]] = {
+    "split-cifar100": {
+        "isolated-small": three(71.6, 0.0, 71.6),
+        "model-zoo-small": three(73.67, 0.20, 71.91),
+        "isolated": three(50.43, 0.0, 50.43),
+        "model-zoo": three(57.67, 0.81, 56.58),
+        "model-zoo-small-10%": three(71.09, 0.69, 70.5),
+    },
+    "coarse-cifar100": {
+        "isolated-small": three(58.719, 0.0, 58.71),
+        "model-zoo-small": three(60.3, 0.370, 59.13),
+        "isolated": three(41.28, 0.0, 41.28),
+        "model-zoo": three(46.98, 0.38, 44.43),
+    },
+    "split-miniimagenet": {
+        "isolated-small": three(65.8, 0.0, 65.8),
+        "model-zoo-small": three(81.049, 1.278, 66.57),
+        "isolated": three(40.2, 0.0, 40.25),
+        "model-zoo": three(64.12, 0.27, 48.34),
+    },
+}
+OTHERS_ONE_EPOCH: dict[str, dict[str, Numbers]] = {
+    "split-cifar100": {},
+    "coarse-cifar100": {
+        "fine-tune": three(34.52, 19.88, 53.30),
+        "ewc": three(34.71, 18.60, 52.19),
+        "a-gem": three(37.23, 16.96, 52.72),
+        "er": three(41.36, 14.29, 54.87),
+        "stable-sgd": three(37.27, 12.07, 48.43),
+        "tag": three(43.33, 12.39, 55.1),
+    },
+    "split-miniimagenet": {
+        "fine-tune": three(46.69, 16.653, 62.35),
+        "ewc": three(47.93, 14.26, 61.34),
+        "a-gem": three(51.86, 10.102, 61.13),
+        "er": three(55.41, 9.52, 64.03),
+        "stable-sgd": three(49.28, 9.76, 57.79),
+        "tag": three(58.38, 5.15, 63.00),
+    },
+}
+MANY_EPOCHS: dict[str, Numbers] = {
+    "isolated-small": three(90.18, 0.0, 91.18),
+    "model-zoo-small": three(92.28, 0.17, 90.0),
+    "model-zoo-small-10%": three(89.76, 0.22, 89.8),
+    "isolated": three(91.9, 0.0, 91.0),
+    "model-zoo": three(94.99, 0.21, 94.02),
+}
+
+
+def _one_epoch(name: str, where: str, title: str, benchmark: str) -> PaperTable:
+    rows = _own_rows(benchmark, ONE, ONE_EPOCH[benchmark]) + _others(benchmark, OTHERS_ONE_EPOCH[benchmark])
+    return PaperTable(name, where, f"{title}, one epoch", rows)
+
+
+def _weighing_row(weigh: str, settings: Settings, accuracy: float) -> Row:
+    return Row(weigh, RunSpec("model-zoo", "coarse-cifar100", {**WRN, **settings, **MANY}), accuracy_of(accuracy))
+
+
+MULTI_EPOCH_ROWS = _own_rows("split-cifar100", MANY, MANY_EPOCHS)
+ENSEMBLE_ROWS = _ensemble_rows("split-cifar100", 73.67, 71.46) + _ensemble_rows("split-miniimagenet", 81.05, 67.26)
+WEIGHING_ROWS = (_weighing_row("boosted", {}, 84.27), _weighing_row("uniform", {"weigh": "uniform"}, 83.60))
 _TABLES = (
     PaperTable("table-1-accuracy", "Table 1", "Average accuracy, 200 epochs: the paper's own methods", _main_rows()),
-    PaperTable(
-        "table-2-single-epoch",
-        "Table 2, right",
-        "Split-CIFAR100, one epoch",
-        _own_rows(
-            "split-cifar100",
-            ONE,
-            {
-                "isolated-small": three(71.6, 0.0, 71.6),
-                "model-zoo-small": three(73.67, 0.20, 71.91),
-                "isolated": three(50.43, 0.0, 50.43),
-                "model-zoo": three(57.67, 0.81, 56.58),
-                "model-zoo-small-10%": three(71.09, 0.69, 70.5),
-            },
-        ),
-    ),
-    PaperTable(
-        "table-2-multi-epoch",
-        "Table 2, left",
-        "Split-CIFAR100, 200 epochs",
-        _own_rows(
-            "split-cifar100",
-            MANY,
-            {
-                "isolated-small": three(90.18, 0.0, 91.18),
-                "model-zoo-small": three(92.28, 0.17, 90.0),
-                "model-zoo-small-10%": three(89.76, 0.22, 89.8),
-                "isolated": three(91.9, 0.0, 91.0),
-                "model-zoo": three(94.99, 0.21, 94.02),
-            },
-        ),
-    ),
+    _one_epoch("table-2-single-epoch", "Table 2, right", "Split-CIFAR100", "split-cifar100"),
+    PaperTable("table-2-multi-epoch", "Table 2, left", "Split-CIFAR100, 200 epochs", MULTI_EPOCH_ROWS),
     PaperTable("ablation-replay", "Figure 4, left", "How much is replayed, one epoch", REPLAY_ROWS),
     PaperTable("ablation-tasks-per-episode", "Figure 4, middle", "Tasks per episode (b), one epoch", TASKS_ROWS),
     PaperTable(
-        "ablation-ensemble",
-        "Figure 4, right",
-        "Model Zoo against an ensemble of Isolated, one epoch",
-        _ensemble_rows("split-cifar100", 73.67, 71.46) + _ensemble_rows("split-miniimagenet", 81.05, 67.26),
+        *("ablation-ensemble", "Figure 4, right", "Model Zoo against an ensemble of Isolated, one epoch"), ENSEMBLE_ROWS
     ),
-    PaperTable(
-        "table-a1-coarse-single-epoch",
-        "Table A1",
-        "Coarse-CIFAR100, one epoch",
-        _own_rows(
-            "coarse-cifar100",
-            ONE,
-            {
-                "isolated-small": three(58.719, 0.0, 58.71),
-                "model-zoo-small": three(60.3, 0.370, 59.13),
-                "isolated": three(41.28, 0.0, 41.28),
-                "model-zoo": three(46.98, 0.38, 44.43),
-            },
-        )
-        + _others(
-            "coarse-cifar100",
-            {
-                "fine-tune": three(34.52, 19.88, 53.30),
-                "ewc": three(34.71, 18.60, 52.19),
-                "a-gem": three(37.23, 16.96, 52.72),
-                "er": three(41.36, 14.29, 54.87),
-                "stable-sgd": three(37.27, 12.07, 48.43),
-                "tag": three(43.33, 12.39, 55.1),
-            },
-        ),
-    ),
-    PaperTable(
-        "table-a2-miniimagenet-single-epoch",
-        "Table A2",
-        "Split-miniImageNet, one epoch",
-        _own_rows(
-            "split-miniimagenet",
-            ONE,
-            {
-                "isolated-small": three(65.8, 0.0, 65.8),
-                "model-zoo-small": three(81.049, 1.278, 66.57),
-                "isolated": three(40.2, 0.0, 40.25),
-                "model-zoo": three(64.12, 0.27, 48.34),
-            },
-        )
-        + _others(
-            "split-miniimagenet",
-            {
-                "fine-tune": three(46.69, 16.653, 62.35),
-                "ewc": three(47.93, 14.26, 61.34),
-                "a-gem": three(51.86, 10.102, 61.13),
-                "er": three(55.41, 9.52, 64.03),
-                "stable-sgd": three(49.28, 9.76, 57.79),
-                "tag": three(58.38, 5.15, 63.00),
-            },
-        ),
-    ),
+    _one_epoch("table-a1-coarse-single-epoch", "Table A1", "Coarse-CIFAR100", "coarse-cifar100"),
+    _one_epoch("table-a2-miniimagenet-single-epoch", "Table A2", "Split-miniImageNet", "split-miniimagenet"),
     PaperTable("table-a3-100-samples", "Table A3", "100 samples of each class, 200 epochs, bootstraps", _few_samples()),
     PaperTable(
-        "table-a4-weighing",
-        "Table A4",
-        "Boosted against uniform draws, Coarse-CIFAR100, 200 epochs",
-        (Row("boosted", COARSE_WRN, accuracy_of(84.27)), Row("uniform", UNIFORM_WRN, accuracy_of(83.60))),
+        *("table-a4-weighing", "Table A4", "Boosted against uniform draws, Coarse-CIFAR100, 200 epochs"), WEIGHING_ROWS
     ),
     PaperTable(
         "published-rows",

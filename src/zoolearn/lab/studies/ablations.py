@@ -124,11 +124,7 @@ ENSEMBLE = Ablation(
     "on tasks, which costs as much or a little more.",
     lambda setup: [
         Variant("isolated", "isolated"),
-        Variant(
-            f"{setup.tasks_per_episode} isolated",
-            "isolated",
-            {"networks": setup.tasks_per_episode},
-        ),
+        Variant(f"{setup.tasks_per_episode} isolated", "isolated", {"networks": setup.tasks_per_episode}),
         Variant("model zoo", settings=_b(setup)),
     ],
 )

@@ -126,17 +126,11 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     )
     both = Plot([Panel("after a growth", after, turned=True), Panel("at the end", end, turned=True)], "%")
     change = Plot([Panel("", [_series(runs, "change", "others", 0)], turned=True)], "points")
+    grown = "Accuracy of a task right after it grew, and of all tasks at the end."
+    others = "Change of the accuracy of the other tasks in an episode in which a task grew, mean."
     return [
-        _figure(
-            setup, "", "Tasks that grow", "Accuracy of a task right after it grew, and of all tasks at the end.", both
-        ),
-        _figure(
-            setup,
-            "-others",
-            "What the growth of a task does to others",
-            "Change of the accuracy of the other tasks in an episode in which a task grew, mean.",
-            change,
-        ),
+        _figure(setup, "", "Tasks that grow", grown, both),
+        _figure(setup, "-others", "What the growth of a task does to others", others, change),
     ]
 
 

@@ -116,16 +116,9 @@ def simulate(tasks: Thresholds, samples: int, draws: int = 100, seed: int = 0) -
         difference = float(np.mean([abs(place - tasks.places[0]) for place in tasks.places[:k]]))
         slack = CONSTANT * math.sqrt((DIMENSION - math.log(DELTA)) / (k * samples))
         concentration = (errors + slack) ** (1 / max(tasks.exponents[:k]))
-        outcomes.append(
-            Outcome(
-                float(risk.mean()),
-                float(np.quantile(risk, 1 - DELTA)),
-                difference,
-                float(concentration.mean()),
-                float((risk <= difference + concentration).mean()),
-                float((risk <= difference + concentration / k).mean()),
-            )
-        )
+        held, printed = (float((risk <= difference + term).mean()) for term in (concentration, concentration / k))
+        high = float(np.quantile(risk, 1 - DELTA))
+        outcomes.append(Outcome(float(risk.mean()), high, difference, float(concentration.mean()), held, printed))
     return outcomes
 
 
@@ -278,27 +271,17 @@ def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
                 estimates.append(estimate)
         measured.append(float(np.mean(estimates)))
         errors.append(float(np.std(estimates, ddof=1)))
+    series = [
+        Series("truth", truths, truths, style="dashes", colour=6),
+        Series("from exact risks", truths, exact, style="points", colour=0),
+        Series(f"from {test_samples} test samples", truths, measured, errors, "points", 1),
+    ]
     return Figure(
         name="simulation-estimator",
         title="The estimator where the truth is known",
         caption="Two threshold tasks with the same best threshold and a known transfer exponent; 21 hypotheses. From exact "
         "risks the estimate stays at or below the truth, as a maximum over few hypotheses must; from risks on "
         f"{test_samples} test samples it scatters around that (bars: one standard deviation over {seeds} test sets).",
-        frames={
-            "": Plot(
-                [
-                    Panel(
-                        "",
-                        [
-                            Series("truth", truths, truths, style="dashes", colour=6),
-                            Series("from exact risks", truths, exact, style="points", colour=0),
-                            Series(f"from {test_samples} test samples", truths, measured, errors, "points", 1),
-                        ],
-                        "true transfer exponent",
-                    )
-                ],
-                "estimate",
-            )
-        },
+        frames={"": Plot([Panel("", series, "true transfer exponent")], "estimate")},
         section="Simulation",
     )

@@ -7,7 +7,7 @@ nets, and their risks on all tasks.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
@@ -49,22 +49,15 @@ def measure(
 ) -> Work[dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
     check_unseen(folder.parent)
-    described = {
-        "benchmark": setup.benchmark,
-        "tasks": list(setup.tasks),
-        "source": place,
-        "seed": seed,
-        **setup.record(),
-    }
-    del described["seeds"]  # of the other parts
+    about = {"benchmark": setup.benchmark, "tasks": list(setup.tasks), "source": place, "seed": seed}
+    described = {**about, **{name: value for name, value in setup.record().items() if name != "seeds"}}
     if (folder / FILE).exists():
         content = load_json(folder / FILE)
         if {name: value for name, value in content["setup"].items() if name != "seeds"} != described:
             raise StoreError(f"{folder} holds a part with other settings; give another folder (--out)")
         return content
-    checkpoints = (
-        None if checkpoint_every is None else Checkpoints(folder / "checkpoints", checkpoint_every, final=True)
-    )
+    kept = folder / "checkpoints"
+    checkpoints = None if checkpoint_every is None else Checkpoints(kept, checkpoint_every, final=True)
     if setup.samples_per_class is not None:
         whole = whole.per_class(setup.samples_per_class, seed)
     risks: list[list[float]] = []
@@ -73,7 +66,7 @@ def measure(
         risks.append([risk(net, task) for task in whole])
     content = {"setup": described, "risks": risks, "test_samples": [len(task.test) for task in whole]}
     save_json(folder / FILE, content)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
     return content
 
 
@@ -155,9 +148,5 @@ def figures(setup: Setup, parts: Mapping[str, Mapping[str, Json]]) -> list[Figur
 
 def _estimate(part: Mapping[str, Json], i: int, j: int) -> float | None:
     on_i, on_j = ([row[task] for row in part["risks"]] for task in (i, j))
-    floors = _floors(part, (i, on_i), (j, on_j))
+    floors = (resolved(min(risks), part["test_samples"][task]) for task, risks in ((i, on_i), (j, on_j)))
     return exponent(on_i, on_j, *floors)
-
-
-def _floors(part: Mapping[str, Json], *tasks: tuple[int, Sequence[float]]) -> list[float]:
-    return [resolved(min(risks), part["test_samples"][task]) for task, risks in tasks]
