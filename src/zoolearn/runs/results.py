@@ -264,11 +264,9 @@ class Results:
             if shares is not None and {*shares} != {*self.tasks}:
                 raise DataError(f"accuracy {what} is of {[*shares]}, but the run's tasks are {self.tasks}")
         for number, episode in enumerate(self.episodes):
-            if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
-                given = dict(episode.seconds)
-                raise DataError(
-                    f"episode {number} took {given} seconds; give those to 'train' and to 'evaluate', from 0"
-                )
+            if {*episode.seconds} != {*PHASES} or min(episode.seconds.values()) < 0:
+                took = f"episode {number} took {dict(episode.seconds)} seconds"
+                raise DataError(f"{took}; give those to 'train' and to 'evaluate', from 0")
             for name in [*episode.tasks, *(episode.weights or {})]:
                 if name not in self.tasks:
                     raise DataError(

@@ -95,25 +95,15 @@ def _few_samples() -> tuple[Row, ...]:
         ("-small-50", {"epochs": 50}, "net, epochs", "small-conv instead of WRN-16-4, 50 epochs instead of 200"),
         ("-small-20", {"epochs": 20}, "net, epochs", "small-conv instead of WRN-16-4, 20 epochs instead of 200"),
     )
-    return tuple(
-        Row(
-            f"{method}{suffix}",
-            RunSpec(
-                method,
-                benchmark,
-                {**settings, **(paper_b(benchmark) if method == "model-zoo" else {})},
-                {"samples_per_class": 100},
-            ),
-            accuracy_of(value),
-            differs,
-            stands_in_for=method if suffix else "",
-            apart=apart,
-            bootstraps=True,
-        )
-        for benchmark, values in table.items()
-        for suffix, settings, apart, differs in nets
-        for method, value in zip(("isolated", "multi-head", "model-zoo"), values, strict=True)
-    )
+    rows = []
+    for benchmark, values in table.items():
+        for suffix, settings, apart, differs in nets:
+            for method, value in zip(("isolated", "multi-head", "model-zoo"), values, strict=True):
+                b = paper_b(benchmark) if method == "model-zoo" else {}
+                spec = RunSpec(method, benchmark, {**settings, **b}, {"samples_per_class": 100})
+                replaced = {"stands_in_for": method, "apart": apart} if suffix else {}
+                rows.append(Row(f"{method}{suffix}", spec, accuracy_of(value), differs, **replaced, bootstraps=True))
+    return tuple(rows)
 
 
 def _zoo_rows(

@@ -8,6 +8,7 @@ nets, and their risks on all tasks.
 
 import shutil
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 
@@ -19,10 +20,9 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.lab.figures import Figure, Map, Number
+from zoolearn.lab.figures import Figure
 from zoolearn.lab.studies.exponent import exponent, resolved
 from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.runs.store import check_unseen
@@ -106,44 +106,25 @@ def _features(net: Net, x: Tensor) -> Tensor:
 def figures(setup: Setup, parts: Mapping[str, Mapping[str, Json]]) -> list[Figure]:
     """The matrix of exponents: row the task that is learned from, column the task that it is to help."""
     count = len(setup.tasks)
-    values: list[list[Number]] = [[None] * count for _ in range(count)]
-    errors: list[list[Number]] = [[None] * count for _ in range(count)]
+    exponents: dict[tuple[int, int], list[float]] = {}
     notes = [[""] * count for _ in range(count)]
-    for i in range(count):
-        for j in range(count):
-            if i == j:
-                continue
-            here = [parts[_part_name(i, seed)] for seed in setup.seeds]
-            found = [value for part in here if (value := _estimate(part, i, j)) is not None]
-            worst, best = (fmean(part["risks"][level][j] for part in here) for level in (0, -1))
-            notes[i][j] = (
-                f"{len(found)} of {len(here)} seeds tell; error on {setup.tasks[j]} {100 * worst:.1f} % with features "
-                f"from the least data, {100 * best:.1f} % from the most"
-            )
-            if found:
-                values[i][j], errors[i][j] = mean_and_error(found)
-    chart = Map(
-        setup.tasks,
-        setup.tasks,
-        values,
-        "learned from",
-        "to help",
-        "transfer exponent",
-        spread=errors if len(setup.seeds) > 1 else (),
-        notes=notes,
+    for i, j in permutations(range(count), 2):
+        here = [parts[_part_name(i, seed)] for seed in setup.seeds]
+        found = [value for part in here if (value := _estimate(part, i, j)) is not None]
+        worst, best = (fmean(part["risks"][level][j] for part in here) for level in (0, -1))
+        known = f"{len(found)} of {len(here)} seeds tell; error on {setup.tasks[j]} {100 * worst:.1f} %"
+        notes[i][j] = f"{known} with features from the least data, {100 * best:.1f} % from the most"
+        if found:
+            exponents[i, j] = found
+    chart = setup.map(setup.tasks, exponents, ("learned from", "to help", "transfer exponent"), notes=notes)
+    caption = (
+        "Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
+        f"column task ({setup.conditions}); mean over seeds, and its standard error on hover. Near 1: features that get "
+        "better for the row task get as much better for the column task. Larger: they must be very good for the row "
+        "task first. Estimated from five nets a task as the largest log E_i / log E_j (c = 1): a lower estimate, "
+        "raised by noise. Empty: no net loses on both tasks by more than the test sets can resolve."
     )
-    return [
-        setup.figure(
-            "transfer",
-            "Transfer exponents between tasks",
-            "Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
-            f"column task ({setup.conditions}); mean over seeds, and its standard error on hover. Near 1: features that get "
-            "better for the row task get as much better for the column task. Larger: they must be very good for the row "
-            "task first. Estimated from five nets a task as the largest log E_i / log E_j (c = 1): a lower estimate, "
-            "raised by noise. Empty: no net loses on both tasks by more than the test sets can resolve.",
-            chart,
-        )
-    ]
+    return [setup.figure("transfer", "Transfer exponents between tasks", caption, chart)]
 
 
 def _estimate(part: Mapping[str, Json], i: int, j: int) -> float | None:

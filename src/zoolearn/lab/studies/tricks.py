@@ -11,8 +11,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
 from zoolearn.lab.groups import average_accuracy
-from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
+from zoolearn.lab.studies.setup import Setup, mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
