@@ -8,7 +8,7 @@ from benchmarks.streams import task
 from benchmarks.tables import Table
 from benchmarks.timing import ratio, stopwatch, take_turns
 from zoolearn.data.task import Task
-from zoolearn.training.fit import fit
+from zoolearn.training.at_once import fit
 from zoolearn.training.recipe import Recipe
 
 SAMPLES = {  # per pass: enough steps for a steady figure, few enough for many rounds

@@ -10,8 +10,8 @@ from torch import Tensor
 from toys import Spy, blobs, net_for, row_set
 from zoolearn.data.task import Examples, Task
 from zoolearn.training import batches
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch, balanced_order
-from zoolearn.training.fit import fit
 from zoolearn.training.recipe import Recipe
 
 IMAGE = torch.arange(1, 65, dtype=torch.uint8).reshape(1, 8, 8)  # no two pixels alike, none black

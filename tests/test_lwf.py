@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.lwf import Lwf
 from zoolearn.nets.perceptrons import mlp_100
-from zoolearn.training.fit import fit
+from zoolearn.training.at_once import fit
 
 
 def lwf(**settings: Any) -> Lwf:

@@ -473,7 +473,7 @@ class TestChangesUnderneath:
             raise OSError(errno.EIO, "Input/output error")
 
         with serving(own) as client:
-            monkeypatch.setattr(client.service.following.zoo, "votes", fails)
+            monkeypatch.setattr(client.service.following.zoo, "answers", fails)
             said = client.rows("stripes", X[:1].tolist())
             assert said.status == 503
             assert said.headers["retry-after"] == "60"

@@ -11,7 +11,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.stable_sgd import StableSgd
 from zoolearn.runs.state import save
-from zoolearn.training.fit import fit
+from zoolearn.training.at_once import fit
 from zoolearn.training.recipe import Recipe
 
 

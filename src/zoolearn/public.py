@@ -38,8 +38,9 @@ from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import load
 from zoolearn.settings import setting
 from zoolearn.training.adam import Adam
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, cross_entropy, fit, iter_fit
+from zoolearn.training.fit import Progress, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 from zoolearn.zoo import Zoo, new

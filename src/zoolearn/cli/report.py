@@ -14,7 +14,6 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
@@ -25,6 +24,7 @@ from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
+from zoolearn.words import plural
 
 
 @dataclass

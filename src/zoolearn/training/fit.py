@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import ParamSpec, Protocol, TypeVar, cast
+from functools import partial
+from typing import Protocol, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -40,9 +40,8 @@ class Progress:
     loss: float
 
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-Work = Generator[Progress, None, Result]  # what takes a while: it reports as it goes, and returns a result
+End = TypeVar("End")
+Work = Generator[Progress, None, End]  # what takes a while: it reports as it goes, and returns something in the end
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -84,13 +83,13 @@ class Checkpointing(Protocol):
         """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
 
 
-def run_to_end(work: Work[Result]) -> Result:
+def run_to_end(work: Generator[object, None, End]) -> End:
     """Runs a generator to its end and gives what it returns."""
     while True:
         try:
             next(work)
         except StopIteration as end:
-            return cast(Result, end.value)
+            return cast(End, end.value)
 
 
 def iter_fit(
@@ -114,7 +113,7 @@ def iter_fit(
     recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may
     move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
     and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
-    `fit` does the same without a word on the way.
+    `training.at_once.fit` does the same without a word on the way.
     """
     device = recipe.torch_device
     net.to(device)
@@ -157,17 +156,6 @@ def iter_fit(
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             checkpoints.save(training, epoch + 1)
     return training.mean_loss
-
-
-def _at_once(work: Callable[Arguments, Work[Result]]) -> Callable[Arguments, Result]:
-    @wraps(work)
-    def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        return run_to_end(work(*arguments, **named))
-
-    return run
-
-
-fit = _at_once(iter_fit)
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from zoolearn.beyond.task_inference import TaskInference
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import Json
 from zoolearn.zoo.disk.index import Index
 
 SURE = 0.5  # chance of a task from which on it is named, by default
@@ -30,6 +31,15 @@ class Recognised:
     def chance(self) -> float:
         """Of the likeliest task."""
         return max(self.chances.values())
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "task": self.task,
+            "class": self.label,
+            "probability": self.probability if self.task is not None else None,
+            "strange": self.strange,
+            "chances": self.chances,
+        }
 
 
 def check_unrecognisable(index: Index, sure: float = 0.0) -> None:

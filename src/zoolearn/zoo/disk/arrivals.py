@@ -13,14 +13,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from zoolearn.zoo.disk.journal import Digest
-from zoolearn.zoo.reader import LONGEST_NAME
+from zoolearn.zoo.settings import Name
 
 SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
 
 Dtype = Literal["uint8", "int16", "float32", "int64"]
 Side = Literal["train", "test"]
 SIDES: tuple[Side, Side] = ("train", "test")
-Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1)]
 

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from zoolearn.zoo.disk.arrivals import Arrival, Count, Name, Number
+from zoolearn.zoo.disk.arrivals import Arrival, Count, Number
 from zoolearn.zoo.disk.journal import Digest
+from zoolearn.zoo.settings import Name
 
 LONGEST_TEXT = 10_000
 Share = Annotated[float, Meta(ge=0, le=1)]

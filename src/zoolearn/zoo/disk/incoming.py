@@ -5,6 +5,7 @@ them. What is noted and not named is deleted, by who wrote it or by the next pro
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,8 @@ from secrets import token_hex
 
 from zoolearn.errors import StoreError
 from zoolearn.files import flush
-from zoolearn.zoo.reader import DIGEST
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 TENSORS = ".safetensors"
 PLACES = {"members": TENSORS, "votes": TENSORS, "statistics": TENSORS, "data": ".bin", "extractors": ".onnx"}

@@ -7,9 +7,10 @@ from itertools import chain
 from msgspec import Struct
 
 from zoolearn.errors import StoreError
-from zoolearn.zoo.disk.arrivals import Name, Number
+from zoolearn.zoo.disk.arrivals import Number
 from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.journal import Chain, Line, Lines
+from zoolearn.zoo.settings import Name
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
