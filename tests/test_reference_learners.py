@@ -19,7 +19,8 @@ from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import episodes, run
 from zoolearn.runs.store import load
 from zoolearn.training import batches
-from zoolearn.training.fit import fit, run_to_end
+from zoolearn.training.at_once import fit
+from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 

@@ -12,8 +12,9 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.tag import EPSILON, Tag, agreement
 from zoolearn.nets.net import Net
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, fit
+from zoolearn.training.fit import cross_entropy
 
 TASKS = benchmark(3).tasks
 PLAIN = replace(TINY, lr=1e-3, momentum=0.0, weight_decay=0.0, schedule="constant", dropout=0.0)

@@ -23,9 +23,10 @@ from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.run import run
 from zoolearn.training import batches
 from zoolearn.training import recipe as recipes
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch, batch_sizes
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import cross_entropy, fit, iter_fit, run_to_end
+from zoolearn.training.fit import cross_entropy, iter_fit, run_to_end
 from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.training.recipe import Recipe
 

@@ -15,8 +15,9 @@ from zoolearn.methods.vcl import Vcl, beliefs, centres, random_points, set_aside
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import cross_entropy, fit, run_to_end
+from zoolearn.training.fit import cross_entropy, run_to_end
 
 
 def vcl(**settings):

@@ -25,8 +25,9 @@ from zoolearn.nets.whitening import GAIN, whiten
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
 from zoolearn.seeds import derive
+from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import fit, run_to_end
+from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import compute_features, probabilities
 from zoolearn.zoo.learning.recall import learner_of as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files

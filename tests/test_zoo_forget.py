@@ -12,7 +12,8 @@ from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
-from zoolearn.training.fit import fit, run_to_end
+from zoolearn.training.at_once import fit
+from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.changes.pruning import committed
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
