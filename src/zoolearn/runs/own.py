@@ -117,7 +117,7 @@ class Own:
     def method(self) -> type[Learner]:
         thing = self.load()
         if not (isinstance(thing, type) and issubclass(thing, Learner)):
-            raise SettingsError(f"{self.word} is no learner; derive it from zoolearn.Learner or zoolearn.SingleNet")
+            raise SettingsError(f"{self.word} is no learner; derive a class from zoolearn.Learner or SingleNet")
         if isabstract(thing):
             lacking = ", ".join(sorted(thing.__abstractmethods__))
             raise SettingsError(f"{self.word} is no whole learner: it lacks {lacking}")
