@@ -15,8 +15,9 @@ from zoolearn.methods.parts.flat import clip_gradients
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.run import run
 from zoolearn.training.adam import Adam
+from zoolearn.training.at_once import fit
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import OPTIMIZERS, cross_entropy, fit, iter_fit
+from zoolearn.training.fit import OPTIMIZERS, cross_entropy, iter_fit
 from zoolearn.training.recipe import Recipe
 
 RECIPE = Recipe(epochs=4, batch_size=8, lr=0.003, schedule="constant", momentum=0.8, device="cpu", weight_decay=0.1)

@@ -90,13 +90,10 @@ def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutput
         first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
         counted = vote_weights([member.votes[task.name] for member in members])
         weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
-        outputs = {
-            flips: Outputs(
-                _member_outputs(zoo, members, task.name, task.test.x, flips),
-                factors[voters] if factors is not None else None,
-            )
-            for flips, factors in factors_by_flips.items()
-        }
+        outputs = {}
+        for flips, factors in factors_by_flips.items():
+            answers = _member_outputs(zoo, members, task.name, task.test.x, flips)
+            outputs[flips] = Outputs(answers, factors[voters] if factors is not None else None)
         yield TaskOutputs(task, torch.tensor(weights), outputs[False], outputs.get(True))
 
 

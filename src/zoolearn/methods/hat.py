@@ -32,24 +32,11 @@ from zoolearn.training.recipe import Recipe
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
+POOLING = nn.modules.pooling
 CHANNEL_WISE = (  # what is known to keep units apart
-    Norm,
-    nn.modules.dropout._DropoutNd,
-    nn.modules.pooling._MaxPoolNd,
-    nn.modules.pooling._AvgPoolNd,
-    nn.modules.pooling._AdaptiveMaxPoolNd,
-    nn.modules.pooling._AdaptiveAvgPoolNd,
-    nn.ZeroPad2d,
-    nn.Identity,
-    nn.ReLU,
-    nn.Hardtanh,
-    nn.LeakyReLU,
-    nn.ELU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Sigmoid,
-    nn.Softplus,
-    nn.Tanh,
+    *(Norm, nn.modules.dropout._DropoutNd, nn.ZeroPad2d, nn.Identity),
+    *(POOLING._MaxPoolNd, POOLING._AvgPoolNd, POOLING._AdaptiveMaxPoolNd, POOLING._AdaptiveAvgPoolNd),
+    *(nn.ReLU, nn.Hardtanh, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh),
 )
 LARGEST_EXPONENT = 50.0  # of the cosine in the compensation, as in the authors' code
 

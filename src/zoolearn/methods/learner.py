@@ -127,9 +127,8 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return join(
-            [self.combine_votes(piece, weights, task) for piece in iter_probabilities(nets, x, task, self.recipe)]
-        )
+        pieces = iter_probabilities(nets, x, task, self.recipe)
+        return join([self.combine_votes(outputs, weights, task) for outputs in pieces])
 
     def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
         """One answer of the voters' outputs for a task."""

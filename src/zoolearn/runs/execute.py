@@ -56,17 +56,8 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
             return before
     folder = plan.out if plan.keep or plan.checkpoint_every is not None else None
     command = plan.command or spec.command
-    events = progress(
-        spec.learner(),
-        spec.tasks(plan.data, whole),
-        folder,
-        plan.checkpoint_every,
-        plan.workers,
-        plan.exact,
-        command,
-        plan.anyway,
-        plan.log,
-    )
+    how = (folder, plan.checkpoint_every, plan.workers, plan.exact, command, plan.anyway, plan.log)
+    events = progress(spec.learner(), spec.tasks(plan.data, whole), *how)
     results = None
     with closing(events):
         for event in events:

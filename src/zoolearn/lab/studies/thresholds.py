@@ -172,12 +172,9 @@ TASKS_IN_ALL = (3, 5, 10, 30)
 def constant_figure(samples: Sequence[int] = (100, 1000), draws: int = 100) -> Figure:
     """The constant that the printed bound needs against the number of tasks."""
     found = {count: [needed_constant(k, count, draws) for k in TASKS_IN_ALL] for count in samples}
-    series = [
-        Series(f"m = {count}", list(TASKS_IN_ALL), needed, colour=n) for n, (count, needed) in enumerate(found.items())
-    ]
-    limit = Series(
-        "k, with ever more samples", list(TASKS_IN_ALL), list(map(float, TASKS_IN_ALL)), style="dashes", colour=6
-    )
+    k = list(TASKS_IN_ALL)
+    series = [Series(f"m = {count}", k, needed, colour=n) for n, (count, needed) in enumerate(found.items())]
+    limit = Series("k, with ever more samples", k, list(map(float, k)), style="dashes", colour=6)
     numbers = ", ".join(f"{value:.1f}" for value in found[max(samples)])
     return Figure(
         name="simulation-constant",
@@ -203,10 +200,8 @@ def apart_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Figure:
     """Competition told from inefficiency: thresholds that move away, exponents that grow, and both."""
     frames = {}
     for count in samples:
-        outcomes = {
-            title: simulate(Thresholds.spread(width, highest=highest), count, draws)
-            for title, (width, highest) in APART.items()
-        }
+        spreads = {title: Thresholds.spread(width, highest=highest) for title, (width, highest) in APART.items()}
+        outcomes = {title: simulate(tasks, count, draws) for title, tasks in spreads.items()}
         frames[str(count)] = _bounds_above_risks(outcomes, [*APART])
     return Figure(
         name="simulation-apart",

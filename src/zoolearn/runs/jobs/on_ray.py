@@ -30,11 +30,7 @@ SECONDS_OF_SILENCE = 10.0  # of a cluster's head, until it is taken for gone
 MOST_BUNDLES = 1000  # that wait for the driver before jobs wait too
 LEAST_HANDED_IN = 1000  # jobs of a list that Ray knows of at a time, so that an autoscaler sees what is wanted
 MOST_ATTEMPTS = 5  # of one job, when processes are lost under it
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "0",
-}
+QUIET = ("RAY_USAGE_STATS_ENABLED", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_DEDUP_LOGS")  # switched off
 
 
 def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
@@ -51,8 +47,8 @@ def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
 @contextmanager
 def _connection(place: Ray) -> Iterator[None]:
     """A connection to the cluster inside `with`, or the one that the caller has already."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    for name in QUIET:
+        os.environ.setdefault(name, "0")
     try:
         import ray
     except ImportError as error:
