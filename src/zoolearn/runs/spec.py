@@ -183,7 +183,7 @@ class RunSpec:
             return shlex.join(["zoo", "tune", *self.subject])
         file = {FEATURES: str(self.extractor)} if self.extractor else {}
         seed = {"seed": self.seed} if self.seed else {}
-        flags = _flags({**self.changes, **self.own_settings, **self.options, **file, **seed})
+        flags = write_flags({**self.changes, **self.own_settings, **self.options, **file, **seed})
         return shlex.join(["zoo", "run", *self.subject, *flags])
 
     @property
@@ -213,7 +213,8 @@ def _word(value: Json) -> str:
     return "+".join(map(_number, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _flags(settings: Mapping[str, Json]) -> list[str]:
+def write_flags(settings: Mapping[str, Json]) -> list[str]:
+    """The words of a command line that set these."""
     words: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")

@@ -14,7 +14,7 @@ from zoolearn.lab.published import PRESETS
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
-from zoolearn.runs.spec import DATA_SEEDS
+from zoolearn.runs.spec import DATA_SEEDS, write_flags
 
 STREAMS = ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
 # What makes two runs cost alike; the rest of the settings are tricks.
@@ -156,19 +156,9 @@ def _budget(run: Results) -> str:
     whole = ROWS_OF_A_TASK.get(run.benchmark)
     rows = fmean(run.train_samples) if run.train_samples else whole
     part = "samples_per_class" not in spec.options and whole and rows != whole
-    words = _words({**budget, **spec.options}, without=DATA_SEEDS)
+    given = {name: value for name, value in {**budget, **spec.options}.items() if name not in DATA_SEEDS}
+    words = " ".join(write_flags(given))
     return f"{words}, {rows:,.0f} rows a task at hand" if part else words
-
-
-def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
-    flags = {name.replace("_", "-"): value for name, value in settings.items() if name not in without}
-    return " ".join(_word(name, value) for name, value in flags.items())
-
-
-def _word(name: str, value: Json) -> str:
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no-{name}"
-    return f"--{name} {value}"
 
 
 def tricks(run: Results) -> dict[str, Json]:
@@ -181,7 +171,11 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     base = next((group for group in ordered if not tricks(group.first)), None)
     lines = [_line(group, base) for group in ordered]
     gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
-    lost = [f"`{_words(tricks(group.first))}` {_format_gains(gain)}" for group, gain in gains if fmean(gain) < 0]
+    lost = [
+        f"`{' '.join(write_flags(tricks(group.first)))}` {_format_gains(gain)}"
+        for group, gain in gains
+        if fmean(gain) < 0
+    ]
     return [
         f"<details><summary>{benchmark}, {budget or 'default budget'}</summary>",
         "",
@@ -258,7 +252,7 @@ def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:
 
 
 def _name(run: Results) -> str:
-    return _preset(run) or _words(tricks(run)) or "the paper's"
+    return _preset(run) or " ".join(write_flags(tricks(run))) or "the paper's"
 
 
 def _preset(run: Results) -> str:
