@@ -1,4 +1,4 @@
-"""What EWC and SI have in common: springs that hold the weights that mattered, and where they are plain fine-tuning."""
+"""What EWC and SI have in common: penalties that hold the weights that mattered, and where they are plain fine-tuning."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,13 +35,13 @@ def test_weights_that_matter_move_less(method: Any) -> None:
     for strength in (0.0, STRONG[method]):
         learner = learner_by(method, backbone=mlp_100, recipe=recipe, strength=strength)
         learner.learn(first)
-        spring = learner.penalty
+        penalty = learner.penalty
         learner.learn(second)
-        moved.append(float(spring.value(Flat(learner.shared_parameters(learner.net)).data())))
+        moved.append(float(penalty.value(Flat(learner.shared_parameters(learner.net)).data())))
     assert moved[1] < 0.2 * moved[0]
 
 
-def test_a_limited_spring_does_not_diverge_however_strong(method: Any) -> None:
+def test_a_limited_penalty_does_not_diverge_however_strong(method: Any) -> None:
     learner = show(learner_by(method, strength=1e12), benchmark(3))
     assert all(torch.isfinite(parameter).all() for parameter in learner.net.parameters())
 
