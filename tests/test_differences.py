@@ -45,6 +45,7 @@ def test_one_order_of_tasks_is_told_and_several_are_not():
     orders = [TASKS, TASKS[::-1]]
     assert difference(group("er", [0.6, 0.7]), group("ewc", [0.5, 0.6])).one_order
     assert not difference(group("er", [0.6, 0.7], tasks=orders), group("ewc", [0.5, 0.6], tasks=orders)).one_order
+    assert not difference(group("er", [0.6]), group("ewc", [0.5])).one_order, "one seed says nothing of orders"
     assert ONE_ORDER in differences([*group("er", [0.6, 0.7]), *group("ewc", [0.5, 0.6])], "ewc").notes
 
 
