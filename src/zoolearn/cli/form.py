@@ -20,7 +20,7 @@ from zoolearn.lab.presets import find_preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place
+from zoolearn.runs.own import Own, is_place, parted
 from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
@@ -103,6 +103,10 @@ def _setting_in(flag: str) -> str:
 
 
 def _kind(method: str) -> type[Learner]:
+    if len(several := parted(method)) > 1:
+        raise SettingsError(
+            f"{method} are {len(several)} methods, and this command takes one; `zoo run {method} ...` runs all"
+        )
     if is_place(method):
         return Own.at(method).method()
     if method not in METHODS:
