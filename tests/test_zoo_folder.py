@@ -290,6 +290,15 @@ def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, m
         next(distilled(zoo, tmp_path / "small"))
 
 
+def test_rows_that_were_altered_are_not_copied_into_a_distilled_zoo(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo")
+    victim = zoo.path / "data" / f"{zoo.tasks[TASKS[0].name].arrivals[0].test.x.digest}.bin"
+    victim.write_bytes(bytes(victim.stat().st_size))
+    with pytest.raises(StoreError, match=f"{victim.name} was altered"):
+        run_to_end(distilled(zoo, tmp_path / "small"))
+    assert not (tmp_path / "small" / "zoo.json").exists()
+
+
 def test_a_full_disk_ends_a_distillation_by_name(tmp_path, monkeypatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -134,7 +134,7 @@ def main(arguments: Sequence[str]) -> None:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or _new(Path(temporary) / "zoo", features)
             _rehearse(_work(zoo, options, data, test), console)
-        zoo.folder.tidy(zoo.index)
+        zoo.folder.tidy()
         return
     made = zoo is None
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind

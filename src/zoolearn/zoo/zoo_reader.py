@@ -67,7 +67,7 @@ class ZooReader:
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
         self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
-        self.folder.tidy(self.index)
+        self.folder.tidy()
 
     def __repr__(self) -> str:
         return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"

@@ -37,7 +37,7 @@ class Stored(Struct, frozen=True, gc=False):
         return prod(self.shape) * SIZES[self.dtype]
 
 
-class Rows(Struct, frozen=True, gc=False):
+class Rows(Struct, frozen=True, gc=False, omit_defaults=True):
     """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
 
     Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none. `digests` are
@@ -68,7 +68,7 @@ class Fixes(Struct, frozen=True, gc=False):
     deleted: Count
 
 
-class Arrival(Struct, frozen=True, gc=False):
+class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
 
     `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all

@@ -56,9 +56,11 @@ class EpisodeFiles:
     def _read(self, records: Mark, rows: Mark, settings: ZooSettings) -> Records:
         entries = self.contents.lines
         self.rows.read(rows, LazyView(len(entries), lambda place: entries[place].rows))
+        known = self.records.lines
         lines = self.records.read(records, LazyView(len(entries), lambda place: entries[place].record))
         if len(lines.data) < records.bytes:  # read at once: what is asked for later is of this very state
             raise StoreError(f"{lines.path} was cut short; restore it from a copy")
+        lines.take_over(known)
         found = Records(lines, len(lines), contents=Contents(entries))
         lines.check = lambda record, place: check_record(found, settings, record, place, str(lines.path))
         return found
