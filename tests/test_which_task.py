@@ -1,6 +1,5 @@
 """Finding out the task of an input, and one net that answers like a zoo."""
 
-
 import pytest
 import torch
 

@@ -169,7 +169,7 @@ PRESETS: tuple[Preset, ...] = (
             *("der-2020", method, "split-cifar10", target, "DER (Buzzega et al., 2020), 10 runs"),
             {"backbone": "resnet18-s", **learner},
             {**SINGLE_PASS, "epochs": 50, "batch_size": 32, "augment": "yes", **recipe},
-            remark="not run yet: theirs is the full ResNet18, and 50 epochs a task are beyond what was measured here",
+            remark="not run: it needs the full ResNet18 and 50 epochs a task, which do not fit here",
         )
         for method, target, learner, recipe in (
             ("lwf", "63.29 ± 2.35", {"strength": 3.0, "temperature": 2.0}, {"lr": 0.01, "weight_decay": 5e-4}),
