@@ -19,8 +19,8 @@ from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.answers.recognition import quality
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.answers.recognition import Quality
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoos import TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -113,7 +113,7 @@ def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatc
         return lambda x: asked.append(len(x)) or found(x)
 
     which = WhichTask(zoo, counted)
-    judged = quality(which, {task.name: task.test.x for task in TOYS})
+    judged = Quality.of(which, {task.name: task.test.x for task in TOYS})
     assert asked == [6, 6]
     assert judged.right > 0.5 > judged.strangers
     assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2
@@ -152,7 +152,7 @@ def test_distilling_learns_what_the_zoo_says_and_not_the_labels():
 def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:3], recipe=LEARNING)
     before = contents(zoo.path)
-    small = run_to_end(distilled(zoo, tmp_path / "small"))
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
     assert contents(zoo.path) == before
     assert [member.tasks for member in small.members] == [tuple(zoo.tasks)]
     assert all(small.measure(name).accuracy > zoo.measure(name).accuracy - 0.2 for name in zoo.tasks)
@@ -166,7 +166,7 @@ def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
 def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1], replay=0.0)
     with pytest.raises(SettingsError, match="keep some"):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
 def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
