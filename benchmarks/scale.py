@@ -30,8 +30,8 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.disk.entries import EpisodeEntry, Measure
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.intake.intake import taken_in
-from zoolearn.zoo.learning.episode import entry_of, now, written
+from zoolearn.zoo.intake.intake import store_task
+from zoolearn.zoo.learning.episode import entry_of, now, write_member
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.listing import Listing
@@ -83,14 +83,14 @@ def grown(folder: Path, tasks: int) -> None:
 def _with_task(folder: ZooFolder, index: Index, number: int, rng: np.random.Generator) -> Index:
     """The zoo after an episode in which a member came that was never trained."""
     learner = index.settings.learner()
-    index, arrival = taken_in(folder, index, task(number))
+    index, arrival = store_task(folder, index, task(number))
     drawn = rng.choice(number, min(BESIDE, number), replace=False)
     names = [arrival.task, *(f"task {place}" for place in drawn)]
     net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
     made = Member(net, {name: Vote(1.0, arrival.classes) for name in names}, 0.1, number)
     index = index.with_arrival(arrival)
     index = index.with_member(
-        written(folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
+        write_member(folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
     )
     measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
     ended = EpisodeEntry(number + 1, arrival.task, tuple(names), now(), measures)
@@ -148,7 +148,7 @@ def _server(folder: Path) -> dict[str, tuple[float, str]]:
     return {
         "start a server": (_often(lambda: make_app(Service(folder, Limits(), learns=False))), FLAT),
         "GET /tasks, made": (
-            _often(lambda: Listing(service.following, "zoo", learns=False).tasks("", None, 100)),
+            _often(lambda: Listing(service.live, "zoo", learns=False).tasks("", None, 100)),
             FLAT,
         ),
     }

@@ -24,7 +24,7 @@ from benchmarks.tables import Table
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.server import listening, server_of
+from zoolearn.zoo.serve.server import make_server, open_socket
 from zoolearn.zoo.serve.service import Service
 
 DAYS, MOST_TASKS = 365, 30
@@ -101,8 +101,8 @@ def _state(folder: Path, day: int) -> list[float]:
 @contextmanager
 def _served(folder: Path) -> Iterator[str]:
     service = Service(folder, Limits(), learns=False)
-    opened = listening("127.0.0.1", 0)
-    server = server_of(make_app(service), service)
+    opened = open_socket("127.0.0.1", 0)
+    server = make_server(make_app(service), service)
     thread = Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
     try:

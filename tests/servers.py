@@ -17,7 +17,7 @@ from PIL import Image
 from processes import PATIENCE
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.server import Server, listening, own_names, server_of
+from zoolearn.zoo.serve.server import Server, make_server, open_socket, own_names
 from zoolearn.zoo.serve.service import Service
 
 
@@ -94,8 +94,8 @@ class Client:
 def serving(folder: Path, *, token: str | None = None, learns: bool = False, **limits: Any) -> Iterator[Client]:
     """A server in a thread, stopped at the end."""
     service = Service(folder, replace(Limits(), **limits), learns=learns)
-    opened = listening("127.0.0.1", 0)
-    server = server_of(make_app(service, token=token, hosts=own_names("127.0.0.1")), service)
+    opened = open_socket("127.0.0.1", 0)
+    server = make_server(make_app(service, token=token, hosts=own_names("127.0.0.1")), service)
     thread = Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
     try:

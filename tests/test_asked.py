@@ -13,7 +13,7 @@ import zoolearn
 from test_zoo_cli import said
 from toys import TINY, contents
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.zoo.inputs import Columns, source_of
+from zoolearn.zoo.inputs import Columns, open_source
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -45,7 +45,7 @@ def table(tmp_path, monkeypatch):
     frame = pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "kind": np.where(rows[:, 0] > 0, "warm", "cold")})
     frame.to_csv("rows.csv", index=False)
     zoo = zoolearn.new("zoo", recipe=TINY)
-    zoo.learn_from("weather", source_of(tmp_path / "rows.csv", Columns("kind")))
+    zoo.learn_from("weather", open_source(tmp_path / "rows.csv", Columns("kind")))
     return zoo, frame
 
 
@@ -114,7 +114,7 @@ def test_what_systems_leave_in_folders_is_neither_a_class_nor_a_picture(asked, p
             Image.fromarray(X[place, 0].numpy()).save(photographs / "pets" / name / f"{place}.png")
     (photographs / "pets" / "__MACOSX").mkdir()
     (photographs / "pets" / "__MACOSX" / "0.png").write_bytes(b"\0")
-    assert set(source_of(photographs / "pets").labels) == {"cat", "dog"}
+    assert set(open_source(photographs / "pets").labels) == {"cat", "dog"}
 
 
 def test_answers_have_a_header_on_a_terminal_alone(asked, photographs, capsys, monkeypatch):

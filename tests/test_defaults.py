@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from zoolearn.cli import main
-from zoolearn.cli.form import RunOptions, read_form, specs_of
+from zoolearn.cli.form import RunOptions, make_specs, read_form
 from zoolearn.methods.registry import METHODS, default_recipe
 from zoolearn.methods.tag import Tag
 from zoolearn.runs.results import Results
@@ -41,13 +41,13 @@ def test_a_method_brings_its_own_recipe_and_what_is_given_goes_before_it():
 
 
 def test_flags_are_the_methods_own_also_beside_others():
-    (alone,) = specs_of(
+    (alone,) = make_specs(
         "tag", read_form(["tag"], ["split-digits", "--epochs", "5"], "zoo run tag", RunOptions)
     ).values()
     assert alone.learner().recipe == replace(default_recipe(Tag), epochs=5)
     words = ["split-digits", "--epochs=5", "--no-nesterov", "--momentum", "0.9"]
     form = read_form(["tag", "er"], words, "zoo run tag,er", RunOptions)
-    tag, er = (next(iter(specs_of(name, form).values())).learner().recipe for name in ("tag", "er"))
+    tag, er = (next(iter(make_specs(name, form).values())).learner().recipe for name in ("tag", "er"))
     assert tag == replace(default_recipe(Tag), epochs=5, nesterov=False, momentum=0.9)
     assert er == Recipe(epochs=5, nesterov=False)
 

@@ -162,7 +162,7 @@ def test_nets_on_features_are_mlps_unless_another_is_named(names, monkeypatch) -
     for flags, backbone in (([], "mlp"), (["--backbone", "mlp-100"], "mlp-100")):
         filled = form.read_form(names, ["split-digits", "--features", "any.onnx", *flags], "zoo run", form.RunOptions)
         for name in names:
-            (spec,) = form.specs_of(name, filled).values()
+            (spec,) = form.make_specs(name, filled).values()
             assert spec.record()["backbone"] == backbone
 
 

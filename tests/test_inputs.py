@@ -13,9 +13,9 @@ import zoolearn
 from toys import TINY
 from zoolearn.errors import DataError, MissingData
 from zoolearn.nets.perceptrons import mlp_100
-from zoolearn.zoo.inputs import Columns, pair_of, source_of, streamed
+from zoolearn.zoo.inputs import Columns, iter_blocks, open_pair, open_source
 from zoolearn.zoo.inputs.cells import labels_of
-from zoolearn.zoo.inputs.folders import images_below
+from zoolearn.zoo.inputs.folders import iter_images
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, picture_size
 
 
@@ -43,10 +43,11 @@ def test_a_class_is_one_however_a_system_writes_its_accents(tmp_path) -> None:
     for place, name in enumerate(("\u00c4pfel", "A\u0308pfel", "Birnen")):
         saved(Image.new("RGB", (8, 8), (place, 9, 9)), tmp_path / "fruit" / name / "1.png")
     assert (
-        source_of(tmp_path / "fruit").labels.count("\u00c4pfel") == 2 or len(list((tmp_path / "fruit").iterdir())) == 2
+        open_source(tmp_path / "fruit").labels.count("\u00c4pfel") == 2
+        or len(list((tmp_path / "fruit").iterdir())) == 2
     )
     (tmp_path / "fruit.csv").write_text("a,label\n1,\u00c4pfel\n2,A\u0308pfel\n", encoding="utf-8")
-    assert set(source_of(tmp_path / "fruit.csv").labels) == {"\u00c4pfel"}
+    assert set(open_source(tmp_path / "fruit.csv").labels) == {"\u00c4pfel"}
 
 
 def test_links_to_folders_are_told_where_there_is_nothing_else(tmp_path) -> None:
@@ -54,7 +55,7 @@ def test_links_to_folders_are_told_where_there_is_nothing_else(tmp_path) -> None
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "dark").symlink_to(tmp_path / "images" / "dark")
     with pytest.raises(DataError, match="links has no subfolders but links, which are not followed; give a folder"):
-        source_of(tmp_path / "links")
+        open_source(tmp_path / "links")
 
 
 def test_an_image_is_cut_to_proportion_and_never_stretched(tmp_path) -> None:
@@ -139,7 +140,7 @@ def test_a_folder_gives_its_subfolders_as_classes(tmp_path) -> None:
     (folder / "dark" / ".hidden.png").touch()
     (folder / "dark" / "notes.txt").touch()
     (folder / "dark" / "loop").symlink_to(folder)
-    source = source_of(folder)
+    source = open_source(folder)
     assert len(source) == 11
     assert set(source.labels) == {"dark", "light"}
     assert str(source.look()) == "colour images of about 10x8 pixels, uint8"
@@ -156,7 +157,7 @@ def test_a_folder_that_is_laid_out_otherwise_is_refused_with_a_way_out(tmp_path,
     for name in made:
         saved(Image.new("L", (4, 4)), tmp_path / name)
     with pytest.raises(DataError, match=message):
-        source_of(tmp_path)
+        open_source(tmp_path)
 
 
 def test_broken_images_are_listed_and_refused_or_left_out(tmp_path) -> None:
@@ -202,13 +203,13 @@ def test_arrays_of_images_are_brought_to_the_zoos_size(tmp_path) -> None:
     x = np.zeros((6, 20, 30, 3), np.uint8)
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", np.array([0, 1] * 3))
-    source = source_of(tmp_path / "x.npy")
+    source = open_source(tmp_path / "x.npy")
     assert source.labels == ["0", "1"] * 3
     assert everything(source, (1, 8, 8))[0].shape == (6, 1, 8, 8)
-    assert source_of(tmp_path).labels == source.labels, "a folder with x.npy and y.npy is a pair too"
+    assert open_source(tmp_path).labels == source.labels, "a folder with x.npy and y.npy is a pair too"
     (tmp_path / "y.npy").unlink()
     with pytest.raises(DataError, match=r"labels of .*x\.npy are not at .*y\.npy; .* \(--labels\)"):
-        source_of(tmp_path)
+        open_source(tmp_path)
     with pytest.raises(DataError, match="holds images, but the zoo takes features"):
         everything(source, (5,))
 
@@ -217,12 +218,12 @@ def test_arrays_with_as_many_channels_as_no_image_has_are_refused(tmp_path) -> N
     for shape in ((2, 2, 8, 8), (2, 8, 8, 2), (2, 5, 6, 7)):
         np.savez(tmp_path / "x.npz", x=np.zeros(shape, np.uint8), y=[0, 1])
         with pytest.raises(DataError, match="channels"):
-            source_of(tmp_path / "x.npz")
+            open_source(tmp_path / "x.npz")
 
 
 def test_rows_that_are_not_finite_are_broken_rows(tmp_path) -> None:
     np.savez(tmp_path / "rows.npz", x=np.array([[1.0, 2], [np.nan, 1], [3, 4e300]]), y=[0, 1, 0])
-    x, broken = everything(source_of(tmp_path / "rows.npz"), (2,))
+    x, broken = everything(open_source(tmp_path / "rows.npz"), (2,))
     assert x.tolist() == [[1, 2]]
     assert [row.name.rpartition("[")[2] for row in broken] == ["1]", "2]"]
 
@@ -232,7 +233,7 @@ def test_nothing_is_unpickled(tmp_path) -> None:
     np.save(tmp_path / "x.npy", np.array([{}], object))
     for name in ("objects.npz", "x.npy"):
         with pytest.raises(DataError, match=r"pickle|objects"):
-            source_of(tmp_path / name, labelled=False)
+            open_source(tmp_path / name, labelled=False)
 
 
 def test_archives_made_to_burst_are_measured_first(tmp_path) -> None:
@@ -245,28 +246,28 @@ def test_archives_made_to_burst_are_measured_first(tmp_path) -> None:
                 file.write(bytes(1 << 20))
         archive.writestr("y.npy", b"")
     with pytest.raises(DataError, match="as no real data does"):
-        source_of(tmp_path / "bomb.npz")
+        open_source(tmp_path / "bomb.npz")
     with zipfile.ZipFile(tmp_path / "liar.npz", "w") as archive:
         archive.writestr("x.npy", header.getvalue() + b"12")
     with pytest.raises(DataError, match="claims"):
-        source_of(tmp_path / "liar.npz")
+        open_source(tmp_path / "liar.npz")
     (tmp_path / "x.npy").write_bytes(header.getvalue())
     with pytest.raises(DataError, match="not a whole"):
-        source_of(tmp_path / "x.npy")
+        open_source(tmp_path / "x.npy")
 
 
 def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path) -> None:
     image_folder(tmp_path / "images")
     (tmp_path / "list.csv").write_text("path,label\nimages/dark/0.png,night\nimages/light/0.png,day\n")
-    source = source_of(tmp_path / "list.csv")
+    source = open_source(tmp_path / "list.csv")
     assert source.labels == ["night", "day"]
     assert everything(source, (3, 8, 8))[0].mean(axis=(1, 2, 3)).round().tolist() == [20, 220]
     (tmp_path / "rows.csv").write_text("\ufeffage;height;class\n1;2,5;a\n", encoding="utf-8")
     with pytest.raises(
         DataError, match=r"--ignore 'height':\n.*numbers with a decimal comma in 1 of 1 rows, as '2,5' in row 2"
     ):
-        source_of(tmp_path / "rows.csv")
-    ignoring = source_of(tmp_path / "rows.csv", Columns(ignore=("height",)))
+        open_source(tmp_path / "rows.csv")
+    ignoring = open_source(tmp_path / "rows.csv", Columns(ignore=("height",)))
     assert (ignoring.x.tolist(), ignoring.labels) == ([[1.0]], ["a"])
 
 
@@ -286,7 +287,7 @@ def test_a_table_of_paths_gives_images_and_a_table_of_numbers_features(tmp_path)
 def test_a_table_that_cannot_be_used_is_refused_with_its_line(tmp_path, text, message) -> None:
     (tmp_path / "table.csv").write_text(text)
     with pytest.raises(DataError, match=message):
-        source_of(tmp_path / "table.csv")
+        open_source(tmp_path / "table.csv")
 
 
 def test_a_table_of_a_spreadsheet_is_read_in_utf_16_and_one_in_another_encoding_is_refused_in_plain_words(
@@ -294,21 +295,21 @@ def test_a_table_of_a_spreadsheet_is_read_in_utf_16_and_one_in_another_encoding_
 ) -> None:
     table = "größe\tlabel\n1\tblüte\n2\tblatt\n"
     (tmp_path / "table.csv").write_text(table, encoding="utf-16")
-    source = source_of(tmp_path / "table.csv")
+    source = open_source(tmp_path / "table.csv")
     assert (source.x.tolist(), source.labels, source.columns) == ([[1.0], [2.0]], ["blüte", "blatt"], ("größe",))
     (tmp_path / "table.csv").write_text(table, encoding="latin-1")
     with pytest.raises(DataError, match=r"table.csv is no text in UTF-8 from byte 2 on; save it as CSV in UTF-8$"):
-        source_of(tmp_path / "table.csv")
+        open_source(tmp_path / "table.csv")
 
 
 def test_a_feature_that_is_named_like_a_label_is_asked_with(tmp_path) -> None:
     (tmp_path / "bare.csv").write_text("y,z\n1,2\n3,4\n")
     (tmp_path / "labelled.csv").write_text("x,label,z\n1,cat,2\n3,dog,4\n")
     for name in ("bare.csv", "labelled.csv"):
-        ((_, block),) = streamed([tmp_path / name], (2,))
+        ((_, block),) = iter_blocks([tmp_path / name], (2,))
         assert block.x.tolist() == [[1, 2], [3, 4]]
     (tmp_path / "both.csv").write_text("y,kind,z\n1,cat,2\n3,dog,4\n")
-    ((_, block),) = streamed([tmp_path / "both.csv"], (2,), Columns("kind"))
+    ((_, block),) = iter_blocks([tmp_path / "both.csv"], (2,), Columns("kind"))
     assert block.x.tolist() == [[1, 2], [3, 4]]
 
 
@@ -317,7 +318,7 @@ def test_a_feature_of_a_saved_data_set_that_is_named_like_a_label_is_asked_with(
     data = datasets.Dataset.from_dict({"x": [[1.0, 2.0], [3.0, 4.0]], "y": [5, 6]})
     data.save_to_disk(str(tmp_path / "saved"))
     for width, expected in ((2, [[1, 2], [3, 4]]), (3, [[1, 2, 5], [3, 4, 6]])):
-        ((_, block),) = streamed([tmp_path / "saved"], (width,))
+        ((_, block),) = iter_blocks([tmp_path / "saved"], (width,))
         assert block.x.tolist() == expected
 
 
@@ -327,11 +328,11 @@ def test_a_parquet_table_reads_like_its_csv(tmp_path) -> None:
 
     table = pyarrow.table({"age": [1, 2], "height": [0.5, 1.5], "label": ["a", "b"]})
     parquet.write_table(table, tmp_path / "rows.parquet")
-    source = source_of(tmp_path / "rows.parquet")
+    source = open_source(tmp_path / "rows.parquet")
     assert (source.x.tolist(), source.labels) == ([[1.0, 0.5], [2.0, 1.5]], ["a", "b"])
     (tmp_path / "bad.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match="not a whole Parquet file"):
-        source_of(tmp_path / "bad.parquet")
+        open_source(tmp_path / "bad.parquet")
 
 
 def test_a_saved_data_set_of_images_gives_its_splits_and_class_names(tmp_path) -> None:
@@ -340,12 +341,12 @@ def test_a_saved_data_set_of_images_gives_its_splits_and_class_names(tmp_path) -
     rows = {"picture": [Image.new("L", (6, 6), shade) for shade in (0, 255)], "label": [0, 1]}
     part = datasets.Dataset.from_dict(rows, features=features)
     datasets.DatasetDict({"train": part, "test": part}).save_to_disk(str(tmp_path / "saved"))
-    train, test = pair_of(tmp_path / "saved", None)
+    train, test = open_pair(tmp_path / "saved", None)
     assert train.classes == ("night", "day")
     assert test.labels == ["night", "day"]
     assert everything(train, (1, 4, 4))[0].mean(axis=(1, 2, 3)).tolist() == [0, 255]
     datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]}).save_to_disk(str(tmp_path / "numbers"))
-    numbers, none = pair_of(tmp_path / "numbers", None)
+    numbers, none = open_pair(tmp_path / "numbers", None)
     assert (numbers.x.tolist(), numbers.labels, none) == ([[1.0], [2.0]], ["3", "4"], None)
 
 
@@ -354,12 +355,12 @@ def test_a_folder_is_streamed_in_blocks_of_bounded_size(tmp_path, monkeypatch) -
     folder = image_folder(tmp_path / "data")
     lone = saved(Image.new("L", (5, 5)), tmp_path / "lone.png")
     np.save(tmp_path / "many.npy", np.zeros((3, 8, 8), np.uint8))
-    blocks = list(streamed([lone, folder, tmp_path / "many.npy"], (3, 8, 8)))
+    blocks = list(iter_blocks([lone, folder, tmp_path / "many.npy"], (3, 8, 8)))
     assert [len(names) for names, _ in blocks] == [1, 4, 4, 2, 3]
     assert blocks[0][0] == [str(lone)]
     assert blocks[-1][0][-1].endswith("many.npy[2]")
     with pytest.raises(DataError, match="holds no image"):
-        list(streamed([(tmp_path / "empty").mkdir() or tmp_path / "empty"], (3, 8, 8)))
+        list(iter_blocks([(tmp_path / "empty").mkdir() or tmp_path / "empty"], (3, 8, 8)))
 
 
 def test_what_is_not_taken_from_a_folder_is_named_with_the_reason(tmp_path) -> None:
@@ -370,7 +371,7 @@ def test_what_is_not_taken_from_a_folder_is_named_with_the_reason(tmp_path) -> N
     (folder / "elsewhere").symlink_to(tmp_path)
     for litter in (".DS_Store", "Thumbs.db", "__MACOSX"):
         (folder / litter).mkdir()
-    left = {Path(thing.name).name: thing.reason for thing in source_of(folder).left_out}
+    left = {Path(thing.name).name: thing.reason for thing in open_source(folder).left_out}
     assert left == {
         "notes.txt": "no picture that can be read",
         "stray.png": "a picture in no subfolder, so of no class",
@@ -383,10 +384,10 @@ def test_pictures_are_known_by_their_content_where_the_name_does_not_tell(tmp_pa
     first = sorted(entry for entry in folder.iterdir())[0]
     for name, form in (("bare", "JPEG"), ("photo.dat", "PNG"), ("photo.tga", "TGA"), ("photo.avif", "AVIF")):
         Image.new("RGB", (8, 8), "red").save(first / name, form)
-    data = source_of(folder)
+    data = open_source(folder)
     assert (len(data), data.left_out) == (14, ())
-    assert not [row for _, block in streamed([folder], (3, 8, 8)) for row in block.broken]
-    assert [names for names, _ in streamed([first / "bare"], (3, 8, 8))] == [[str(first / "bare")]]
+    assert not [row for _, block in iter_blocks([folder], (3, 8, 8)) for row in block.broken]
+    assert [names for names, _ in iter_blocks([first / "bare"], (3, 8, 8))] == [[str(first / "bare")]]
 
 
 def test_heic_is_read_with_the_extra_and_without_it_the_extra_is_named(tmp_path, monkeypatch) -> None:
@@ -402,7 +403,7 @@ def test_a_split_of_a_saved_data_set_that_is_not_used_is_told(tmp_path) -> None:
     datasets = pytest.importorskip("datasets")
     part = datasets.Dataset.from_dict({"a": [1.0, 2.0], "target": [3, 4]})
     datasets.DatasetDict({"train": part, "validation": part, "test": part}).save_to_disk(str(tmp_path / "saved"))
-    train, _ = pair_of(tmp_path / "saved", None)
+    train, _ = open_pair(tmp_path / "saved", None)
     assert [(Path(thing.name).name, thing.reason) for thing in train.left_out] == [
         ("saved[validation]", "a split of 2 rows, neither trained on nor held out")
     ]
@@ -422,7 +423,7 @@ def test_columns_of_words_and_dates_are_told_together_by_what_they_hold(tmp_path
         lambda n: f"{n},{'red' if n % 2 else 'blue'},2024-01-0{1 + n % 9},{'big' if n == 5 else n},{n % 2}",
     )
     with pytest.raises(DataError) as told:
-        source_of(path)
+        open_source(path)
     assert str(told.value).removeprefix(str(path)).splitlines() == [
         ": 3 columns hold more than numbers; make numbers of them, or leave them out with --ignore 'colour' 'when' 'size':",
         "  column 'colour': categories, 2 different (blue, red), as 'blue' in row 2",
@@ -434,7 +435,7 @@ def test_columns_of_words_and_dates_are_told_together_by_what_they_hold(tmp_path
 def test_however_many_columns_are_wrong_ten_lines_tell_of_them(tmp_path) -> None:
     names = ",".join(f"c{place}" for place in range(30))
     with pytest.raises(DataError, match="and 21 more") as told:
-        source_of(table(tmp_path, f"{names},label", lambda n: ",".join(["x"] * 30) + f",{n % 2}"))
+        open_source(table(tmp_path, f"{names},label", lambda n: ",".join(["x"] * 30) + f",{n % 2}"))
     assert len(str(told.value).splitlines()) == 11
 
 
@@ -453,16 +454,16 @@ def test_a_quantity_is_known_for_no_class(tmp_path) -> None:
     with pytest.raises(
         DataError, match=r"column 'price' holds 60 different numbers in 60 rows, from 0 to 73.75: a quantity"
     ):
-        source_of(path, Columns("price"))
+        open_source(path, Columns("price"))
     with pytest.raises(DataError, match="214 different numbers in 442 rows, from 25 to 346: a quantity"):
         labels_of("diabetes", "target", load_diabetes().target, range(442))
     counted = table(tmp_path, "a,price", lambda n: f"{n},{n % 30}")
-    assert len(set(source_of(counted, Columns("price")).labels)) == 30, "whole numbers that come again may be classes"
+    assert len(set(open_source(counted, Columns("price")).labels)) == 30, "whole numbers that come again may be classes"
 
 
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])
 def test_a_column_without_a_name_that_counts_the_rows_is_no_feature(tmp_path, name) -> None:
-    data = source_of(table(tmp_path, f"{name},a,label", lambda n: f"{n},{n / 3},{n % 2}"))
+    data = open_source(table(tmp_path, f"{name},a,label", lambda n: f"{n},{n / 3},{n % 2}"))
     assert data.columns == ("a",)
     assert [thing.reason for thing in data.left_out] == ["it counts the rows, so it is no feature"]
 
@@ -470,20 +471,20 @@ def test_a_column_without_a_name_that_counts_the_rows_is_no_feature(tmp_path, na
 def test_links_to_folders_are_not_followed(tmp_path) -> None:
     folder = image_folder(tmp_path / "data")
     (folder / "loop").symlink_to(folder)
-    assert len(list(images_below(folder))) == 10
+    assert len(list(iter_images(folder))) == 10
 
 
 def test_what_is_not_there_or_not_known_is_told(tmp_path) -> None:
     with pytest.raises(MissingData, match="does not exist; give a folder"):
-        source_of(tmp_path / "nothing")
+        open_source(tmp_path / "nothing")
     (tmp_path / "song.mp3").touch()
     with pytest.raises(DataError, match="of no kind that is known"):
-        source_of(tmp_path / "song.mp3")
+        open_source(tmp_path / "song.mp3")
 
 
 def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("age,height,class\n1,,a\n2,3,b\nNA,1,a\n\n4,5,b\n")
-    x, broken = everything(source_of(tmp_path / "rows.csv"), (2,))
+    x, broken = everything(open_source(tmp_path / "rows.csv"), (2,))
     assert x.tolist() == [[2, 3], [4, 5]]
     assert [row.name.rpartition(", ")[2] for row in broken] == ["row 2", "row 4"]
     assert [row.reason for row in broken] == [
@@ -495,10 +496,10 @@ def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> N
 def test_a_line_is_counted_as_an_editor_counts_it(tmp_path) -> None:
     (tmp_path / "rows.csv").write_text('age,class\n\n1,"two\nlines"\n\n3\n')
     with pytest.raises(DataError, match="line 6: 1 values for 2 columns"):
-        source_of(tmp_path / "rows.csv")
+        open_source(tmp_path / "rows.csv")
 
 
 def test_a_zoo_of_images_says_that_a_table_of_numbers_is_none(tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("kind,height\nk0,2\n")
     with pytest.raises(DataError, match=r"rows.csv has no column of paths of images.*the zoo takes images"):
-        list(streamed([tmp_path / "rows.csv"], (3, 8, 8)))
+        list(iter_blocks([tmp_path / "rows.csv"], (3, 8, 8)))

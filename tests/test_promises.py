@@ -11,7 +11,7 @@ from safetensors import safe_open
 import zoolearn
 from toys import TINY
 from zoolearn.nets.perceptrons import mlp_100
-from zoolearn.zoo.intake.leaks import digests_of
+from zoolearn.zoo.intake.leaks import digest_rows
 from zoos import HAZY, small_zoo
 
 
@@ -36,7 +36,7 @@ def test_runs_and_zoos_are_kept_and_read_without_a_pickle(tmp_path, monkeypatch)
         for part in (task.train, task.test)
         for which in "xy"
     }
-    rows |= {digests_of(part.x).tobytes() for task in HAZY[:2] for part in (task.train, task.test)}
+    rows |= {digest_rows(part.x).tobytes() for task in HAZY[:2] for part in (task.train, task.test)}
     for path in kept:
         if path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))

@@ -24,12 +24,12 @@ from zoolearn import cli
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters
-from zoolearn.zoo.serve.following import Following
 from zoolearn.zoo.serve.guard import Guard
 from zoolearn.zoo.serve.limits import Limits
+from zoolearn.zoo.serve.live_zoo import LiveZoo
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
-from zoolearn.zoo.serve.server import listening
+from zoolearn.zoo.serve.server import open_socket
 from zoolearn.zoo.summary import describe_task
 from zoos import HAZY, TASKS, small_zoo
 
@@ -100,8 +100,8 @@ class TestRoutes:
             assert made == ["stripes", "dots", "stripes", "dots", TASKS[2].name]
 
     def test_a_server_that_still_reads_its_nets_is_well_and_not_ready(self, own, monkeypatch):
-        read, go_on = Following._prepare, threading.Event()
-        monkeypatch.setattr(Following, "_prepare", lambda *given: go_on.wait() and read(*given))
+        read, go_on = LiveZoo._prepare, threading.Event()
+        monkeypatch.setattr(LiveZoo, "_prepare", lambda *given: go_on.wait() and read(*given))
         with serving(own) as client:
             assert client.get("/healthz").status == 200
             said = client.get("/readyz")
@@ -460,8 +460,8 @@ class TestChangesUnderneath:
 
         with serving(own) as client:
             with monkeypatch.context() as broken:
-                broken.setattr(client.service.following.zoo, "refresh", fails)
-                broken.setattr(client.service.following.zoo, "net", fails)
+                broken.setattr(client.service.live.zoo, "refresh", fails)
+                broken.setattr(client.service.live.zoo, "net", fails)
                 os.utime(own / "zoo.json")
                 eventually(lambda: client.get("/healthz").json["status"] == "stale")
             eventually(lambda: client.get("/healthz").json["status"] == "ok")
@@ -473,7 +473,7 @@ class TestChangesUnderneath:
             raise OSError(errno.EIO, "Input/output error")
 
         with serving(own) as client:
-            monkeypatch.setattr(client.service.following.zoo, "answers", fails)
+            monkeypatch.setattr(client.service.live.zoo, "answers", fails)
             said = client.rows("stripes", X[:1].tolist())
             assert said.status == 503
             assert said.headers["retry-after"] == "60"
@@ -490,7 +490,7 @@ class TestChangesUnderneath:
 
 class TestServer:
     def test_answers_are_sent_at_once(self):
-        with listening("127.0.0.1", 0) as opened:
+        with open_socket("127.0.0.1", 0) as opened:
             assert opened.proto == socket.IPPROTO_TCP  # where asyncio does not see that, it lets small pieces wait
 
     def test_a_client_that_does_not_take_its_answer_is_given_up(self):

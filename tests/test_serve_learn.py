@@ -23,7 +23,7 @@ from processes import eventually
 from servers import Client, png, serving
 from zoolearn.files import load_json, save_json
 from zoolearn.locks import locked
-from zoolearn.zoo.serve.archive import unpack, unpacked
+from zoolearn.zoo.serve.archive import open_unpacked, unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.training import remove_left_behind
@@ -57,7 +57,7 @@ class TestArchives:
         content = files(top=top)
         told = {"kind 0": 6, "kind 1": 6}, [f"{top}kind 0/notes.txt"]
         assert unpacking(tmp_path, packed({**extra, **content})) == told, "what is no image is named, litter is not"
-        source = unpacked(tmp_path / "pictures")
+        source = open_unpacked(tmp_path / "pictures")
         assert [source.name(row) for row in range(len(source))] == list(content)
         assert [source.opened(row).read_bytes() for row in range(len(source))] == list(content.values())
         assert sorted(path.name for path in (tmp_path / "pictures").iterdir())[:2] == ["000000.png", "000001.png"]

@@ -16,7 +16,7 @@ from tabs import watched_tab
 from zoolearn import cli
 from zoolearn.features.named import LIBRARIES
 from zoolearn.zoo.disk.arrivals import TaskEntry
-from zoolearn.zoo.inputs import Columns, source_of
+from zoolearn.zoo.inputs import Columns, open_source
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # a browser is driven
@@ -131,7 +131,7 @@ def test_a_text_is_typed_and_answered_by_the_one_head_of_its_task(browser, tmp_p
     )
     zoo = zoolearn.new(tmp_path / "words", features="vowels:")
     columns = Columns(label="kind", text="body", embed=zoo.columns.embed)
-    zoo.learn_from("vowels", source_of(tmp_path / "words.csv", columns), holdout=0.25)
+    zoo.learn_from("vowels", open_source(tmp_path / "words.csv", columns), holdout=0.25)
     with serving(zoo.path) as client:
         tab, complaints = opened(browser, client, width=390)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
@@ -252,7 +252,7 @@ def test_each_column_of_a_table_has_its_field(browser, tmp_path) -> None:
     rows = "".join(f"{row % 2},{row},{'warm' if row % 2 else 'cold'}\n" for row in range(20))
     (tmp_path / "table.csv").write_text("width,height,kind\n" + rows)
     zoo = zoolearn.new(tmp_path / "zoo", epochs=2)
-    zoo.learn_from("rows", source_of(tmp_path / "table.csv", Columns("kind")))
+    zoo.learn_from("rows", open_source(tmp_path / "table.csv", Columns("kind")))
     with serving(tmp_path / "zoo") as client:
         tab, complaints = opened(browser, client)
         assert tab.locator("#columns label").all_text_contents() == ["width", "height"]

@@ -19,8 +19,8 @@ from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.answers.recognition import quality
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.answers.recognition import Quality
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoos import TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -75,21 +75,23 @@ def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
     which = WhichTask(zoo_of(toys))
     answers = {task.name: which.zoo.predict_proba(task.test.x, task.name) for task in toys}
     judged = class_incremental(which, toys.tasks, answers, sure=0.5)
-    rows = right = right_task = answered = right_answered = 0
+    shares = []
     for task in toys:
+        counts = [0, 0, 0, 0]
+        guesses, sure_guesses = which.guess(task.test.x), which.guess(task.test.x, sure=0.5)
         classes = which.zoo.predict(task.test.x, task.name)
-        for guess, sure, named, y in zip(
-            which.guess(task.test.x), which.guess(task.test.x, sure=0.5), classes, task.test.y, strict=True
-        ):
-            rows += 1
-            right_task += guess == task.name
-            right += guess == task.name and named == y
-            answered += sure is not None
-            right_answered += sure == task.name and named == y
-    assert 0 < right < right_task < rows
-    assert right_answered < answered < rows
-    assert (judged.accuracy, judged.task_accuracy) == (right / rows, right_task / rows)
-    assert (judged.answered, judged.accuracy_if_answered) == (answered / rows, right_answered / answered)
+        for guess, sure, named, y in zip(guesses, sure_guesses, classes, task.test.y, strict=True):
+            counts[0] += guess == task.name and bool(named == y)
+            counts[1] += guess == task.name
+            counts[2] += sure is not None
+            counts[3] += sure == task.name and bool(named == y)
+        shares.append([count / len(task.test) for count in counts])
+    right, right_task, answered, right_answered = (sum(column) / len(toys) for column in zip(*shares, strict=True))
+    assert 0 < right < right_task < 1
+    assert right_answered < answered < 1
+    assert len({len(task.test) for task in toys}) > 1, "each task counts alike, not each row"
+    assert (judged.accuracy, judged.task_accuracy) == pytest.approx((right, right_task))
+    assert (judged.answered, judged.accuracy_if_answered) == pytest.approx((answered, right_answered / answered))
 
 
 def test_tables_are_brought_to_the_scales_of_many_tasks_at_once_or_one_by_one(monkeypatch):
@@ -111,7 +113,7 @@ def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatc
         return lambda x: asked.append(len(x)) or found(x)
 
     which = WhichTask(zoo, counted)
-    judged = quality(which, {task.name: task.test.x for task in TOYS})
+    judged = Quality.of(which, {task.name: task.test.x for task in TOYS})
     assert asked == [6, 6]
     assert judged.right > 0.5 > judged.strangers
     assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2
@@ -150,7 +152,7 @@ def test_distilling_learns_what_the_zoo_says_and_not_the_labels():
 def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:3], recipe=LEARNING)
     before = contents(zoo.path)
-    small = run_to_end(distilled(zoo, tmp_path / "small"))
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
     assert contents(zoo.path) == before
     assert [member.tasks for member in small.members] == [tuple(zoo.tasks)]
     assert all(small.measure(name).accuracy > zoo.measure(name).accuracy - 0.2 for name in zoo.tasks)
@@ -164,7 +166,7 @@ def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
 def test_what_stores_no_rows_cannot_be_distilled(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1], replay=0.0)
     with pytest.raises(SettingsError, match="keep some"):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
 def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):

@@ -32,12 +32,12 @@ from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
 from zoolearn.zoo.disk.stored import row_names, stored_task
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export import int8 as export_int8
 from zoolearn.zoo.export.features import at_temperature
 from zoolearn.zoo.intake.extracting import Given
-from zoolearn.zoo.refeaturing import refeatured
+from zoolearn.zoo.refeaturing import iter_refeature
 from zoos import TASKS as NETS
 from zoos import alike, answers, small_zoo, stray_files
 
@@ -446,7 +446,7 @@ def test_a_zoo_on_features_is_served(zoo):
 
 def test_there_is_nothing_to_distil(zoo, tmp_path):
     with pytest.raises(SettingsError, match="one head a task"):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
     assert not (tmp_path / "small").exists()
 
 
@@ -682,7 +682,7 @@ def twin(tmp_path_factory):
 @pytest.mark.parametrize("change", ["learn", "forget"])
 def test_the_next_change_lets_the_zoo_before_go(filed, twin, change):
     first = filed.settings
-    run_to_end(refeatured(filed, twin))
+    run_to_end(iter_refeature(filed, twin))
     files = filed.index.before.files()
     assert first.files < files < filed.index.files()
     if change == "learn":
@@ -699,7 +699,7 @@ def test_the_next_change_lets_the_zoo_before_go(filed, twin, change):
 def test_features_of_two_extractors_are_not_mixed_by_who_opened_the_zoo_before(filed, twin):
     writer, reader = zoolearn.open(filed.path), zoolearn.open(filed.path)
     assert reader.extractor.name == writer.extractor.name == "toy.onnx"
-    run_to_end(refeatured(filed, twin))
+    run_to_end(iter_refeature(filed, twin))
     writer.learn(TASKS[1])
     assert torch.equal(writer.task("cars").train.x, zoolearn.open(filed.path).rows(TASKS[1].train.x))
     with pytest.raises(StoreError, match="other features meanwhile; ask again"):
@@ -715,17 +715,17 @@ def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, t
     content = path.read_bytes()
     path.unlink()
     with pytest.raises(DataError, match=r"1 files are not where they were.*2\.png"):
-        run_to_end(refeatured(empty, twin))
+        run_to_end(iter_refeature(empty, twin))
     Image.new("RGB", (SIDE, SIDE), "red").save(path)
     with pytest.raises(DataError, match="no longer the file"):
-        run_to_end(refeatured(empty, twin))
+        run_to_end(iter_refeature(empty, twin))
     assert records_of(zoolearn.open(empty.path)) == records_of(empty)
     assert {name: content for name, content in contents(empty.path).items() if name in before} == before
     assert stray_files(zoolearn.open(empty.path)) <= {".lock", ".reserve"}
     path.write_bytes(content)
-    run_to_end(refeatured(empty, twin))
+    run_to_end(iter_refeature(empty, twin))
     with pytest.raises(SettingsError, match="already"):
-        run_to_end(refeatured(empty, twin))
+        run_to_end(iter_refeature(empty, twin))
     kept = json.loads((empty.path / "zoo.json").read_text())["before"]["episodes"]["file"]
     journal = empty.path / "index" / kept
     journal.write_bytes(journal.read_bytes().replace(b"birds", b"words"))

@@ -27,8 +27,8 @@ from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.adoption import adopting
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.adoption import iter_adopt
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.settings import ZooSettings
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
@@ -66,7 +66,7 @@ def test_new_names_every_setting_of_a_zoo_and_of_its_recipe_in_its_signature(tmp
     assert named["epochs"].default is None
     assert named["replay"].default == ZooSettings().replay
     for name in named.keys() - {"folder", "features", "size"}:
-        assert ZooSettings.chosen(**{name: named[name].default}) == ZooSettings.chosen()
+        assert ZooSettings.choose(**{name: named[name].default}) == ZooSettings.choose()
 
 
 def test_what_takes_long_can_be_done_step_by_step_or_at_once_with_the_same_arguments() -> None:
@@ -86,7 +86,7 @@ def test_features_are_learned_with_settings_that_suit_them(tmp_path) -> None:
 
 
 def test_a_zoo_made_for_a_gpu_learns_and_answers_where_there_is_none(tmp_path) -> None:
-    settings = ZooSettings.chosen(backbone=mlp_100, recipe=TINY)
+    settings = ZooSettings.choose(backbone=mlp_100, recipe=TINY)
     elsewhere = replace(settings, recipe={**settings.recipe, "device": "cuda"})
     zoo = Zoo.create(tmp_path / "zoo", elsewhere)
     for task in TASKS[:2]:
@@ -273,21 +273,21 @@ def test_a_learner_answers_with_indices_and_a_zoo_with_names(tmp_path) -> None:
 
 def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, monkeypatch) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2])
-    stopped = distilled(zoo, tmp_path / "small")
+    stopped = iter_distil_zoo(zoo, tmp_path / "small")
     next(stopped)
     stopped.close()
     monkeypatch.setattr("zoolearn.zoo.distilling.measure", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
     monkeypatch.undo()
     assert contents(tmp_path / "small")
     with pytest.raises(StoreError, match="holds no zoo"):
         zoolearn.open(tmp_path / "small")
-    small = run_to_end(distilled(zoo, tmp_path / "small", epochs=1))
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small", epochs=1))
     assert run_to_end(small.verify()) == []
     assert not stray_files(small)
     with pytest.raises(StoreError, match="holds a zoo already"):
-        next(distilled(zoo, tmp_path / "small"))
+        next(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
 def test_rows_that_were_altered_are_not_copied_into_a_distilled_zoo(tmp_path) -> None:
@@ -295,7 +295,7 @@ def test_rows_that_were_altered_are_not_copied_into_a_distilled_zoo(tmp_path) ->
     victim = zoo.path / "data" / f"{zoo.tasks[TASKS[0].name].arrivals[0].test.x.digest}.bin"
     victim.write_bytes(bytes(victim.stat().st_size))
     with pytest.raises(StoreError, match=f"{victim.name} was altered"):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
     assert not (tmp_path / "small" / "zoo.json").exists()
 
 
@@ -307,16 +307,16 @@ def test_a_full_disk_ends_a_distillation_by_name(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("zoolearn.zoo.disk.folder.shutil.copyfileobj", full)
     monkeypatch.setattr("zoolearn.zoo.disk.folder.shutil.copyfile", full)
     with pytest.raises(StoreError, match="small/data: No space left on device"):
-        run_to_end(distilled(zoo, tmp_path / "small"))
+        run_to_end(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
 def test_a_run_whose_adoption_was_stopped_is_adopted_by_the_same_command(tmp_path) -> None:
     words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2"]
     cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
-    stopped = adopting(tmp_path / "zoo", tmp_path / "run")
+    stopped = iter_adopt(tmp_path / "zoo", tmp_path / "run")
     assert [next(stopped).done, next(stopped).done] == [0, 1]
     stopped.close()
-    zoo = run_to_end(adopting(tmp_path / "zoo", tmp_path / "run"))
+    zoo = run_to_end(iter_adopt(tmp_path / "zoo", tmp_path / "run"))
     assert len(zoo.tasks) == 2
     assert run_to_end(zoo.verify()) == []
     assert not stray_files(zoo)
@@ -326,7 +326,7 @@ def test_a_run_that_was_adopted_is_retrained_as_the_zoo_that_learned_the_same(tm
     tasks = zoolearn.benchmark("split-digits")[:3]
     words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--device", "cpu"]
     cli.main(["run", "model-zoo", *words, "--out", str(tmp_path / "run")])
-    adopted = run_to_end(adopting(tmp_path / "adopted", tmp_path / "run"))
+    adopted = run_to_end(iter_adopt(tmp_path / "adopted", tmp_path / "run"))
     same = {"recipe": Recipe(epochs=1, device="cpu"), "tasks_per_episode": 5, "balance": 0.0}
     learned = small_zoo(tmp_path / "learned", tasks, **same)
     assert [member.seed for member in adopted.members] == [member.seed for member in learned.members]
@@ -353,7 +353,7 @@ CHANGES = {
     "learn": lambda zoo: zoo.learn(TASKS[2]),
     "learn from files": lambda zoo: zoo.learn_from("fresh", zoo.path.parent / "fresh.npz"),
     "forget": lambda zoo: zoo.forget(TASKS[0].name),
-    "distil": lambda zoo: run_to_end(distilled(zoo, zoo.path.parent / "small")),
+    "distil": lambda zoo: run_to_end(iter_distil_zoo(zoo, zoo.path.parent / "small")),
 }
 
 

@@ -14,7 +14,7 @@ from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.at_once import fit
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.changes.pruning import committed
+from zoolearn.zoo.changes.pruning import delete_silenced
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -141,7 +141,7 @@ def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) ->
         members = [changed(member, silent=tuple(member.share)) for member in index.members]
         members[2] = changed(members[2], silent=third.tasks)
         members[3] = changed(members[3], silent=(fitted,))
-        pruned = committed(index.remade(members=members))
+        pruned = delete_silenced(index.remade(members=members))
         zoo.folder.commit(replace(pruned, generation=pruned.generation + 1))
     zoo = zoolearn.open(zoo.path)
     assert [(member.number, set(member.share)) for member in zoo.members] == [

@@ -16,7 +16,7 @@ from zoolearn.errors import DataError, UnknownTask
 from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.statistics import stored_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
@@ -98,7 +98,7 @@ def test_a_grown_zoo_is_renamed_pruned_exported_distilled_and_forgets(tmp_path, 
     zoo.rename("garden", "park")
     assert torch.equal(zoo.predict_proba(WHOLE.test.x, "park"), said)
     assert zoo.export("park", tmp_path / "park.pt2", "torch").difference < 1e-4
-    small = run_to_end(distilled(zoo, tmp_path / "small", epochs=2))
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small", epochs=2))
     assert small.predict_proba(WHOLE.test.x, "park").shape == said.shape
     assert run_to_end(small.verify()) == []
     zoo.prune(loss=1.0)

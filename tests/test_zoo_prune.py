@@ -8,11 +8,11 @@ from msgspec.structs import replace as changed
 
 import zoolearn
 from toys import contents
-from zoolearn.cli.prune import too_costly
+from zoolearn.cli.prune import list_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, by_budget, by_loss
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, choose_by_budget, choose_by_loss
+from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.episode import measure, now
 from zoolearn.zoo.learning.recall import learner_of
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
@@ -92,9 +92,9 @@ def test_who_is_silent_has_no_say_in_what_the_zoo_teaches_or_learns(tmp_path) ->
 def test_a_zoo_with_silent_members_is_distilled_as_one_from_which_they_are_gone(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", HAZY)
     zoo.prune(loss=0.3)
-    silent = run_to_end(distilled(zoo, tmp_path / "from silent"))
+    silent = run_to_end(iter_distil_zoo(zoo, tmp_path / "from silent"))
     assert zoo.commit_pruning() > 0
-    gone = run_to_end(distilled(zoo, tmp_path / "from gone"))
+    gone = run_to_end(iter_distil_zoo(zoo, tmp_path / "from gone"))
     assert all(
         torch.allclose(said, answers(gone, HAZY)[name], atol=1e-5) for name, said in answers(silent, HAZY).items()
     )
@@ -187,21 +187,21 @@ def test_greedy_selection_takes_the_best_and_those_that_others_need() -> None:
     labels = [0, 1, 2, 0, 1, 2, 0, 1]
     right, wrong = labels, [2, 2, 0, 1, 0, 0, 1, 0]
     only = {"a": votes(wrong, right, wrong, labels=labels)}
-    assert by_loss(only, 0.0) == {"a": {2}}
+    assert choose_by_loss(only, 0.0) == {"a": {2}}
     both = {"a": votes(right, right, right, labels=labels), "b": votes(wrong, wrong, right, labels=labels)}
-    one = {"b": replace(both["b"], said={3: both["b"].said[3]}), "a": both["a"]}
-    assert by_loss(one, 0.0) == {"a": {3}, "b": {3}}
+    one = {"b": replace(both["b"], votes={3: both["b"].votes[3]}), "a": both["a"]}
+    assert choose_by_loss(one, 0.0) == {"a": {3}, "b": {3}}
 
 
 def test_a_budget_costs_the_least_accuracy() -> None:
     labels = [0, 1, 2, 0, 1, 2, 0, 1]
     tasks = {"a": votes(labels, [2] * 8, [1] * 8, labels=labels)}
-    assert by_budget({1: 10, 2: 10, 3: 10}, tasks, 10) == {"a": {1}}
+    assert choose_by_budget({1: 10, 2: 10, 3: 10}, tasks, 10) == {"a": {1}}
 
 
 def test_a_task_that_lost_more_than_it_may_on_rows_that_did_not_choose_is_named():
     kept, lost = (TaskPruning(3, 1, 0.9, 0.9, 0.88, after) for after in (0.876, 0.5))
     pruning = Pruning({"kept": kept, "lost": lost}, 3, 1, 3000, 1000, 0.1)
-    (told,) = too_costly(pruning, 0.005)
+    (told,) = list_costly(pruning, 0.005)
     assert told == "! lost lost 38.0 points on the rows that did not choose, more than the 0.5 allowed"
-    assert too_costly(pruning, 0.4) == []
+    assert list_costly(pruning, 0.4) == []

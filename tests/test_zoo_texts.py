@@ -10,7 +10,7 @@ import zoolearn
 from zoolearn import cli
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.features.named import LIBRARIES
-from zoolearn.zoo.inputs import Columns, source_of
+from zoolearn.zoo.inputs import Columns, open_source
 
 WORDS = {
     "fruit": ("apple pear plum", "plum fig", "pear apple"),
@@ -36,7 +36,7 @@ def table(tmp_path) -> Path:
 @pytest.fixture
 def zoo(tmp_path, table):
     made = zoolearn.new(tmp_path / "zoo", features=letters)
-    made.learn_from("words", source_of(table, Columns(label="kind", embed=made.columns.embed)), holdout=0.25)
+    made.learn_from("words", open_source(table, Columns(label="kind", embed=made.columns.embed)), holdout=0.25)
     return made
 
 
@@ -53,7 +53,7 @@ def test_texts_are_answered_however_they_are_given(zoo, table, tmp_path) -> None
     assert zoo.predict(pandas.DataFrame({"body": asked, "other": [1, 2]}), "words") == wanted
     again = zoolearn.open(zoo.path, names={"letters": letters})
     assert (again.predict_proba(asked, "words") == zoo.predict_proba(asked, "words")).all()
-    tested = again.test("words", source_of(table, Columns(label="kind", embed=again.columns.embed)))
+    tested = again.test("words", open_source(table, Columns(label="kind", embed=again.columns.embed)))
     assert tested.scores.accuracy.right == 24
     with pytest.raises(SettingsError, match=r"names=\{name: function\}"):
         zoolearn.open(zoo.path).predict(asked, "words")
@@ -63,7 +63,7 @@ def test_a_text_without_features_is_a_row_that_cannot_be_read(zoo, tmp_path) -> 
     (tmp_path / "more.csv").write_text(
         "body,kind\nmelon,fruit\n,fruit\n123,tools\nrasp,tools\nfile,tools\nkiwi,fruit\n"
     )
-    source = source_of(tmp_path / "more.csv", Columns(label="kind", embed=zoo.columns.embed))
+    source = open_source(tmp_path / "more.csv", Columns(label="kind", embed=zoo.columns.embed))
     with pytest.raises(
         DataError, match=r"2 of 6 rows cannot be read(.|\n)*row 3: it is empty(.|\n)*row 4: the extractor makes"
     ):
@@ -77,9 +77,9 @@ def test_what_is_missing_for_texts_is_told(zoo, tmp_path) -> None:
     with pytest.raises(DataError, match="say with --text which one holds the texts"):
         zoo.learn_from("plain", tmp_path / "plain.csv")
     with pytest.raises(DataError, match="has no extractor for them; begin a new one"):
-        source_of(tmp_path / "plain.csv", Columns(text="remark"))
+        open_source(tmp_path / "plain.csv", Columns(text="remark"))
     with pytest.raises(DataError, match="unknown column 'remarks'; did you mean 'remark'"):
-        source_of(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
+        open_source(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def named(tmp_path, table, monkeypatch):
     """A zoo on the features of an extractor that a library brings, so that a server can open it."""
     monkeypatch.setitem(LIBRARIES, "letters:", lambda: letters)
     made = zoolearn.new(tmp_path / "named", features="letters:")
-    source = source_of(table, Columns(label="kind", text="body", embed=made.columns.embed))
+    source = open_source(table, Columns(label="kind", text="body", embed=made.columns.embed))
     made.learn_from("words", source, holdout=0.25)
     return made
 

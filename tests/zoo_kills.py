@@ -31,7 +31,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake.extracting import Given
-from zoolearn.zoo.refeaturing import refeatured
+from zoolearn.zoo.refeaturing import iter_refeature
 from zoos import TASKS, alike, answers, small_zoo, stray_files
 
 FRESH = pictures("fresh", per_class=30)
@@ -73,7 +73,7 @@ CHANGES: dict[str, Callable[[Zoo], object]] = {
 
 
 def refeature(zoo: Zoo) -> None:
-    run_to_end(refeatured(zoo, Given.of(zoo.path.parent / "other.onnx")))
+    run_to_end(iter_refeature(zoo, Given.of(zoo.path.parent / "other.onnx")))
 
 
 ON_FEATURES: dict[str, Callable[[Zoo], object]] = {"refeature": refeature, "undo refeature": lambda zoo: zoo.undo()}

@@ -63,12 +63,12 @@ def _run(words: list[str]) -> None:
     except KeyboardInterrupt:
         _fail("stopped", 130)
     except Exception as error:
-        from zoolearn.cli.failures import in_words, own_trace
+        from zoolearn.cli.failures import describe_error, format_own_trace
 
-        if (trace := own_trace(error)) is None:
+        if (trace := format_own_trace(error)) is None:
             raise
         print(trace, file=sys.stderr, end="")
-        _fail(f"code of your own failed: {in_words(error)}", 1)
+        _fail(f"code of your own failed: {describe_error(error)}", 1)
 
 
 def _fail(message: str, code: int) -> None:

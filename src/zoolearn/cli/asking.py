@@ -14,7 +14,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.words import plural
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.inputs import Block, Columns, streamed
+from zoolearn.zoo.inputs import Block, Columns, iter_blocks
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 
 
@@ -81,7 +81,7 @@ def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tupl
     assert shape is not None
     for _, paths in groupby(enumerate(inputs), lambda item: "" if _is_picture(item[1]) else str(item[0])):
         try:
-            yield from streamed([path for _, path in paths], shape, columns)
+            yield from iter_blocks([path for _, path in paths], shape, columns)
         except DataError as error:
             yield error
 

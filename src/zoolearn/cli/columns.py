@@ -11,13 +11,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["SCREEN", "All", "Table", "columns", "screenful"]
+__all__ = ["SCREEN", "All", "Table", "cut_to_screen", "make_table"]
 SCREEN = 20  # lines
 All = Annotated[bool, tyro.conf.arg(name="all", help=f"print all of it, however long; without, at most {SCREEN} lines")]
 LEAST = 12  # letters of the names of rows that stand side by side, however narrow the terminal
 
 
-def columns(
+def make_table(
     header: Sequence[str],
     rows: Iterable[Sequence[RenderableType]],
     *,
@@ -52,11 +52,11 @@ def columns(
     return table
 
 
-def screenful(names: Sequence[str], first: Collection[str], *, everything: bool) -> tuple[list[str], str]:
+def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: bool) -> tuple[list[str], str]:
     """The names to print, in their order: at most a screen of them, some first and then the newest; and what was left out.
 
     >>> names = [f"task {number}" for number in range(1000)]
-    >>> shown, rest = screenful(names, ["task 7"], everything=False)
+    >>> shown, rest = cut_to_screen(names, ["task 7"], everything=False)
     >>> shown[0], shown[1], len(shown), rest
     ('task 7', 'task 981', 20, '... 980 more; --all prints them')
     """

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import torch
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import continues, follow
-from zoolearn.cli.flags import ZooPath, command_line, optional, parse
+from zoolearn.cli.flags import ZooPath, command_line, flag, parse
 from zoolearn.cores import default_threads
 from zoolearn.files import save_text
 from zoolearn.lab.beside import beside_figure, beside_table
@@ -29,13 +28,9 @@ class CompareOptions:
     """Which zoo."""
 
     folder: ZooPath
-    out: Annotated[
-        Path | None, optional("DIR", "where the runs, the table and the figure go", "runs/compare-FOLDER")
-    ] = None
-    epochs: Annotated[
-        int | None, optional("N", "passes of its rivals over the rows", "as many rows in all as the zoo was shown")
-    ] = None
-    threads: Annotated[int | None, optional("N", "threads of this process", "$OMP_NUM_THREADS, else 1")] = None
+    out: Path | None = flag("where the runs, the table and the figure go", "DIR", "runs/compare-FOLDER")
+    epochs: int | None = flag("passes of its rivals over the rows", "N", "as many rows in all as the zoo was shown")
+    threads: int | None = flag("threads of this process", "N", "$OMP_NUM_THREADS, else 1")
 
 
 def main(arguments: Sequence[str]) -> None:

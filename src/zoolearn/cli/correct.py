@@ -14,7 +14,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, parse
+from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
@@ -38,9 +38,9 @@ class CorrectOptions:
     file: Annotated[Path | None, tyro.conf.Positional, about("rows, and the labels they should have", "FILE.csv")] = (
         None
     )
-    list: Annotated[bool, about("print the stored rows of the task as a table to edit, and stop")] = False
-    purge: Annotated[bool, about("permanently: retrain every member that saw the rows; no way back")] = False
-    yes: Annotated[bool, about("do not ask before a purge")] = False
+    list: bool = flag("print the stored rows of the task as a table to edit, and stop", default=False)
+    purge: bool = flag("permanently: retrain every member that saw the rows; no way back", default=False)
+    yes: bool = flag("do not ask before a purge", default=False)
     epochs: EpisodeEpochs = None
 
 

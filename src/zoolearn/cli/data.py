@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import DataRoot, about, optional, parse
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import DataRoot, flag, parse
 from zoolearn.data.datasets import data_root, download, status
 
 COLOURS = {"verified": "green", "present": "green", "missing": "yellow", "damaged": "red"}
@@ -19,10 +18,8 @@ class DataOptions:
     """Which data root, and what to fetch into it."""
 
     data: DataRoot = None
-    download: Annotated[
-        tuple[str, ...], optional("NAME...", "fetch these data sets from their publishers", "none")
-    ] = ()
-    verify: Annotated[bool, about("compare every file with the publisher's checksum")] = True
+    download: tuple[str, ...] = flag("fetch these data sets from their publishers", "NAME...", "none", default=())
+    verify: bool = flag("compare every file with the publisher's checksum", default=True)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -40,4 +37,4 @@ def main(arguments: Sequence[str]) -> None:
         details = "\n".join(part for part in (problems, entry.advice) if part) or str(entry.path)
         rows.append((entry.name, Text(entry.state, COLOURS[entry.state]), details))
     header = ("data set", "state", "where, or what to do")
-    console.print(columns(header, rows, words=header))
+    console.print(make_table(header, rows, words=header))

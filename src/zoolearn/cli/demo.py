@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
 
 from rich.console import Console
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.cli.flags import about, parse
+from zoolearn.cli.flags import flag, parse
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
@@ -29,8 +28,8 @@ CONTENDERS = {
 class DemoOptions:
     """How long to train."""
 
-    epochs: Annotated[int, about("passes over the training data")] = 20
-    seed: Annotated[int, about("seed of everything random")] = 0
+    epochs: int = flag("passes over the training data", default=20)
+    seed: int = flag("seed of everything random", default=0)
 
 
 def main(arguments: Sequence[str]) -> None:

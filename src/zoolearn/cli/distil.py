@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import ZooPath, about, flag, parse
 from zoolearn.words import megabytes
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.distilling import distilled
+from zoolearn.zoo.distilling import iter_distil_zoo
 
 IDEA = """Train one net to answer for every task as all members of a zoo together do, with the rows that the zoo stores.
 
@@ -27,7 +27,7 @@ class DistilOptions:
 
     folder: ZooPath
     to: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "TO")]
-    epochs: Annotated[int | None, optional("N", "passes over all stored rows", "as the zoo's members")] = None
+    epochs: int | None = flag("passes over all stored rows", "N", "as the zoo's members")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(DistilOptions, arguments, "zoo distil", IDEA)
     console = output.console()
     zoo = Zoo(options.folder)
-    small = follow(distilled(zoo, options.to, options.epochs), console)
+    small = follow(iter_distil_zoo(zoo, options.to, options.epochs), console)
     rows = [
         (
             name,
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
         )
         for name in zoo.tasks
     ]
-    console.print(columns(("task", "members", "accuracy"), rows))
+    console.print(make_table(("task", "members", "accuracy"), rows))
     sizes = [sum(member.bytes for member in each.members) for each in (zoo, small)]
     passes = sum(len(zoo.index.voters(name)) for name in zoo.tasks) / len(zoo.tasks)
     console.print(

@@ -9,7 +9,7 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, flag, optional, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
@@ -26,14 +26,12 @@ class ExportOptions:
 
     folder: ZooPath
     name: Annotated[str | None, tyro.conf.Positional, optional("NAME", "the task", "every task, a file each")] = None
-    to: Annotated[Literal["onnx", "torch"], about("torch: load it with torch.export.load")] = "onnx"
-    out: Annotated[
-        Path | None, optional("FILE", "the file to write; without NAME, a folder", "NAME.onnx or NAME.pt2, here")
-    ] = None
-    int8: Annotated[
-        bool, about("of a zoo on features: 8-bit whole numbers, about twice as fast; tells what that costs")
-    ] = False
-    overwrite: Annotated[bool, about("write over files that exist")] = False
+    to: Literal["onnx", "torch"] = flag("torch: load it with torch.export.load", default="onnx")
+    out: Path | None = flag("the file to write; without NAME, a folder", "FILE", "NAME.onnx or NAME.pt2, here")
+    int8: bool = flag(
+        "of a zoo on features: 8-bit whole numbers, about twice as fast; tells what that costs", default=False
+    )
+    overwrite: bool = flag("write over files that exist", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from zoolearn.runs.code import is_library
 from zoolearn.runs.own import last_own_place
 
 
-def own_trace(error: Exception) -> str | None:
+def format_own_trace(error: Exception) -> str | None:
     """The traceback from the first frame on that is in nobody's library; None if there is none, also in a worker."""
     trace = traceback.TracebackException.from_exception(error)
     own = [place for place, frame in enumerate(trace.stack) if not is_library(frame.filename)]
@@ -16,6 +16,6 @@ def own_trace(error: Exception) -> str | None:
     return "".join(trace.format())
 
 
-def in_words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The error in a line, with the last place in one's own code that led to it."""
     return f"{type(error).__name__}: {error}{last_own_place(''.join(traceback.format_exception(error)))}"

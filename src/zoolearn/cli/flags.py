@@ -23,6 +23,7 @@ def parse(form: type, arguments: Sequence[str], prog: str, description: str, def
     `default` is such a dataclass, whose values stand where no flag is given.
     """
     _check_repeats(arguments)
+    _annotate_flags(form)
     with PLAIN:
         return tyro.cli(
             form,
@@ -101,6 +102,23 @@ def optional(metavar: str, meaning: str, default: str) -> Any:
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
+def flag(meaning: str, metavar: str | None = None, usual: str | None = None, *, default: Any = None) -> Any:
+    """A field of a form that is a flag: what it means, the word for its value, what happens without it, and its default."""
+    shown = about(meaning, metavar) if metavar is None or usual is None else optional(metavar, meaning, usual)
+    return field(default=default, metadata={"flag": shown})
+
+
+def _annotate_flags(form: type) -> None:
+    """Brings what fields of a form and of the forms in it say of themselves to where tyro looks for it."""
+    hints = get_type_hints(form, include_extras=True)
+    for each in fields(form):
+        if "flag" in each.metadata and each.name in form.__annotations__:
+            form.__annotations__[each.name] = Annotated[hints[each.name], each.metadata["flag"]]
+    for part in (*form.__bases__, *hints.values()):
+        if is_dataclass(part) and isinstance(part, type):
+            _annotate_flags(part)
+
+
 # What several commands take.
 ZooPath = Annotated[Path, tyro.conf.Positional, about("the zoo", "FOLDER")]
 TaskName = Annotated[str, tyro.conf.Positional, about("the task", "NAME")]
@@ -163,7 +181,7 @@ def open_form(usual: Mapping[str, str], *kinds: type) -> type:
     return make_dataclass("Open", [(name, hint, field(default=default)) for name, hint, default in shown])
 
 
-def given_in(form: Any) -> dict[str, Any]:
+def read_given(form: Any) -> dict[str, Any]:
     """The settings of an open form; None is open."""
     values = dict(vars(form))
     for name in [name for name in values if f"no_{name}" in values]:

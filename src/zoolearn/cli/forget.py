@@ -12,7 +12,7 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, flag, optional, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import plural
 from zoolearn.zoo import Zoo
@@ -38,11 +38,11 @@ class ForgetOptions:
         tyro.conf.arg(name="class"),
         optional("CLASS", "forget a class of the task, in a zoo on features", "the whole task"),
     ] = None
-    rows: Annotated[
-        tuple[Path, ...], optional("FILE...", "forget the rows of these files, in a zoo on features", "all rows")
-    ] = ()
-    drop: Annotated[bool, about("delete members that saw the task instead of retraining them")] = False
-    yes: Annotated[bool, about("do not ask")] = False
+    rows: tuple[Path, ...] = flag(
+        "forget the rows of these files, in a zoo on features", "FILE...", "all rows", default=()
+    )
+    drop: bool = flag("delete members that saw the task instead of retraining them", default=False)
+    yes: bool = flag("do not ask", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,9 +9,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
-from zoolearn.cli.flags import about, command_line, optional, parse, settings_form
+from zoolearn.cli.flags import command_line, flag, parse, settings_form
 from zoolearn.cli.place import PlaceOptions
-from zoolearn.cli.streams import benchmark_at, benchmark_options, options_given, own_benchmark_in, places_in, read_order
+from zoolearn.cli.streams import (
+    benchmark_options,
+    find_benchmark,
+    find_own_benchmark,
+    find_places,
+    read_options,
+    read_order,
+)
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
@@ -20,7 +27,7 @@ from zoolearn.lab.published import EVERY, Preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place
+from zoolearn.runs.own import Own, is_place, split_names
 from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
@@ -31,35 +38,29 @@ from zoolearn.training.recipe import Recipe
 class RunOptions:
     """The run."""
 
-    out: Annotated[
-        Path | None,
-        optional("DIR", "run folder; of several runs, the folder of their folders", "runs/METHOD-BENCHMARK-seedN"),
-    ] = None
-    seeds: Annotated[int, about("number of runs: this seed and the ones after it")] = 1
-    checkpoint_every: Annotated[
-        int | None,
-        optional(
-            "N", "save an unfinished training every N epochs, so that at most N are lost", "never; 1 on a cluster"
-        ),
-    ] = None
-    preset: Annotated[
-        str | None,
-        optional("NAME|FILE", "start from published settings (`zoo list --presets`) or those of `zoo tune`", "none"),
-    ] = None
-    exact: Annotated[bool, about("refuse to continue with other threads, libraries or processor than before")] = False
-    continue_anyway: Annotated[
-        bool, about("continue though a method or function of your own was changed; it is recorded")
-    ] = False
-    log_every: Annotated[
-        int | None,
-        optional("N", "write loss and accuracy of every Nth batch to steps.jsonl in the run folder", "never"),
-    ] = None
-    evaluate_every: Annotated[
-        int | None, optional("N", "write test accuracies of the net in training to it, every N epochs", "never")
-    ] = None
-    tensorboard: Annotated[
-        bool, about("show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]")
-    ] = False
+    out: Path | None = flag(
+        "run folder; of several runs, the folder of their folders", "DIR", "runs/METHOD-BENCHMARK-seedN"
+    )
+    seeds: int = flag("number of runs: this seed and the ones after it", default=1)
+    checkpoint_every: int | None = flag(
+        "save an unfinished training every N epochs, so that at most N are lost", "N", "never; 1 on a cluster"
+    )
+    preset: str | None = flag(
+        "start from published settings (`zoo list --presets`) or those of `zoo tune`", "NAME|FILE", "none"
+    )
+    exact: bool = flag("refuse to continue with other threads, libraries or processor than before", default=False)
+    continue_anyway: bool = flag(
+        "continue though a method or function of your own was changed; it is recorded", default=False
+    )
+    log_every: int | None = flag(
+        "write loss and accuracy of every Nth batch to steps.jsonl in the run folder", "N", "never"
+    )
+    evaluate_every: int | None = flag(
+        "write test accuracies of the net in training to it, every N epochs", "N", "never"
+    )
+    tensorboard: bool = flag(
+        "show what steps.jsonl holds in TensorBoard too; needs zoolearn[tensorboard]", default=False
+    )
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
@@ -69,7 +70,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
     """
     kinds = [_kind(name) for name in names]
     method = kinds[0] if len(names) == 1 else Learner
-    own = places_in(arguments)
+    own = find_places(arguments)
     idea = (
         (method.__doc__ or "").partition("\n\n")[0]
         if len(names) == 1
@@ -103,6 +104,10 @@ def _setting_in(flag: str) -> str:
 
 
 def _kind(method: str) -> type[Learner]:
+    if len(several := split_names(method)) > 1:
+        raise SettingsError(
+            f"{method} are {len(several)} methods, and this command takes one; `zoo run {method} ...` runs all"
+        )
     if is_place(method):
         return Own.at(method).method()
     if method not in METHODS:
@@ -131,7 +136,7 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments
     learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     taken = {each.name for kind in (options, PlaceOptions, learner, recipe) for each in fields(kind)}
     functions = [each.name for kind in (method, Recipe) for each in fields(kind) if "choices" in each.metadata]
-    tasks = benchmark_options(own_benchmark_in(arguments, functions), taken, arguments)
+    tasks = benchmark_options(find_own_benchmark(arguments, functions), taken, arguments)
     return make_dataclass(
         "Run",
         [
@@ -156,9 +161,9 @@ def _fill(kind: type, preset: Preset | None, own: Sequence[str], on_features: bo
         form.learner.backbone = "mlp"
     for name, value in {**preset.spec.settings, **preset.spec.options}.items() if preset else ():
         if name not in ("samples_seed", "arrivals_seed") or value:
-            group, hint = setting_of(form, name)
+            group, hint = find_setting(form, name)
             place = next((word for word in own if word.endswith(f":{value}")), None)
-            setattr(getattr(form, group), name, typed(name, hint, *([place] if place else _to_words(name, value))))
+            setattr(getattr(form, group), name, read_value(name, hint, *([place] if place else _to_words(name, value))))
     return form
 
 
@@ -169,18 +174,18 @@ def _to_words(name: str, value: Any) -> list[str]:
     return [",".join(map(str, value))] if name in ORDERS else [*map(str, value)]
 
 
-def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
+def make_specs(name: str, form: Any) -> dict[int, RunSpec]:
     """The run that a form describes, for each of its seeds; what cannot be run is refused."""
     settings = {**vars(form.learner), **vars(form.recipe)}
     if form.given is not None:
         settings = {setting: value for setting, value in settings.items() if setting in (*form.given, "seed")}
-    settings, own = named_settings(_kind(name), settings)
+    settings, own = name_settings(_kind(name), settings)
     first = settings.pop("seed")
     if is_place(name):
         own["method"] = Own.at(name)
-    if (made_by := benchmark_at(form.benchmark)) is not None:
+    if (made_by := find_benchmark(form.benchmark)) is not None:
         own["benchmark"] = made_by
-    options = options_given(form.tasks, made_by)
+    options = read_options(form.tasks, made_by)
     extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
     if extractor:
         options[FEATURES] = extractor_id(open_extractor(extractor))
@@ -193,7 +198,7 @@ def specs_of(name: str, form: Any) -> dict[int, RunSpec]:
     return {seed: replace(spec, seed=seed) for seed in range(first, first + form.run.seeds)}
 
 
-def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
+def name_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
     """Settings with functions of one's own by their names, and where these are."""
     functions = [setting.name for setting in (*fields(method), *fields(Recipe)) if "choices" in setting.metadata]
     own = {name: Own.at(settings[name]) for name in functions if name in settings and is_place(settings[name])}
@@ -207,7 +212,7 @@ def named_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str,
     return {**settings, **{name: each.name for name, each in own.items()}}, own
 
 
-def plan_of(form: Any, *words: str) -> Plan:
+def make_plan(form: Any, *words: str) -> Plan:
     """How a form's runs are carried out; `words` are the command line that asks for them."""
     return Plan(
         data=form.tasks.data,
@@ -219,7 +224,7 @@ def plan_of(form: Any, *words: str) -> Plan:
     )
 
 
-def setting_of(form: Any, name: str) -> tuple[str, Any]:
+def find_setting(form: Any, name: str) -> tuple[str, Any]:
     """The group of a form that has this setting, and the setting's type; an error lists all that there are."""
     known = {
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
@@ -234,18 +239,18 @@ def setting_of(form: Any, name: str) -> tuple[str, Any]:
     return known[name]
 
 
-def with_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
+def change_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
     """The run with some settings and options changed; what cannot be run is refused."""
     known = {each.name for kind in (spec.kind, Recipe) for each in fields(settings_form(kind))}
     options = {name: read_order(name, value) for name, value in chosen.items() if name not in known}
-    settings, own = named_settings(spec.kind, {name: value for name, value in chosen.items() if name in known})
+    settings, own = name_settings(spec.kind, {name: value for name, value in chosen.items() if name in known})
     kept = {name: each for name, each in spec.own.items() if name not in settings}
     return replace(
         spec, settings={**spec.settings, **settings}, options={**spec.options, **options}, own={**kept, **own}
     ).check()
 
 
-def typed(name: str, hint: Any, *words: str) -> Any:
+def read_value(name: str, hint: Any, *words: str) -> Any:
     """A value of a setting, read as the flag would read it."""
     form = make_dataclass("Value", [("value", hint)])
     try:

@@ -9,9 +9,9 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import DataRoot, about, optional, parse
-from zoolearn.cli.streams import benchmark_at
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import DataRoot, flag, parse
+from zoolearn.cli.streams import find_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.judge import iter_judge
 from zoolearn.runs.own import Own
@@ -32,14 +32,13 @@ class JudgeOptions:
         tyro.conf.arg(metavar="RUN...", help="run folders", help_behavior_hint="(required)"),
     ]
     data: DataRoot = None
-    epochs: Annotated[int, about("passes over the stored rows of the distilled net")] = 1
-    benchmark: Annotated[
-        str | None,
-        optional("FILE.py:NAME", "what made the benchmark, if it is your own: a function, or a zoo folder", "none"),
-    ] = None
-    names: Annotated[
-        tuple[str, ...], optional("FILE.py:NAME...", "backbones and other functions of your own in the runs", "none")
-    ] = ()
+    epochs: int = flag("passes over the stored rows of the distilled net", default=1)
+    benchmark: str | None = flag(
+        "what made the benchmark, if it is your own: a function, or a zoo folder", "FILE.py:NAME", "none"
+    )
+    names: tuple[str, ...] = flag(
+        "backbones and other functions of your own in the runs", "FILE.py:NAME...", "none", default=()
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
         raise SettingsError("there is nothing to judge; give folders of finished runs of model-zoo")
     console = output.console()
     names = {own.name: own.function() for own in map(Own.at, options.names)}
-    made_by = benchmark_at(options.benchmark) if options.benchmark else None
+    made_by = find_benchmark(options.benchmark) if options.benchmark else None
     for run in options.runs:
         record = follow(iter_judge(run, options.data, options.epochs, names, made_by), console)
         rows = [
@@ -61,5 +60,5 @@ def main(arguments: Sequence[str]) -> None:
         ]
         cells = [(name, *(f"{value:.2%}" for value in values)) for name, *values in rows]
         header = ("", "accuracy", "task found", "answered", "right if answered")
-        console.print(columns(header, cells, title=str(run)))
+        console.print(make_table(header, cells, title=str(run)))
         console.print(f"two members differ on {record.members.disagreement:.2%} of the rows")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
@@ -15,20 +15,29 @@ from rich.markup import escape
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import All, columns
-from zoolearn.cli.flags import EpisodeEpochs, IgnoredColumns, LabelColumn, LabelsFile, ZooPath, about, optional, parse
-from zoolearn.cli.growing import confirm_classes
+from zoolearn.cli.bars import continues, follow
+from zoolearn.cli.columns import All, make_table
+from zoolearn.cli.flags import (
+    EpisodeEpochs,
+    IgnoredColumns,
+    LabelColumn,
+    LabelsFile,
+    ZooPath,
+    about,
+    flag,
+    parse,
+)
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
 from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.auto_epochs import Plan
-from zoolearn.zoo.inputs import Columns, Source, pair_of
+from zoolearn.zoo.inputs import Columns, Source, open_pair
 from zoolearn.zoo.intake.extracting import Given
+from zoolearn.zoo.intake.growth import Growth
 from zoolearn.zoo.intake.holdout import Holdout
-from zoolearn.zoo.intake.intake import Augment, Reading, growth_of
+from zoolearn.zoo.intake.intake import Augment, Reading, find_growth
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.settings import ZooSettings
 
@@ -54,50 +63,38 @@ class LearnOptions:
         about("a name for the new task, or the name of a known one", "NAME"),
     ]
     data: Annotated[Path, tyro.conf.Positional, about("what to learn from", "DATA")]
-    test: Annotated[Path | None, optional("DATA", "hold these rows out", "a share of DATA, see --holdout")] = None
-    holdout: Annotated[float, about("share of each class that is held out")] = 0.2
-    last: Annotated[
-        float | None, optional("SHARE", "hold out the last rows, as they come in time", "rows at random")
-    ] = None
-    group: Annotated[
-        str | None, optional("COLUMN", "hold out whole groups: rows with equal values in this column", "single rows")
-    ] = None
-    new_class: Annotated[
-        tuple[str, ...], optional("NAME...", "classes that a known task gets now and does not have yet", "none")
-    ] = ()
-    yes: Annotated[bool, about("do not ask whether new classes are meant, unless one may be a typo")] = False
-    skip_known: Annotated[bool, about("leave out rows that a known task has already")] = False
-    heads_only: Annotated[
-        bool, about("train nothing: fit the head of a known task again to its rows and these, in seconds")
-    ] = False
-    skip_broken: Annotated[bool, about("leave out images that cannot be read, instead of stopping")] = False
-    augment: Annotated[
-        Augment, about("vary training images; auto: shifts, and mirror images if they are in colour")
-    ] = "auto"
+    test: Path | None = flag("hold these rows out", "DATA", "a share of DATA, see --holdout")
+    holdout: float = flag("share of each class that is held out", default=0.2)
+    last: float | None = flag("hold out the last rows, as they come in time", "SHARE", "rows at random")
+    group: str | None = flag("hold out whole groups: rows with equal values in this column", "COLUMN", "single rows")
+    new_class: tuple[str, ...] = flag(
+        "classes that a known task gets now and does not have yet", "NAME...", "none", default=()
+    )
+    yes: bool = flag("do not ask whether new classes are meant, unless one may be a typo", default=False)
+    skip_known: bool = flag("leave out rows that a known task has already", default=False)
+    heads_only: bool = flag(
+        "train nothing: fit the head of a known task again to its rows and these, in seconds", default=False
+    )
+    skip_broken: bool = flag("leave out images that cannot be read, instead of stopping", default=False)
+    augment: Augment = flag(
+        "vary training images; auto: shifts, and mirror images if they are in colour", default="auto"
+    )
     label: LabelColumn = None
-    text: Annotated[
-        str | None, optional("COLUMN", "column of a table that holds texts, for a zoo that takes them", "text, body")
-    ] = None
+    text: str | None = flag("column of a table that holds texts, for a zoo that takes them", "COLUMN", "text, body")
     ignore: IgnoredColumns = ()
-    features: Annotated[
-        str | None,
-        optional(
-            "FILE|NAME", "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "none"
-        ),
-    ] = None
+    features: str | None = flag(
+        "make the new zoo on features: of an ONNX file for pictures, or wordllama: for texts", "FILE|NAME", "none"
+    )
     labels: LabelsFile = None
     epochs: EpisodeEpochs = None
-    unless_worse: Annotated[
-        float | None,
-        optional(
-            "LOSS",
-            "take the episode back if an earlier task lost more accuracy than this (0.01: one point) beyond chance, on its "
-            f"held-out rows; exit code {TAKEN_BACK}",
-            "it is kept",
-        ),
-    ] = None
-    dry_run: Annotated[bool, about("read the data, say what would be done and how long, then stop")] = False
-    threads: Annotated[int | None, optional("N", "threads of this process", "torch's choice")] = None
+    unless_worse: float | None = flag(
+        "take the episode back if an earlier task lost more accuracy than this (0.01: one point) beyond chance, on its "
+        f"held-out rows; exit code {TAKEN_BACK}",
+        "LOSS",
+        "it is kept",
+    )
+    dry_run: bool = flag("read the data, say what would be done and how long, then stop", default=False)
+    threads: int | None = flag("threads of this process", "N", "torch's choice")
     everything: All = False
 
 
@@ -111,41 +108,30 @@ def main(arguments: Sequence[str]) -> None:
         check_threads(options.threads)
         torch.set_num_threads(options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
-    features = _features(options, zoo)
-    columns = replace(
-        features.columns if zoo is None and features else zoo.columns if zoo else Columns(),
-        label=options.label,
-        ignore=options.ignore,
-        group=options.group,
-        text=options.text,
-    )
-    data, test = pair_of(options.data, options.test, columns, options.labels)
-    growth = None if zoo is None else growth_of(zoo.index, options.name, data)
-    if growth is not None and options.dry_run:
-        console.print(Text("; ".join([str(growth), *growth.doubts()])))
-        options.new_class = (*growth.new,)
-    elif growth is not None:
-        meant = confirm_classes(growth, options.new_class, arguments, console, yes=options.yes)
+    features = _read_features(options, zoo)
+    data, test = _open_data(options, zoo, features)
+    growth = None if zoo is None else find_growth(zoo.index, options.name, data)
+    if growth is not None:
+        meant = _confirm_classes(growth, options, arguments, console)
         if meant is None:
             console.print("nothing was changed")
             return
-        options.new_class = (*meant,)
+        options.new_class = meant
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
-            zoo = zoo or _new(Path(temporary) / "zoo", features)
-            _rehearse(_work(zoo, options, data, test), console)
+            zoo = zoo or _create(Path(temporary) / "zoo", features)
+            _rehearse(_iter_learn(zoo, options, data, test), console)
         zoo.folder.tidy()
         return
     made = zoo is None
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
-        zoo = _new(options.folder, features)
+        zoo = _create(options.folder, features)
         what = f"on features of {features.extractor.name}" if features else "with default settings"
         console.print(f"{escape(str(zoo.path))} is a new zoo {escape(what)}; `zoo new` makes one with others")
     try:
-        learned = follow(_work(zoo, options, data, test), console, also=lambda event: _show_event(event, console))
-    except KeyboardInterrupt:
-        print("\nzoo: stopped; the zoo is as it was. The same command continues the training", file=sys.stderr)
-        sys.exit(130)
+        with continues("the zoo is as it was"):
+            work = _iter_learn(zoo, options, data, test)
+            learned = follow(work, console, also=lambda event: _show_event(event, console))
     except ZooError:
         if made and not zoo.tasks:
             shutil.rmtree(zoo.path)  # this command made it, and it holds nothing
@@ -156,7 +142,7 @@ def main(arguments: Sequence[str]) -> None:
     console.print(f"Ask it: zoo predict {escape(quote(str(zoo.path)))} {escape(quote(options.name))} INPUT...")
 
 
-def _features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
+def _read_features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
     """The extractor that is named, for a new zoo; one that is there has its own, or none."""
     if options.features is None:
         return None
@@ -168,13 +154,46 @@ def _features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
     return given
 
 
-def _new(folder: Path, features: Given | None) -> Zoo:
+def _open_data(options: LearnOptions, zoo: Zoo | None, features: Given | None) -> tuple[Source, Source | None]:
+    known = zoo.columns if zoo is not None else features.columns if features is not None else Columns()
+    columns = replace(known, label=options.label, ignore=options.ignore, group=options.group, text=options.text)
+    return open_pair(options.data, options.test, columns, options.labels)
+
+
+def _confirm_classes(
+    growth: Growth, options: LearnOptions, arguments: Sequence[str], console: Console
+) -> tuple[str, ...] | None:
+    """Tells what rows would add to a task, and asks about classes that are new; gives them, or None if they are not meant.
+
+    A slip of the pen must not become a class: `--yes` is an answer for all that are not nearly named like a known one.
+    """
+    if options.dry_run:
+        console.print(Text("; ".join([str(growth), *growth.doubts()])))
+        return (*growth.new,)
+    console.print(Text(str(growth)))
+    for doubt in growth.doubts():
+        console.print(Text(f"note: {doubt}"))
+    names = [*options.new_class, *(name for name in growth.new if options.yes and name not in growth.typos)]
+    unannounced = growth.unannounced(names)
+    if not unannounced:
+        return (*sorted({*names}),)
+    if not sys.stdin.isatty():  # silence is no yes
+        raise SettingsError(
+            f"{plural(len(unannounced), 'class is', 'classes are')} new, and there is no terminal to ask on; if that is meant: "
+            f"{join(['zoo', 'learn', *arguments, '--new-class', *unannounced])}"
+        )
+    what = plural(len(unannounced), "new class", "new classes")
+    answer = input(f"Learn {'it' if len(unannounced) == 1 else 'them'} as {what} ({', '.join(unannounced)})? [y/N] ")
+    return (*growth.new,) if answer.strip().lower() in ("y", "yes") else None
+
+
+def _create(folder: Path, features: Given | None) -> Zoo:
     if features is None:
-        return Zoo.create(folder, ZooSettings.chosen())
+        return Zoo.create(folder, ZooSettings.choose())
     return Zoo.create(folder, features.settings(), features.names, features.content)
 
 
-def _work(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) -> Generator[Any, None, Learned]:
+def _iter_learn(zoo: Zoo, options: LearnOptions, data: Source, test: Source | None) -> Generator[Any, None, Learned]:
     return zoo.iter_learn_from(
         options.name,
         data,
@@ -228,9 +247,11 @@ def _show_reading(reading: Reading, console: Console) -> None:
     rows = [(name, f"{train:,}", f"{test:,}") for name, (train, test) in list(reading.counts.items())[:20]]
     rows += [(f"... {len(reading.counts) - 20} more", "", "")] if len(reading.counts) > 20 else []
     trained, held = (sum(pair) for pair in zip(*reading.counts.values(), strict=True))
-    console.print(columns(("class", "train", "held out"), [*rows, (Text("all", "dim"), f"{trained:,}", f"{held:,}")]))
+    console.print(
+        make_table(("class", "train", "held out"), [*rows, (Text("all", "dim"), f"{trained:,}", f"{held:,}")])
+    )
     if reading.broken:
-        console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.told}"))
+        console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.broken_lines}"))
     for thing in reading.left_out[:MOST_NAMED]:
         console.print(Text(f"not used: {thing.name}: {thing.reason}"))
     if len(reading.left_out) > MOST_NAMED:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import about, parse
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import flag, parse
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.lab.published import PRESETS
 from zoolearn.methods.registry import METHODS
@@ -17,7 +17,7 @@ from zoolearn.nets.backbones import BACKBONES
 class ListOptions:
     """What to list."""
 
-    presets: Annotated[bool, about("the settings behind published numbers instead")] = False
+    presets: bool = flag("the settings behind published numbers instead", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -30,13 +30,13 @@ def main(arguments: Sequence[str]) -> None:
             (f"zoo run {each.spec.method} {each.spec.benchmark} --preset {each.name}", each.target, each.source)
             for each in PRESETS
         ]
-        console.print(columns(header, rows, words=header))
+        console.print(make_table(header, rows, words=header))
         return
     known: dict[str, Mapping[str, Callable[..., Any]]]
     known = {"methods": METHODS, "benchmarks": BENCHMARKS, "backbones": BACKBONES}
     for title, table in known.items():
         listed = [(name, _sentence(thing)) for name, thing in table.items()]
-        console.print(columns(("", ""), listed, words=("",), title=title))
+        console.print(make_table(("", ""), listed, words=("",), title=title))
 
 
 def _sentence(thing: Callable[..., Any]) -> str:

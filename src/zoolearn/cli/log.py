@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import SCREEN, All, columns
+from zoolearn.cli.columns import SCREEN, All, make_table
 from zoolearn.cli.flags import ZooPath, parse
 from zoolearn.zoo.disk.folder import ZooFolder
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     console = output.console()
     if len(shown) < len(log):
         console.print(f"... {len(log) - len(shown):,} earlier; --all prints them")
-    console.print(columns(header, rows, words=header))
+    console.print(make_table(header, rows, words=header))
 
 
 def _when(moment: str) -> str:

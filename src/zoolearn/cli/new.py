@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.flags import about, given_in, open_form, optional, parse, settings_form
+from zoolearn.cli.flags import about, flag, open_form, parse, read_given, settings_form
 from zoolearn.errors import SettingsError
 from zoolearn.lab.presets import preset_settings
 from zoolearn.methods.model_zoo import ModelZoo
@@ -20,7 +20,7 @@ from zoolearn.methods.registry import learner_from
 from zoolearn.runs.settings import nest
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.adoption import adopting
+from zoolearn.zoo.adoption import iter_adopt
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.settings import ZooSettings
 
@@ -47,18 +47,14 @@ class NewOptions:
     """The zoo, permanently."""
 
     folder: Annotated[Path, tyro.conf.Positional, about("a new or empty folder", "FOLDER")]
-    features: Annotated[
-        str | None,
-        optional("FILE|NAME", "learn from features of pictures by an ONNX file, or of texts by wordllama:", "none"),
-    ] = None
-    preset: Annotated[
-        str | None, optional("NAME", "paper, or beyond: the settings past the paper that were found best", "paper")
-    ] = None
-    adopt: Annotated[
-        Path | None,
-        optional("RUN", "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "none"),
-    ] = None
-    data: Annotated[Path | None, optional("DIR", "data root, to find the data of that run", "$ZOOLEARN_DATA")] = None
+    features: str | None = flag(
+        "learn from features of pictures by an ONNX file, or of texts by wordllama:", "FILE|NAME", "none"
+    )
+    preset: str | None = flag("paper, or beyond: the settings past the paper that were found best", "NAME", "paper")
+    adopt: Path | None = flag(
+        "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "RUN", "none"
+    )
+    data: Path | None = flag("data root, to find the data of that run", "DIR", "$ZOOLEARN_DATA")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -83,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
         others = {word.partition("=")[0] for word in arguments if word.startswith("--")} - {"--adopt", "--data"}
         if others:
             raise SettingsError(f"the settings of the run count with --adopt; leave {', '.join(sorted(others))} out")
-        zoo = follow(adopting(options.folder, options.adopt, options.data), console)
+        zoo = follow(iter_adopt(options.folder, options.adopt, options.data), console)
         console.print(
             f"{escape(str(zoo.path))} holds the {len(zoo.members)} members and {len(zoo.tasks)} tasks of the run"
         )
@@ -93,8 +89,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     nested = nest(ModelZoo, vars(options.zoo))
     learner = learner_from(ModelZoo, nested)
-    settings = ZooSettings.chosen(
-        **given_in(options.settled),
+    settings = ZooSettings.choose(
+        **read_given(options.settled),
         **{name: getattr(learner, name) for name in nested},
         **vars(options.recipe),
     )

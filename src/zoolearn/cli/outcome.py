@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from zoolearn.cli.columns import Table, columns, screenful
-from zoolearn.cli.scores import interval, show_scores
+from zoolearn.cli.columns import Table, cut_to_screen, make_table
+from zoolearn.cli.scores import format_interval, show_scores
 from zoolearn.words import plural
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
@@ -33,7 +33,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
         _show_growth(learned, console)
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
-        names, rest = screenful(earlier, learned.changes, everything=everything)
+        names, rest = cut_to_screen(earlier, learned.changes, everything=everything)
         console.print(_earlier(learned, names))
         if rest:
             console.print(rest)
@@ -54,14 +54,14 @@ def _show_growth(learned: Learned, console: Console) -> None:
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
     console.print(
-        f"{what}: {points(change)} points on {change.rows:,} held-out rows, "
+        f"{what}: {format_points(change)} points on {change.rows:,} held-out rows, "
         f"{DIFFERENCES.get(change.difference, change.difference)}"
     )
     if learned.new_classes:
         old = [learned.scores.of_class(name) for name in learned.scores.classes if name not in learned.new_classes]
         beside = Share(sum(share.right for share in old), sum(share.rows for share in old))
         console.print(
-            f"its earlier classes, beside the new: {beside.value:.1%}, {interval(beside)} % with 95 % certainty"
+            f"its earlier classes, beside the new: {beside.value:.1%}, {format_interval(beside)} % with 95 % certainty"
         )
     for name in learned.new_classes:
         share = learned.scores.of_class(name)
@@ -82,17 +82,17 @@ def _earlier(learned: Learned, names: Sequence[str]) -> Table:
     rows = []
     for name in names:
         change = learned.changes.get(name)
-        shown = ("", "", "none") if change is None else (points(change), f"{change.rows:,}", change.difference)
+        shown = ("", "", "none") if change is None else (format_points(change), f"{change.rows:,}", change.difference)
         shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
         rows.append((name, *(f"{share:.1%}" for share in shares), *shown))
     header = ("earlier task", "before", "after", "balanced", "change", "rows", "difference")
-    return columns(header, rows, words=("difference",))
+    return make_table(header, rows, words=("difference",))
 
 
-def points(change: Change) -> str:
+def format_points(change: Change) -> str:
     """A change with its margin, in points of accuracy.
 
-    >>> points(Change(gained=30, lost=10, rows=200))
+    >>> format_points(Change(gained=30, lost=10, rows=200))
     '+10.0 ± 6.1'
     """
     return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
@@ -101,7 +101,7 @@ def points(change: Change) -> str:
 def pass_gate(learned: Learned, limit: float, console: Console) -> None:
     """Ends with a code of its own where the episode was taken back; else says what the rows could not have shown."""
     if learned.worse:
-        lost = ", ".join(f"{name} by {points(learned.changes[name])} points" for name in learned.worse)
+        lost = ", ".join(f"{name} by {format_points(learned.changes[name])} points" for name in learned.worse)
         print(
             f"zoo: taken back: more than {100 * limit:g} points were lost beyond chance ({lost}); the zoo is as it was",
             file=sys.stderr,

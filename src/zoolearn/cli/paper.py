@@ -11,7 +11,7 @@ import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
-from zoolearn.cli.flags import DataRoot, about, optional, parse
+from zoolearn.cli.flags import DataRoot, about, flag, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
@@ -34,24 +34,19 @@ class PaperOptions:
     """A table, or what to make of all that was run."""
 
     table: Annotated[str, tyro.conf.Positional, about("see --list", "[TABLE]")] = ""
-    list: Annotated[bool, about("the tables and their rows")] = False
-    rows: Annotated[
-        tuple[str, ...],
-        optional("ROW...", "run what is missing of these rows, of rows of these benchmarks, or of all", "run nothing"),
-    ] = ()
-    seeds: Annotated[int, about("number of seeds, from 0")] = 3
+    list: bool = flag("the tables and their rows", default=False)
+    rows: tuple[str, ...] = flag(
+        "run what is missing of these rows, of rows of these benchmarks, or of all", "ROW...", "run nothing", default=()
+    )
+    seeds: int = flag("number of seeds, from 0", default=3)
     data: DataRoot = None
-    runs: Annotated[tuple[Path, ...], optional("DIR...", "where finished runs are looked for", "runs and results")] = ()
-    out: Annotated[Path, about("where new runs go, a folder each", "DIR")] = Path("runs/paper")
+    runs: tuple[Path, ...] = flag("where finished runs are looked for", "DIR...", "runs and results", default=())
+    out: Path = flag("where new runs go, a folder each", "DIR", default=Path("runs/paper"))
     place: PlaceOptions = field(default_factory=PlaceOptions)
-    write: Annotated[
-        Path | None, optional("FILE", "write how much is reproduced, and a page a table beside it", "no")
-    ] = None
-    beyond: Annotated[Path | None, optional("FILE", "write what goes beyond the paper as Markdown", "no")] = None
-    collect: Annotated[
-        Path | None, optional("DIR", "add all finished runs to the records there, a file a benchmark", "no")
-    ] = None
-    html: Annotated[Path | None, optional("FILE", "write the page of all runs and studies", "no")] = None
+    write: Path | None = flag("write how much is reproduced, and a page a table beside it", "FILE", "no")
+    beyond: Path | None = flag("write what goes beyond the paper as Markdown", "FILE", "no")
+    collect: Path | None = flag("add all finished runs to the records there, a file a benchmark", "DIR", "no")
+    html: Path | None = flag("write the page of all runs and studies", "FILE", "no")
 
 
 def main(arguments: Sequence[str]) -> None:

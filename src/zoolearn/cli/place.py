@@ -1,9 +1,9 @@
 """Where a command's jobs are done: the flags that `zoo run`, `sweep`, `tune`, `study` and `paper` share."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from zoolearn.cli.flags import about, optional
+from zoolearn.cli.flags import flag
 from zoolearn.cores import default_threads
 from zoolearn.errors import SettingsError
 from zoolearn.runs.jobs import Local, Place, Ray
@@ -13,23 +13,14 @@ from zoolearn.runs.jobs import Local, Place, Ray
 class PlaceOptions:
     """Where the work is done."""
 
-    on: Annotated[
-        Literal["local", "here", "ray"],
-        about("local: worker processes; here: one job after another; ray: a cluster (docs/cluster.md)"),
-    ] = "local"
-    workers: Annotated[
-        int | None, optional("N", "processes that work side by side, on this machine", "the usable cores")
-    ] = None
-    threads: Annotated[int | None, optional("N", "threads of each process", "$OMP_NUM_THREADS, else 1")] = None
-    address: Annotated[
-        str | None, optional("ADDRESS", "of the Ray cluster: auto, or ray://...", "one on this machine alone")
-    ] = None
-    cpus_per_job: Annotated[
-        float | None, optional("N", "CPUs of the cluster that a job takes, also less than 1", "1")
-    ] = None
-    gpus_per_job: Annotated[
-        float | None, optional("N", "GPUs of the cluster that a job takes, also less than 1", "0")
-    ] = None
+    on: Literal["local", "here", "ray"] = flag(
+        "local: worker processes; here: one job after another; ray: a cluster (docs/cluster.md)", default="local"
+    )
+    workers: int | None = flag("processes that work side by side, on this machine", "N", "the usable cores")
+    threads: int | None = flag("threads of each process", "N", "$OMP_NUM_THREADS, else 1")
+    address: str | None = flag("of the Ray cluster: auto, or ray://...", "ADDRESS", "one on this machine alone")
+    cpus_per_job: float | None = flag("CPUs of the cluster that a job takes, also less than 1", "N", "1")
+    gpus_per_job: float | None = flag("GPUs of the cluster that a job takes, also less than 1", "N", "0")
 
     def place(self, few: bool = False) -> Place:
         """What the flags mean; with `few`, one worker unless more are asked for."""

@@ -4,10 +4,9 @@ import csv
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from zoolearn.cli.asking import check_question, print_answers, printable
-from zoolearn.cli.flags import IgnoredColumns, Inputs, TaskName, ZooPath, about, optional, parse
+from zoolearn.cli.flags import IgnoredColumns, Inputs, TaskName, ZooPath, flag, parse
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.answers.none_of_these import NONE, check_sure
@@ -29,16 +28,15 @@ class PredictOptions:
     folder: ZooPath
     name: TaskName
     inputs: Inputs
-    votes: Annotated[bool, about("also say what each member thinks")] = False
-    csv: Annotated[bool, about("print comma-separated values with a header")] = False
-    json: Annotated[bool, about("print one JSON object a line, with all probabilities")] = False
-    sure: Annotated[float, about("least chance of a class that is named; 0: always name one")] = 0.0
-    at: Annotated[int | None, optional("K", "answer as of episode K", "now")] = None
-    skip_broken: Annotated[bool, about("inputs that cannot be read are no error")] = False
-    label: Annotated[
-        str | None,
-        optional("COLUMN", "column of a table that holds the label", "label, class, target, if it is one too many"),
-    ] = None
+    votes: bool = flag("also say what each member thinks", default=False)
+    csv: bool = flag("print comma-separated values with a header", default=False)
+    json: bool = flag("print one JSON object a line, with all probabilities", default=False)
+    sure: float = flag("least chance of a class that is named; 0: always name one", default=0.0)
+    at: int | None = flag("answer as of episode K", "K", "now")
+    skip_broken: bool = flag("inputs that cannot be read are no error", default=False)
+    label: str | None = flag(
+        "column of a table that holds the label", "COLUMN", "label, class, target, if it is one too many"
+    )
     ignore: IgnoredColumns = ()
 
 

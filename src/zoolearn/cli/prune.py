@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Annotated
 
 from rich.console import Console
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import Table, columns
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.columns import Table, make_table
+from zoolearn.cli.flags import ZooPath, flag, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
@@ -26,11 +25,11 @@ class PruneOptions:
     """How far to go (one of three), or what to do with an earlier pruning."""
 
     folder: ZooPath
-    loss: Annotated[float | None, optional("SHARE", "accuracy that each task may lose", "0.005")] = None
-    budget: Annotated[float | None, optional("MB", "megabytes of members to keep at most", "none")] = None
-    latency: Annotated[float | None, optional("MS", "milliseconds that an answer may take for a row", "none")] = None
-    restore: Annotated[bool, about("let all members speak again")] = False
-    commit: Annotated[bool, about("delete permanently what is silenced, after pruning if a limit is given")] = False
+    loss: float | None = flag("accuracy that each task may lose", "SHARE", "0.005")
+    budget: float | None = flag("megabytes of members to keep at most", "MB", "none")
+    latency: float | None = flag("milliseconds that an answer may take for a row", "MS", "none")
+    restore: bool = flag("let all members vote again", default=False)
+    commit: bool = flag("delete permanently what is silenced, after pruning if a limit is given", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         silent = sum(bool(member.silent) for member in zoo.members)
         zoo.unprune()
         console.print(
-            f"{plural(silent, 'member')} {'speaks' if silent == 1 else 'speak'} again for every task they know"
+            f"{plural(silent, 'member')} {'votes' if silent == 1 else 'vote'} again on every task they know"
             if silent
             else "no member is silenced: there is nothing to restore. What --commit deleted does not come back"
         )
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
         pruning = zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency)
         _tell(pruning, console)
         if options.budget is None and options.latency is None:
-            for line in too_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
+            for line in list_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
                 console.print(line, markup=False, soft_wrap=True)
     if options.commit:
         console.print(f"{plural(zoo.commit_pruning(), 'member')} deleted permanently, {len(zoo.members):,} left")
@@ -73,11 +72,11 @@ def _tell(pruning: Pruning, console: Console) -> None:
         )
         for name, task in pruning.tasks.items()
     ]
-    console.print(columns(("task", "members", "accuracy", "on rows that did not choose"), rows))
+    console.print(make_table(("task", "members", "accuracy", "on rows that did not choose"), rows))
     console.print(summary(pruning))
 
 
-def too_costly(pruning: Pruning, allowed: float) -> list[str]:
+def list_costly(pruning: Pruning, allowed: float) -> list[str]:
     """A sentence for each task that lost more than it may on the rows that had no say, which those that chose do not show."""
     lost = {name: task.unseen_before - task.unseen_after for name, task in pruning.tasks.items()}
     return [
@@ -96,4 +95,4 @@ def summary(pruning: Pruning) -> Table:
         ]
         size, took = megabytes(getattr(pruning, f"bytes_{when}")), f"{pruning.milliseconds(when):.3f}"
         rows.append((when, str(getattr(pruning, f"members_{when}")), size, took, *(f"{mean:.2%}" for mean in means)))
-    return columns(("", "members", "size", "ms per row", "accuracy", "on rows that did not choose"), rows)
+    return make_table(("", "members", "size", "ms per row", "accuracy", "on rows that did not choose"), rows)

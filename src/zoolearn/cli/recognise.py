@@ -4,13 +4,12 @@ import csv
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 from zoolearn.cli.asking import check_question, print_answers, printable
-from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, about, parse
+from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, flag, parse
 from zoolearn.files import Json
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.answers.recognition import check_unrecognisable
+from zoolearn.zoo.answers.recognition import check_recognisable
 from zoolearn.zoo.inputs import Columns
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
@@ -27,10 +26,10 @@ class RecogniseOptions:
 
     folder: ZooPath
     inputs: Inputs
-    sure: Annotated[float, about("least chance of a task that is named; 0: always name one")] = 0.5
-    csv: Annotated[bool, about("print comma-separated values with a header")] = False
-    json: Annotated[bool, about("print one JSON object a line, with the chances of all tasks")] = False
-    skip_broken: Annotated[bool, about("inputs that cannot be read are no error")] = False
+    sure: float = flag("least chance of a task that is named; 0: always name one", default=0.5)
+    csv: bool = flag("print comma-separated values with a header", default=False)
+    json: bool = flag("print one JSON object a line, with the chances of all tasks", default=False)
+    skip_broken: bool = flag("inputs that cannot be read are no error", default=False)
     ignore: IgnoredColumns = ()
 
 
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(RecogniseOptions, arguments, "zoo recognise", IDEA)
     check_question(options.inputs, csv=options.csv, as_json=options.json)
     zoo = Zoo(options.folder)
-    check_unrecognisable(zoo.index, options.sure)
+    check_recognisable(zoo.index, options.sure)
 
     print_answers(
         zoo,

@@ -10,11 +10,11 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake.extracting import Given
-from zoolearn.zoo.refeaturing import refeatured
+from zoolearn.zoo.refeaturing import iter_refeature
 
 IDEA = """Bring a zoo to the features of another extractor: every picture is read again where it was when it was learned from,
 and every head is made again. Until the next change, `zoo undo` gives back the zoo before, bit for bit."""
@@ -33,11 +33,11 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(RefeatureOptions, arguments, "zoo refeature", IDEA)
     console = output.console()
     zoo = Zoo(options.folder)
-    made = follow(refeatured(zoo, Given.of(options.features)), console)
+    made = follow(iter_refeature(zoo, Given.of(options.features)), console)
     rows = [
         (name, f"{was.accuracy:.1%}", f"{made.after[name].accuracy:.1%}", f"{zoo.tasks[name].rows_held_out:,}")
         for name, was in made.before.items()
     ]
-    console.print(columns(("task", "before", "after", "rows"), rows))
+    console.print(make_table(("task", "before", "after", "rows"), rows))
     folder = escape(str(options.folder))
     console.print(f"{folder} is on the new features; until its next change, zoo undo {folder} gives the one before")

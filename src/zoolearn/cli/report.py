@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from zoolearn.cli import output
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
@@ -37,31 +37,25 @@ class ReportOptions:
         tyro.conf.Positional,
         optional("DIR...", "run folders, files of records, or folders that hold such at any depth", "runs"),
     ]
-    format: Annotated[
-        Literal["text", "markdown", "latex", "csv", "parquet"],
-        about("a table of means, or (csv, parquet) a row a run with unrounded numbers"),
-    ] = "text"
-    benchmark: Annotated[
-        tuple[str, ...],
-        optional(
-            "NAME...",
-            "runs on these, or on all; a table for elsewhere wants it where there are several",
-            "the only one",
-        ),
-    ] = ()
-    columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
-    names: Annotated[
-        tuple[str, ...], optional("OLD=NEW...", "other words for columns, methods and benchmarks", "as they are")
-    ] = ()
-    against: Annotated[
-        str | None, optional("METHOD", "differences from this one, seed by seed, with intervals", "no")
-    ] = None
-    matrix: Annotated[bool, about("the accuracy matrix of each group of runs instead")] = False
-    out: Annotated[Path | None, optional("FILE", "write it there", "print it")] = None
-    html: Annotated[
-        Path | None,
-        optional("FILE", "write one self-contained page with every figure; also of one zoo folder", "print a table"),
-    ] = None
+    format: Literal["text", "markdown", "latex", "csv", "parquet"] = flag(
+        "a table of means, or (csv, parquet) a row a run with unrounded numbers", default="text"
+    )
+    benchmark: tuple[str, ...] = flag(
+        "runs on these, or on all; a table for elsewhere wants it where there are several",
+        "NAME...",
+        "the only one",
+        default=(),
+    )
+    columns: tuple[str, ...] = flag("these columns, in this order", "NAME...", "all", default=())
+    names: tuple[str, ...] = flag(
+        "other words for columns, methods and benchmarks", "OLD=NEW...", "as they are", default=()
+    )
+    against: str | None = flag("differences from this one, seed by seed, with intervals", "METHOD", "no")
+    matrix: bool = flag("the accuracy matrix of each group of runs instead", default=False)
+    out: Path | None = flag("write it there", "FILE", "print it")
+    html: Path | None = flag(
+        "write one self-contained page with every figure; also of one zoo folder", "FILE", "print a table"
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -73,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
         write_zoo_page(zoos[0], options.html)
         return
     check_no_zoo(folders, "zoo report", "`--html FILE` makes a page of one zoo")
-    words = other_words(options.names)
+    words = read_names(options.names)
     if options.html is not None:
         if options != ReportOptions(options.runs, html=options.html):
             raise SettingsError("--html is a page of its own; leave out what chooses and prints a table")
@@ -137,7 +131,7 @@ def _give(shown: str, file: Path | None) -> None:
         save_text(file, f"{shown}\n")
 
 
-def other_words(pairs: Sequence[str]) -> Mapping[str, str]:
+def read_names(pairs: Sequence[str]) -> Mapping[str, str]:
     """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
 
     >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])

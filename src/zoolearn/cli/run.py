@@ -11,8 +11,8 @@ import torch
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.failures import in_words, own_trace
-from zoolearn.cli.form import RunOptions, plan_of, read_form, specs_of
+from zoolearn.cli.failures import describe_error, format_own_trace
+from zoolearn.cli.form import RunOptions, make_plan, make_specs, read_form
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.data.stream import Benchmark
@@ -53,13 +53,13 @@ def main(arguments: Sequence[str]) -> None:
     specs = {
         f"{spec.method}-{spec.benchmark}-seed{spec.seed}": spec
         for name in names
-        for spec in specs_of(name, form).values()
+        for spec in make_specs(name, form).values()
     }
     (title, spec), *others = specs.items()
     on_gpu = spec.learner().recipe.torch_device.type == "cuda"
     place = form.place.place(few=on_gpu)
     torch.set_num_threads(place.threads)
-    plan = plan_of(form, "run", *arguments)
+    plan = make_plan(form, "run", *arguments)
     if others:
         run_side_by_side(specs, form.run.out or Path("runs"), plan, place)
         return
@@ -93,9 +93,9 @@ def _run(spec: RunSpec, plan: Plan, out: Path) -> None:
         raise
     except Exception as error:
         kept = _episodes_kept(spec, tasks, plan)
-        print(own_trace(error) or "".join(format_exception(error)), file=sys.stderr, end="")
+        print(format_own_trace(error) or "".join(format_exception(error)), file=sys.stderr, end="")
         print(
-            f"zoo: {spec.method} failed in episode {kept + 1}, {tasks[kept].name}: {in_words(error)}. {kept} of {len(tasks)} "
+            f"zoo: {spec.method} failed in episode {kept + 1}, {tasks[kept].name}: {describe_error(error)}. {kept} of {len(tasks)} "
             f"episodes are kept in {out}. The same command continues; after a change of your code, with --continue-anyway",
             file=sys.stderr,
         )

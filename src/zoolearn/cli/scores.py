@@ -6,17 +6,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from zoolearn.cli.columns import Table, columns
+from zoolearn.cli.columns import Table, make_table
 from zoolearn.zoo.learning.scores import Scores, Share
 
 MOST_CLASSES = 20
 WIDEST_MATRIX = 12  # classes
 
 
-def interval(share: Share) -> str:
+def format_interval(share: Share) -> str:
     """Where a share lies with 95 % certainty, in percent.
 
-    >>> interval(Share(59, 64))
+    >>> format_interval(Share(59, 64))
     '83-97'
     """
     return f"{100 * share.low:.0f}-{100 * share.high:.0f}"
@@ -25,7 +25,7 @@ def interval(share: Share) -> str:
 def show_scores(scores: Scores, console: Console, where: str) -> None:
     """Prints how well a task is answered: overall, by class, what is mistaken, and what confidence is worth."""
     console.print(
-        f"accuracy [bold]{scores.accuracy.value:.1%}[/] {escape(where)}: {interval(scores.accuracy)} % with 95 % certainty, "
+        f"accuracy [bold]{scores.accuracy.value:.1%}[/] {escape(where)}: {format_interval(scores.accuracy)} % with 95 % certainty, "
         f"{scores.accuracy.right:,} of {scores.rows:,} right"
     )
     console.print(
@@ -59,11 +59,11 @@ def _classes(scores: Scores) -> Table:
     for name in shown:
         share = shares[name]
         taken = [f"{answered} ({count})" for true, answered, count in mistakes if true == name][:3]
-        recall, around = (f"{share.value:.1%}", interval(share)) if share.rows else ("", "")
+        recall, around = (f"{share.value:.1%}", format_interval(share)) if share.rows else ("", "")
         named = scores.precision(name)
         precision = f"{named.value:.1%}" if named.rows else ""
         rows.append((name, f"{share.rows:,}", recall, around, precision, ", ".join(taken)))
-    return columns(("class", "rows", "recall", "95 %", "precision", "mistaken for"), rows, words=("mistaken for",))
+    return make_table(("class", "rows", "recall", "95 %", "precision", "mistaken for"), rows, words=("mistaken for",))
 
 
 def show_confusion(scores: Scores, console: Console) -> None:
@@ -76,14 +76,19 @@ def show_confusion(scores: Scores, console: Console) -> None:
         by_answer = zip(scores.classes, counts, strict=True)
         cells = (Text(f"{n:,}" if n else ".", "bold" if true == answer else "") for answer, n in by_answer)
         rows.append([true, *cells])
-    console.print(columns(("", *scores.classes), rows, widest=12))
+    console.print(make_table(("", *scores.classes), rows, widest=12))
 
 
 def show_calibration(scores: Scores, console: Console) -> None:
     """Prints how often answers of about one confidence were right."""
     console.print("[bold]what confidence is worth[/]: of answers of about one confidence, how many were right")
     rows = [
-        (f"{part.confidence:.1%}", f"{part.accuracy.rows:,}", f"{part.accuracy.value:.1%}", interval(part.accuracy))
+        (
+            f"{part.confidence:.1%}",
+            f"{part.accuracy.rows:,}",
+            f"{part.accuracy.value:.1%}",
+            format_interval(part.accuracy),
+        )
         for part in scores.bins
     ]
-    console.print(columns(("confidence", "answers", "right", "95 %"), rows))
+    console.print(make_table(("confidence", "answers", "right", "95 %"), rows))

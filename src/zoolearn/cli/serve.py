@@ -5,9 +5,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from zoolearn.cli.flags import ZooPath, about, optional, parse
+from zoolearn.cli.flags import ZooPath, flag, parse
 from zoolearn.errors import MissingData, SettingsError
 
 IDEA = """Serve a zoo: predictions over HTTP, and a page that shows what it knows. New episodes are picked up as they come.
@@ -20,16 +19,12 @@ class ServeOptions:
     """Where, for whom, and whether it may learn."""
 
     folder: ZooPath
-    host: Annotated[str, about("address to listen on; 0.0.0.0: all of this machine's")] = "127.0.0.1"
-    port: Annotated[int, about("0: any that is free")] = 8000
-    token: Annotated[
-        str | None, optional("TOKEN", "what clients must send; better set as the variable ZOO_TOKEN", "none is needed")
-    ] = None
-    learn: Annotated[bool, about("also take archives of images and learn from them")] = False
-    access_log: Annotated[
-        Path | None, optional("FILE", "add a JSON line to this file for every request", "none is kept")
-    ] = None
-    threads: Annotated[int | None, optional("N", "threads that answer", "OMP_NUM_THREADS, or 1")] = None
+    host: str = flag("address to listen on; 0.0.0.0: all of this machine's", default="127.0.0.1")
+    port: int = flag("0: any that is free", default=8000)
+    token: str | None = flag("what clients must send; better set as the variable ZOO_TOKEN", "TOKEN", "none is needed")
+    learn: bool = flag("also take archives of images and learn from them", default=False)
+    access_log: Path | None = flag("add a JSON line to this file for every request", "FILE", "none is kept")
+    threads: int | None = flag("threads that answer", "N", "OMP_NUM_THREADS, or 1")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -54,7 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     from zoolearn.zoo.serve.app import make_app
     from zoolearn.zoo.serve.guard import log_access
     from zoolearn.zoo.serve.limits import Limits
-    from zoolearn.zoo.serve.server import listening, own_names, server_of
+    from zoolearn.zoo.serve.server import make_server, open_socket, own_names
     from zoolearn.zoo.serve.service import Service
 
     threads = default_threads() if options.threads is None else options.threads
@@ -72,11 +67,11 @@ def main(arguments: Sequence[str]) -> None:
     if options.access_log is not None:
         log_access(options.access_log)
     service = Service(options.folder, Limits(), learns=options.learn)
-    socket = listening(options.host, options.port)
-    server = server_of(make_app(service, token=token, hosts=names), service)
+    socket = open_socket(options.host, options.port)
+    server = make_server(make_app(service, token=token, hosts=names), service)
     port = socket.getsockname()[1]
     shown = f"[{options.host}]" if ":" in options.host else options.host
     print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
     if names is None and token is None:
-        print("Whoever reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
+        print("Anyone who reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
     server.run(sockets=[socket])

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import All, Table, columns, screenful
+from zoolearn.cli.columns import All, Table, cut_to_screen, make_table
 from zoolearn.cli.flags import ZooPath, optional, parse
-from zoolearn.cli.scores import interval, show_confusion, show_scores
+from zoolearn.cli.scores import format_interval, show_confusion, show_scores
 from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     if not zoo.tasks:
         console.print(f"It has learned nothing yet: zoo learn {escape(quote(str(zoo.path)))} NAME DATA")
     else:
-        names, rest = screenful([*zoo.tasks], zoo.index.episodes[-1].measures, everything=options.everything)
+        names, rest = cut_to_screen([*zoo.tasks], zoo.index.episodes[-1].measures, everything=options.everything)
         console.print(_tasks(zoo, names))
         if rest:
             console.print(rest)
@@ -105,14 +105,14 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
             f"{task.rows_held_out:,}",
             str(len(zoo.index.voters(name))),
             (DOUBT if accuracy.low <= majority else "") + f"{100 * accuracy.value:.1f}",
-            interval(accuracy),
+            format_interval(accuracy),
             f"{100 * now.balanced:.1f}",
             f"{100 * majority:.1f}",
             (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
             sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
         )
         rows.append(row)
-    return columns([*header, trail], rows, words=(trail,), gap=1)
+    return make_table([*header, trail], rows, words=(trail,), gap=1)
 
 
 def _explain(zoo: Zoo, names: Sequence[str]) -> str:
@@ -150,7 +150,7 @@ def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
         "● its own task  ○ replayed  ∘ fitted  ◌ not asked  · not seen"
     )
     rows = [(name, "".join(_mark(zoo, member, zoo.tasks[name]) for member in members)) for name in names]
-    return columns(("", ""), rows, words=("",))
+    return make_table(("", ""), rows, words=("",))
 
 
 def _mark(zoo: Zoo, member: MemberEntry, task: TaskEntry) -> str:

@@ -10,7 +10,7 @@ from operator import or_
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
 
-from zoolearn.cli.flags import DataRoot, about, flag_of, optional
+from zoolearn.cli.flags import DataRoot, about, flag, flag_of, optional
 from zoolearn.cli.folders import is_zoo
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError
@@ -26,58 +26,48 @@ class BenchmarkOptions:
     """The benchmark."""
 
     data: DataRoot = None
-    features: Annotated[
-        Path | None,
-        optional("FILE", "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "pixels"),
-    ] = None
-    samples_per_class: Annotated[int | None, optional("N", "train on N random examples of each class", "all")] = None
-    samples_seed: Annotated[int, about("seed that picks those examples")] = 0
-    task_order: Annotated[
-        str | None,
-        optional("SEED|FILE", "shuffle the tasks, or take them as a file names them, one a line", "as listed"),
-    ] = None
-    class_order: Annotated[
-        str | None, optional("SEED|FILE", "the same for the classes that tasks are made of, in splits", "as listed")
-    ] = None
-    classes_per_task: Annotated[int | None, optional("N", "how many classes a task of a split has", "2 or 5")] = None
-    permutation_seed: Annotated[int | None, optional("SEED", "seed of the orders of pixels: permuted-mnist", "0")] = (
-        None
+    features: Path | None = flag(
+        "learn on features of this pre-trained extractor, an ONNX file (docs/features.md)", "FILE", "pixels"
     )
-    tasks: Annotated[int | None, optional("N", "length of a stream that can have any: permuted-mnist", "5")] = None
-    angles: Annotated[
-        tuple[float, ...], optional("DEGREES...", "of the tasks of rotated streams, one each", "0 10 20 30 40")
-    ] = ()
-    digits_per_class: Annotated[
-        int | None, optional("N", "training images of each class in a task of rotated-digits", "10")
-    ] = None
-    first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
-    after_tasks: Annotated[
-        int | None, optional("N", "leave out the first N tasks: those that settings were chosen on", "none")
-    ] = None
+    samples_per_class: int | None = flag("train on N random examples of each class", "N", "all")
+    samples_seed: int = flag("seed that picks those examples", default=0)
+    task_order: str | None = flag(
+        "shuffle the tasks, or take them as a file names them, one a line", "SEED|FILE", "as listed"
+    )
+    class_order: str | None = flag(
+        "the same for the classes that tasks are made of, in splits", "SEED|FILE", "as listed"
+    )
+    classes_per_task: int | None = flag("how many classes a task of a split has", "N", "2 or 5")
+    permutation_seed: int | None = flag("seed of the orders of pixels: permuted-mnist", "SEED", "0")
+    tasks: int | None = flag("length of a stream that can have any: permuted-mnist", "N", "5")
+    angles: tuple[float, ...] = flag(
+        "of the tasks of rotated streams, one each", "DEGREES...", "0 10 20 30 40", default=()
+    )
+    digits_per_class: int | None = flag("training images of each class in a task of rotated-digits", "N", "10")
+    first_tasks: int | None = flag("only the first N tasks", "N", "all")
+    after_tasks: int | None = flag("leave out the first N tasks: those that settings were chosen on", "N", "none")
 
-    only: Annotated[
-        tuple[int, ...], optional("PLACE...", "only the tasks at these places, from 0, in this order", "all")
-    ] = ()
-    arrivals: Annotated[
-        tuple[int, ...],
-        optional(
-            "CLASSES...", "let tasks come in parts of this many classes each, as 3 1 1 (docs/growing.md)", "whole"
-        ),
-    ] = ()
-    arrivals_seed: Annotated[int, about("seed that deals classes and parts out")] = 0
+    only: tuple[int, ...] = flag("only the tasks at these places, from 0, in this order", "PLACE...", "all", default=())
+    arrivals: tuple[int, ...] = flag(
+        "let tasks come in parts of this many classes each, as 3 1 1 (docs/growing.md)",
+        "CLASSES...",
+        "whole",
+        default=(),
+    )
+    arrivals_seed: int = flag("seed that deals classes and parts out", default=0)
 
 
 OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.name not in ("data", "features"))
 
 
-def places_in(arguments: Sequence[str]) -> list[str]:
+def find_places(arguments: Sequence[str]) -> list[str]:
     """The words and parts of words that are places of code."""
     ends = [word.split("=", count)[-1] for word in arguments for count in range(word.count("=") + 1)]
     parts = [part for end in ends for part in split_names(end)]
     return list(dict.fromkeys(part for part in parts if PLACE.search(part)))
 
 
-def own_benchmark_in(arguments: Sequence[str], functions: Iterable[str]) -> Own | None:
+def find_own_benchmark(arguments: Sequence[str], functions: Iterable[str]) -> Own | None:
     """The benchmark of one's own among the arguments: a place that is no value of a flag; `functions` are settings that take one."""
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
     if "--tune-on" in words[:-1]:
@@ -146,7 +136,7 @@ def _is_plain(hint: Any) -> bool:
     return hint in PLAIN
 
 
-def options_given(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Json]:
+def read_options(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Json]:
     """The options that a form has, orders read, and the parameters of a function of one's own."""
     options = {option: read_order(option, getattr(form, option)) for option in OPTIONS}
     if benchmark is not None:
@@ -156,7 +146,7 @@ def options_given(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Js
     return options
 
 
-def benchmark_at(word: str) -> Own | None:
+def find_benchmark(word: str) -> Own | None:
     """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
     if word in BENCHMARKS:
         return None

@@ -10,7 +10,7 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.flags import DataRoot, about, command_line, optional, parse
+from zoolearn.cli.flags import DataRoot, command_line, flag, parse
 from zoolearn.cli.place import PlaceOptions
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError, unknown_name
@@ -37,18 +37,16 @@ class StudyOptions:
     benchmark: Annotated[
         str, tyro.conf.Positional, tyro.conf.arg(metavar="BENCHMARK", help="one of: " + ", ".join(BENCHMARKS))
     ]
-    epochs: Annotated[int | None, optional("N", "epochs of every training", "the paper's for this study")] = None
-    seeds: Annotated[int | None, optional("N", "number of seeds", "3, or 5 for samples")] = None
-    seed: Annotated[int, about("the first seed")] = 0
-    samples_per_class: Annotated[
-        int | None, optional("N", "training samples of each class, 0 for all", "the paper's for this study")
-    ] = None
-    backbone: Annotated[str, about("network of every learner")] = "small-conv"
-    precision: Annotated[str, about("arithmetic of every net")] = "auto"
-    first_tasks: Annotated[int | None, optional("N", "only the first N tasks", "all")] = None
+    epochs: int | None = flag("epochs of every training", "N", "the paper's for this study")
+    seeds: int | None = flag("number of seeds", "N", "3, or 5 for samples")
+    seed: int = flag("the first seed", default=0)
+    samples_per_class: int | None = flag("training samples of each class, 0 for all", "N", "the paper's for this study")
+    backbone: str = flag("network of every learner", default="small-conv")
+    precision: str = flag("arithmetic of every net", default="auto")
+    first_tasks: int | None = flag("only the first N tasks", "N", "all")
     data: DataRoot = None
-    out: Annotated[Path | None, optional("DIR", "folder of the study", "runs/study-KIND-BENCHMARK")] = None
-    reuse: Annotated[tuple[Path, ...], optional("DIR...", "also reuse finished runs below these folders", "none")] = ()
+    out: Path | None = flag("folder of the study", "DIR", "runs/study-KIND-BENCHMARK")
+    reuse: tuple[Path, ...] = flag("also reuse finished runs below these folders", "DIR...", "none", default=())
     place: PlaceOptions = field(default_factory=PlaceOptions)
 
 

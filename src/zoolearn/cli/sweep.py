@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 import tyro
 
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.flags import optional
-from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
+from zoolearn.cli.flags import flag
+from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_plan, make_specs, read_form, read_value
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.errors import SettingsError
 from zoolearn.runs.own import Own, is_place, split_names
@@ -30,11 +30,13 @@ example:    zoo sweep model-zoo split-digits --vary lr=0.001,0.01,0.1 --vary tas
 class SweepOptions(RunOptions):
     """The sweep."""
 
-    out: Annotated[Path | None, optional("DIR", "folder of the run folders", "runs/sweep-METHOD-BENCHMARK")] = None
-    vary: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        optional("SETTING=VALUE,...", "values that a setting takes in turn; may be given for several settings", "none"),
-    ] = ()
+    out: Path | None = flag("folder of the run folders", "DIR", "runs/sweep-METHOD-BENCHMARK")
+    vary: tyro.conf.UseAppendAction[tuple[str, ...]] = flag(
+        "values that a setting takes in turn; may be given for several settings",
+        "SETTING=VALUE,...",
+        "none",
+        default=(),
+    )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     folder = form.run.out or Path("runs") / f"sweep-{first.method}-{first.benchmark}"
     place = form.place.place()
     torch.set_num_threads(place.threads)
-    run_side_by_side(specs, folder, plan_of(form, "sweep", *arguments), place)
+    run_side_by_side(specs, folder, make_plan(form, "sweep", *arguments), place)
 
 
 def _specs(name: str, form: Any) -> Iterator[tuple[str, RunSpec]]:
@@ -66,12 +68,12 @@ def _specs(name: str, form: Any) -> Iterator[tuple[str, RunSpec]]:
     for setting in settings:
         if settings.count(setting) > 1:
             raise SettingsError(f"{setting} varies twice; give all its values in one --vary {setting}=...")
-    seeds = specs_of(name, form)
+    seeds = make_specs(name, form)
     for values in product(*(values for _, values in varied)):
         chosen = dict(zip(settings, values, strict=True))
         words = [f"{setting}={_title(value)}" for setting, value in chosen.items()]
         for seed, spec in seeds.items():
-            other = with_settings(spec, chosen)
+            other = change_settings(spec, chosen)
             if other.options != spec.options:
                 other.tasks(form.tasks.data)
             yield "-".join([*words, f"seed{seed}"]), other
@@ -87,7 +89,7 @@ def _title(value: Any) -> str:
 def _values(form: Any, text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     name = name.strip().replace("-", "_")
-    _, hint = setting_of(form, name)
+    _, hint = find_setting(form, name)
     if not equals or not values.strip():
         raise SettingsError(f"--vary {text}: no values; write --vary {name}=VALUE,VALUE")
-    return name, list(dict.fromkeys(typed(name, hint, value) for value in split_names(values)))
+    return name, list(dict.fromkeys(read_value(name, hint, value) for value in split_names(values)))

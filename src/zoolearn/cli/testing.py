@@ -13,13 +13,13 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
-from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, flag, parse
+from zoolearn.cli.scores import format_interval, show_calibration, show_confusion, show_scores
 from zoolearn.files import Json
 from zoolearn.words import plural
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.inputs import source_of
+from zoolearn.zoo.inputs import open_source
 from zoolearn.zoo.learning.evaluation import Tested
 
 IDEA = """How good is a zoo on new labelled data: accuracy with its interval, class by class, what is mistaken for what, and
@@ -36,7 +36,7 @@ class TestOptions:
     folder: ZooPath
     name: TaskName
     data: Annotated[Path, tyro.conf.Positional, about("labelled rows", "DATA")]
-    json: Annotated[bool, about("print one JSON object instead")] = False
+    json: bool = flag("print one JSON object instead", default=False)
     label: LabelColumn = None
     ignore: IgnoredColumns = ()
     labels: LabelsFile = None
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(TestOptions, arguments, "zoo test", IDEA)
     zoo = Zoo(options.folder)
     zoo.index.task(options.name)
-    source = source_of(
+    source = open_source(
         options.data, replace(zoo.columns, label=options.label, ignore=options.ignore), labels=options.labels
     )
     console = output.console()
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
     expected = zoo.accuracy(options.name)
     console.print(
         f"on the {expected.rows:,} rows that were held out when it was learned: {expected.value:.1%}, "
-        f"{interval(expected)} % with 95 % certainty"
+        f"{format_interval(expected)} % with 95 % certainty"
     )
     for row in tested.broken[:MOST_NAMED]:
         console.print(Text(f"left out: {printable(row.name)}: {row.reason}"))
@@ -85,7 +85,7 @@ def _show_mistakes(tested: Tested, console: Console) -> None:
         (mistake.label, mistake.answer, f"{mistake.probability:.1%}", printable(mistake.name))
         for mistake in tested.mistakes[:MOST_NAMED]
     ]
-    console.print(columns(header, rows, words=header))
+    console.print(make_table(header, rows, words=header))
 
 
 def as_json(tested: Tested) -> dict[str, Json]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
 import tyro
@@ -13,9 +13,9 @@ import tyro
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.commands import wrap
-from zoolearn.cli.flags import about, optional
-from zoolearn.cli.form import RunOptions, plan_of, read_form, setting_of, specs_of, typed, with_settings
-from zoolearn.cli.streams import benchmark_at
+from zoolearn.cli.flags import flag
+from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_plan, make_specs, read_form, read_value
+from zoolearn.cli.streams import find_benchmark
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.presets import save_preset
@@ -45,15 +45,14 @@ class TuneOptions(RunOptions):
 
     seeds: tyro.conf.Suppress[int] = 1  # a search has one
 
-    out: Annotated[Path | None, optional("DIR", "folder of the search", "runs/tune-METHOD-BENCHMARK")] = None
-    trials: Annotated[int, about("how many settings are tried")] = 50
-    space: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]],
-        optional("SETTING=LOW..HIGH|SETTING=VALUE,...", "what is searched, in place of the default", " ".join(PAPER)),
-    ] = ()
-    search: Annotated[Literal["optuna", "nevergrad"], about("who proposes settings")] = "optuna"
-    tune_on: Annotated[str | None, optional("BENCHMARK", "tune on this one instead", "the benchmark itself")] = None
-    validation: Annotated[int, about("percent of the training data that is set aside to judge trials")] = 20
+    out: Path | None = flag("folder of the search", "DIR", "runs/tune-METHOD-BENCHMARK")
+    trials: int = flag("how many settings are tried", default=50)
+    space: tyro.conf.UseAppendAction[tuple[str, ...]] = flag(
+        "what is searched, in place of the default", "SETTING=LOW..HIGH|SETTING=VALUE,...", " ".join(PAPER), default=()
+    )
+    search: Literal["optuna", "nevergrad"] = flag("who proposes settings", default="optuna")
+    tune_on: str | None = flag("tune on this one instead", "BENCHMARK", "the benchmark itself")
+    validation: int = flag("percent of the training data that is set aside to judge trials", default=20)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -63,26 +62,26 @@ def main(arguments: Sequence[str]) -> None:
         return
     name = arguments[0]
     form = read_form([name], arguments[1:], f"zoo tune {name}", TuneOptions)
-    _refuse(form)
+    _check_options(form)
     place = form.place.place()
     torch.set_num_threads(place.threads)
     judged_on = form.benchmark
     form.benchmark = form.run.tune_on or judged_on
     space = dict(
-        part_of_space(text, lambda setting, value: typed(setting, setting_of(form, setting)[1], value))
+        part_of_space(text, lambda setting, value: read_value(setting, find_setting(form, setting)[1], value))
         for text in form.run.space or PAPER
     )
     for setting in space:
-        if setting_of(form, setting)[0] == "tasks":
+        if find_setting(form, setting)[0] == "tasks":
             raise SettingsError(
                 f"{setting} is of the benchmark; a search over it would compare what cannot be compared"
             )
 
-    (spec,) = specs_of(name, form).values()
+    (spec,) = make_specs(name, form).values()
     spec = replace(spec, options={**spec.options, "validation": form.run.validation})
     for setting, part in space.items():
         for end in part.ends:
-            with_settings(spec, {setting: end})  # a learner that cannot be is refused now, not by a trial
+            change_settings(spec, {setting: end})  # a learner that cannot be is refused now, not by a trial
     tasks = len(spec.tasks(form.tasks.data))
     setup = {
         "method": spec.method,
@@ -94,26 +93,26 @@ def main(arguments: Sequence[str]) -> None:
         **({"source": spec.source} if spec.source else {}),
     }
     folder = form.run.out or Path("runs") / f"tune-{spec.method}-{Path(judged_on).name.replace(':', '.')}"
-    plan = plan_of(form, "tune", *arguments)
+    plan = make_plan(form, "tune", *arguments)
     if isinstance(place, Ray):
         plan = replace(plan, checkpoint_every=plan.checkpoint_every or 1)
     steps = rungs(tasks) if spec.learner().answers_at_once else [tasks]
-    tuning = Tuning(folder, setup, lambda settings: with_settings(spec, settings), plan, steps)
+    tuning = Tuning(folder, setup, lambda settings: change_settings(spec, settings), plan, steps)
     search = Search(space, form.run.search, form.learner.seed, form.run.trials)
-    _carry_out(tuning, search, form.run.trials, place)
+    _execute(tuning, search, form.run.trials, place)
     _announce(tuning, spec, judged_on, form)
 
 
-def _refuse(form: Any) -> None:
+def _check_options(form: Any) -> None:
     if form.run.trials < 1:
         raise SettingsError(f"trials is {form.run.trials}; give 1 or more")
     if not 1 <= form.run.validation <= 99:
         raise SettingsError(f"validation is {form.run.validation} percent of the training data; give 1 to 99")
-    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS and not benchmark_at(form.run.tune_on):
+    if form.run.tune_on is not None and form.run.tune_on not in BENCHMARKS and not find_benchmark(form.run.tune_on):
         raise SettingsError(unknown_name("benchmark", form.run.tune_on, BENCHMARKS))
 
 
-def _carry_out(tuning: Tuning, search: Search, count: int, place: Any) -> None:
+def _execute(tuning: Tuning, search: Search, count: int, place: Any) -> None:
     kept = f"the trials are kept in {tuning.folder}"
     for end in follow_all(tuning.execute(search, count, place), output.console(), kept):
         if isinstance(end, Failed):
@@ -131,12 +130,12 @@ def _announce(tuning: Tuning, spec: RunSpec, judged_on: str, form: Any) -> None:
     rest = {name: value for name, value in spec.options.items() if name in (*spec.making, "task_order")} if same else {}
     if same and first is not None and first < len(spec.whole(form.tasks.data)):
         rest["after_tasks"] = first
-    found = replace(with_settings(spec, best.settings), options=rest)
+    found = replace(change_settings(spec, best.settings), options=rest)
     target = f"{100 * best.values[-1]:.2f} on training data that was set aside"
     file = tuning.folder / "best.json"
     save_preset(Preset("tuned", found, target, f"zoo tune on {spec.benchmark}, {len(states)} trials"), file)
     own = {name: each for name, each in found.own.items() if name != "benchmark"}
-    if (made_by := benchmark_at(judged_on)) is not None:
+    if (made_by := find_benchmark(judged_on)) is not None:
         own["benchmark"] = made_by
     final = replace(found, benchmark=judged_on, own=own)
     print(

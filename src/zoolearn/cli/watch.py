@@ -14,8 +14,8 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
-from zoolearn.cli.flags import about, optional, parse
+from zoolearn.cli.columns import make_table
+from zoolearn.cli.flags import flag, optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import RunStatus, read_statuses
@@ -35,8 +35,8 @@ class WatchOptions:
         tyro.conf.Positional,
         optional("DIR...", "folders that hold runs at any depth; new ones are found as they begin", "runs"),
     ]
-    every: Annotated[float, about("time between two looks", "SECONDS")] = 2.0
-    once: Annotated[bool, about("look once and leave")] = False
+    every: float = flag("time between two looks", "SECONDS", default=2.0)
+    once: bool = flag("look once and leave", default=False)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -80,7 +80,9 @@ def view(seen: Sequence[RunStatus], width: int = 120) -> Group:
     if not any(status.training and status.training.epochs > 1 for status in seen):
         del cells["epoch"]
     ordered = sorted(seen, key=lambda status: STATES.index(status.state))
-    table = columns([*cells], [[cell(status) for cell in cells.values()] for status in ordered], words=(" ", "state"))
+    table = make_table(
+        [*cells], [[cell(status) for cell in cells.values()] for status in ordered], words=(" ", "state")
+    )
     problems = [Text(status.problem, STYLES["damaged"]) for status in seen if status.problem]
     return Group(table, *problems, Text(_sum(seen), "dim"))
 
@@ -92,7 +94,7 @@ def _left(status: RunStatus) -> str:
 
 
 def _name(path: Path, above: str) -> str:
-    """The path below what all have in common: it is said once, by whoever asked."""
+    """The path below what all have in common: it is said once, by the caller."""
     return os.path.relpath(path.resolve(), above)
 
 

@@ -5,6 +5,7 @@ from hashlib import blake2b
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Examples, Task
@@ -37,7 +38,7 @@ def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]
             rows = x.flatten(1).sum(1, dtype=torch.float64) if permuted else x
             shape = (name, task.augment, tuple(x.shape), str(x.dtype))
             digest = blake2b(repr(shape).encode(), digest_size=16)
-            digest.update(rows.contiguous().numpy().data.cast("B"))
+            digest.update(_bytes(rows))
             pair.append(digest.hexdigest())
         yield pair[0], pair[1]
 
@@ -53,8 +54,13 @@ def _digest(task: Task, examples: Examples) -> str:
     shape = (tuple(examples.x.shape), str(examples.x.dtype))
     digest = blake2b(repr((task.name, task.classes, task.augment, shape)).encode(), digest_size=16)
     for tensor in (examples.x, examples.y):
-        digest.update(tensor.contiguous().numpy().data.cast("B"))
+        digest.update(_bytes(tensor))
     return digest.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    """Without a copy; of no rows, which a part may have to test on, there are none."""
+    return tensor.contiguous().numpy().data.cast("B") if tensor.numel() else memoryview(b"")
 
 
 def _join_digests(parts: Iterable[str]) -> str:

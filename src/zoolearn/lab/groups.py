@@ -34,12 +34,15 @@ class Group:
     @property
     def seeds(self) -> str:
         """How many there are, in how many orders if there are several, and how many diverged or failed."""
+        return count_seeds(self.runs) + self.losses
+
+    @property
+    def losses(self) -> str:
+        """How many diverged or failed, after a comma; nothing if none did."""
         diverged = sum(bool(run.diverged) for run in self.lost)
         known = {"diverged": diverged, "failed": len(self.lost) - diverged}
         whole = len(self.runs) + len(self.lost)
-        return ", ".join(
-            [count_seeds(self.runs), *(f"{count} of {whole} {how}" for how, count in known.items() if count)]
-        )
+        return "".join(f", {count} of {whole} {how}" for how, count in known.items() if count)
 
 
 def average_accuracy(run: Results) -> float:
@@ -81,8 +84,8 @@ def one_per_seed(results: Sequence[Results]) -> list[Results]:
 
 
 def seeds_of(run: Results) -> str:
-    """The seeds of learner, samples and order, as one word."""
-    return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
+    """The seeds of learner, samples and order, as one word; with the order itself, which people may make in Python, too."""
+    return json.dumps([run.spec.seed, run.meetings, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
 def group_runs(results: Sequence[Results]) -> list[Group]:

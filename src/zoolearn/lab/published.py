@@ -89,7 +89,7 @@ FLIPS: Settings = {"flip_tta": True}
 
 LINE: Settings = {"line_start": 0.5, "line_lr": 0.005, "lr_decay": 0.9, "first_factor": 2, "answer_norms": "batch"}
 DER_PASSES: Settings = {**SINGLE_PASS, "epochs": 50, "batch_size": 32, "augment": "yes"}
-NOT_RUN = "not run yet: theirs is the full ResNet18, and 50 epochs a task are beyond what was measured here"
+NOT_RUN = "not run: it needs the full ResNet18 and 50 epochs a task, which do not fit here"
 # Adam, whose first decay is the momentum; times 0.95 after every epoch.
 DECAYING: Settings = {"epochs": 20, "batch_size": 100, "lr": 1e-3, "schedule": "exponential"}
 ADDITIVE: Settings = {**SINGLE_PASS, **DECAYING, "momentum": 0.9, "weight_decay": 1e-4}

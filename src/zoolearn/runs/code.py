@@ -90,7 +90,7 @@ class _Used:
             return
         below = sys.modules.get(f"{whence}.{statement.name}") if statement.name else None
         other = below or sys.modules.get(whence)
-        if other is not None and not is_library(other.__file__ or "<"):
+        if other is not None and not is_library(getattr(other, "__file__", None) or "<"):
             for name in [statement.name] if statement.name and below is None else names:
                 self._look_up(name, other, names)
 

@@ -1,4 +1,4 @@
-"""Following runs from outside: what their folders say about how far they are, read and never touched."""
+"""LiveZoo runs from outside: what their folders say about how far they are, read and never touched."""
 
 import os
 import platform

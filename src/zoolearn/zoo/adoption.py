@@ -13,13 +13,13 @@ from zoolearn.seeds import derive
 from zoolearn.zoo.disk.entries import EpisodeEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.intake.intake import taken_in
-from zoolearn.zoo.learning.episode import as_kept, entry_of, measure, now, written
+from zoolearn.zoo.intake.intake import store_task
+from zoolearn.zoo.learning.episode import entry_of, keep_arrival, measure, now, write_member
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.zoo import Zoo
 
 
-def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
+def iter_adopt(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
     """Makes a zoo of a run, episode by episode: members are taken over, their votes asked again, rows stored."""
     source, zoo = RunFolder(Path(run)), ZooFolder(Path(folder))
     zoo.check_used()
@@ -35,14 +35,14 @@ def adopting(folder: Path | str, run: Path | str, data: Path | str | None = None
     with zoo.beginning():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
-            settled, arrival = taken_in(zoo, index, task)
-            index = settled.with_arrival(as_kept(zoo, arrival, task, learner))
+            settled, arrival = store_task(zoo, index, task)
+            index = settled.with_arrival(keep_arrival(zoo, arrival, task, learner))
             member = learner.members[episode - 1]
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
             costs = record.episode.seconds["train"], record.episode.rows_trained
             made = entry_of(member, episode, names, seed, *costs)
-            made = written(zoo, index, made, member.net, learner.recipe, {})
+            made = write_member(zoo, index, made, member.net, learner.recipe, {})
             index = index.with_member(made)
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
             index = index.ended(done)

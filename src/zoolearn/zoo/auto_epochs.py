@@ -1,4 +1,4 @@
-"""Model Zoo as people own it: every episode is trained as long as its rows need, unless told how long."""
+"""Model Zoo as people own it: every episode is trained as long as its rows need, unless it is given how long."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace

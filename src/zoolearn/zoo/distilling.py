@@ -15,12 +15,12 @@ from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import stored_task
-from zoolearn.zoo.learning.episode import entry_of, measure, now, written
+from zoolearn.zoo.learning.episode import entry_of, measure, now, write_member
 from zoolearn.zoo.learning.recall import learner_of
 from zoolearn.zoo.zoo import Zoo
 
 
-def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[Progress, None, Zoo]:
+def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[Progress, None, Zoo]:
     """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
     index, target = zoo.index, ZooFolder(Path(to))
     target.check_used()
@@ -45,7 +45,7 @@ def distilled(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[
             tasks={name: _without_votes(entry) for name, entry in index.tasks.items()},
             episodes=[changed(e, measures={}, since={}) for e in index.episodes],
         )
-        small = small.remade(members=[written(target, small, entry, net, learner.recipe, {})])
+        small = small.remade(members=[write_member(target, small, entry, net, learner.recipe, {})])
         small = small.measured(measure(target, small, list(index.tasks)))
         target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)

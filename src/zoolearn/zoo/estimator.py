@@ -91,7 +91,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 (scikit-learn's names)
         """Learns one task from scratch."""
-        rows, labels = self._taken(X, y, reset=True)
+        rows, labels = self._read_rows(X, y, reset=True)
         check_classification_targets(labels)
         classes = unique_labels(labels)
         if len(rows) < 2:
@@ -115,7 +115,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `classes` may name those that will come later; their columns are there from the first call on.
         """
         first = not hasattr(self, "learner_")
-        rows, labels = self._taken(X, y, reset=first)
+        rows, labels = self._read_rows(X, y, reset=first)
         check_classification_targets(labels)
         if first:
             self._start()
@@ -125,7 +125,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._learn(rows, labels, self._all_classes(labels, classes, task), task, sample_weight)
 
-    def _taken(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
+    def _read_rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
         """Rows as they are learned from, and their labels if there are any."""
         if self.features is None:
             taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
@@ -141,20 +141,20 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _start(self) -> Self:
         if self.features is not None:
-            return self._begun(
+            return self._begin(
                 backbone=BACKBONES["identity"], recipe=Recipe(), tasks_per_episode=1, grow=GROW["statistics"]
             )
         if self.backbone not in BACKBONES:
             raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
         recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
-        return self._begun(
+        return self._begin(
             backbone=BACKBONES[self.backbone],
             recipe=recipe,
             tasks_per_episode=self.tasks_per_episode,
             replay=self.replay,
         )
 
-    def _begun(self, **settings: Any) -> Self:
+    def _begin(self, **settings: Any) -> Self:
         self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
@@ -179,7 +179,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(unique_labels(named) if known is None else unique_labels(known, named))
 
     def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._joined(self._without_judges(Rows(x, y, self._weights(x, y, weight)), task), task)
+        rows = self._join_earlier(self._hold_out(Rows(x, y, self._weights(x, y, weight)), task), task)
         self.temperatures_, self.familiar_ = {}, {}
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
@@ -198,7 +198,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.waiting_.pop(task, None)
         return self
 
-    def _without_judges(self, rows: Rows, task: str) -> Rows:
+    def _hold_out(self, rows: Rows, task: str) -> Rows:
         """These rows without those that are held out, a share of each class; the others are kept to judge by."""
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it is a share of the rows, from 0 to below 1")
@@ -212,7 +212,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.judges_[task] = self.judges_[task] + judges if task in self.judges_ else judges
         return rows.select(~held)
 
-    def _joined(self, rows: Rows, task: str) -> Rows:
+    def _join_earlier(self, rows: Rows, task: str) -> Rows:
         """These rows; with those that wait, and with as many earlier ones of their task as they need beside them.
 
         Rows of one class need another, new classes all that came before; features are fitted to all there are.
@@ -250,8 +250,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, task: str | None = None) -> NDArray[np.float64]:  # noqa: N803
         """The probability of each class of a task, which is named if there are several; columns as in its `task_classes_`."""
         check_is_fitted(self, "task_")
-        rows, _ = self._taken(X, reset=False)
-        name = self._named(task)
+        rows, _ = self._read_rows(X, reset=False)
+        name = self._resolve_task(task)
         return np.asarray(calibrated(self._votes(rows, name), self._temperature(name)).numpy())
 
     def _temperature(self, name: str) -> float:
@@ -283,11 +283,11 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_sure(sure)
         probabilities = self.predict_proba(X, task)
-        name = self._named(task)
+        name = self._resolve_task(task)
         named = np.asarray(self.task_classes_[name][probabilities.argmax(axis=1)])
         if not sure:
             return named
-        rows, _ = self._taken(X, reset=False)
+        rows, _ = self._read_rows(X, reset=False)
         reasons = why_none(torch.from_numpy(probabilities), sure, self._familiarity(name).strange(rows))
         return np.array([None if why else label for label, why in zip(named, reasons, strict=True)], dtype=object)
 
@@ -330,7 +330,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "task_")
         return tuple(self.task_classes_)
 
-    def _named(self, task: str | None) -> str:
+    def _resolve_task(self, task: str | None) -> str:
         known = self.task_classes_
         if task is None and len(known) > 1:
             raise ValueError(f"{len(known)} tasks were learned ({', '.join(known)}); say which one is meant: task=...")

@@ -18,8 +18,8 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import stored_names
 from zoolearn.zoo.intake.extracting import Given
-from zoolearn.zoo.intake.leaks import digests_of, store_digests
-from zoolearn.zoo.intake.originals import check_at_hand, read_again
+from zoolearn.zoo.intake.leaks import digest_rows, store_digests
+from zoolearn.zoo.intake.originals import check_at_hand, iter_read_again
 from zoolearn.zoo.learning.episode import now
 from zoolearn.zoo.learning.retraining import iter_retrain
 from zoolearn.zoo.zoo import Zoo
@@ -33,7 +33,7 @@ class Refeatured:
     after: Mapping[str, Measure]
 
 
-def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
+def iter_refeature(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
     """Brings a zoo to other features; `undo` takes it back, as long as nothing else was changed.
 
     Its files must be where they were when they were learned from, and be the same.
@@ -46,11 +46,11 @@ def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
             )
         if extractor.sha256 == index.settings.features["sha256"]:
             raise SettingsError(f"{zoo.path} is on the features of {extractor.name!r} already; give another extractor")
-        check_at_hand([name for rows in _all_rows(index) for name in _names(zoo.folder, rows)])
+        check_at_hand([name for rows in _iter_rows(index) for name in _read_names(zoo.folder, rows)])
         settings = given.settings(seed=index.settings.seed)
         if given.content is not None:
             zoo.folder.store_bytes("extractors", given.content)
-        rest = yield from _read_again(zoo.folder, replace(index, chosen=settings, settings=settings), extractor)
+        rest = yield from _iter_read_tasks(zoo.folder, replace(index, chosen=settings, settings=settings), extractor)
         since = {name: entry.episode for name, entry in rest.tasks.items()}
         learner = settings.learner(given.names)
         rest = run_to_end(
@@ -63,17 +63,17 @@ def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
     return Refeatured(index.measures, rest.measures)
 
 
-def _all_rows(index: Index) -> Iterator[Rows]:
+def _iter_rows(index: Index) -> Iterator[Rows]:
     return (rows for arrival in index.arrivals for side in SIDES if (rows := arrival.rows(side)))
 
 
-def _names(folder: ZooFolder, rows: Rows) -> list[str]:
+def _read_names(folder: ZooFolder, rows: Rows) -> list[str]:
     return stored_names(folder, rows) or ["rows that were no files"]
 
 
-def _read_again(folder: ZooFolder, index: Index, extractor: Extractor) -> Generator[Step, None, Index]:
+def _iter_read_tasks(folder: ZooFolder, index: Index, extractor: Extractor) -> Generator[Step, None, Index]:
     """The zoo with features of the other extractor; labels, names and corrections are those that are there."""
-    done, total = 0, sum(rows.count for rows in _all_rows(index))
+    done, total = 0, sum(rows.count for rows in _iter_rows(index))
     tasks = {}
     for task, entry in index.tasks.items():
         arrivals: list[Arrival] = []
@@ -81,22 +81,22 @@ def _read_again(folder: ZooFolder, index: Index, extractor: Extractor) -> Genera
             parts: dict[Side, Rows | None] = {side: arrival.rows(side) for side in SIDES}
             for side, rows in parts.items():
                 if rows is not None:
-                    parts[side] = yield from _rows_again(folder, rows, extractor, done, total)
+                    parts[side] = yield from _iter_read_rows(folder, rows, extractor, done, total)
                     done += rows.count
             arrivals.append(changed(arrival, train=parts["train"], test=parts["test"], asked=(), votes=None))
         tasks[task] = TaskEntry(task, tuple(arrivals))
     return index.remade(tasks=tasks)
 
 
-def _rows_again(
+def _iter_read_rows(
     folder: ZooFolder, rows: Rows, extractor: Extractor, done: int, total: int
 ) -> Generator[Step, None, Rows]:
     ids = None if rows.ids is None else folder.tensor(rows.ids).numpy()
     with folder.receiving_rows("int16", (extractor.num_features,)) as writer:
-        for pictures in read_again(_names(folder, rows), ids, extractor.size or 0):
+        for pictures in iter_read_again(_read_names(folder, rows), ids, extractor.size or 0):
             made = embedded(extractor, pictures)
             writer.add(made)
             done += len(made)
             yield Step("reading again", done, total)
-    digests = store_digests(folder, digests_of(folder.tensor(writer.stored)))
+    digests = store_digests(folder, digest_rows(folder.tensor(writer.stored)))
     return changed(rows, x=writer.stored, digests=digests)

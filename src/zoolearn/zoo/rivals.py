@@ -45,13 +45,13 @@ def iter_compare(
 def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     """A run of each rival on the zoo's stored rows, in its own order, with its net, its recipe and its seed.
 
-    Without `epochs`, so many that each is shown as many rows in all as the members of the zoo together.
+    Without `epochs`, as many that each is shown as many rows in all as the members of the zoo together.
     """
     if len(zoo.tasks) < 2:
         raise DataError(
             f"{zoo.path} has fewer than two tasks; a comparison is about what a later task does to others: `zoo learn` another"
         )
-    epochs = epochs or _epochs_as_long(zoo)
+    epochs = epochs or _count_epochs(zoo)
     made_by = StoredTasks.at(str(zoo.path))
     settings = {"backbone": zoo.settings.backbone, **zoo.settings.recipe, "epochs": epochs}
     grew = any(len(entry.arrivals) > 1 for entry in zoo.tasks.values())
@@ -64,7 +64,7 @@ def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
     }
 
 
-def _epochs_as_long(zoo: Zoo) -> int:
+def _count_epochs(zoo: Zoo) -> int:
     trained = rows_trained(zoo)
     if trained is None:
         raise SettingsError(
@@ -129,7 +129,7 @@ def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
 
 def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
     """What is equal, what is not, and what the numbers say: to be read with every comparison."""
-    settings, epochs = zoo.settings, epochs or _epochs_as_long(zoo)
+    settings, epochs = zoo.settings, epochs or _count_epochs(zoo)
     sentences = [
         f"All have the same net ({settings.backbone}), recipe and seed, one training each. The rivals train for {epochs} "
         "epochs: unless you say how many, as many as give them the rows that the zoo's members were shown in all.",
@@ -141,7 +141,7 @@ def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
     ]
     if settings.descends:
         sentences.append(
-            "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start anew."
+            "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start from scratch."
         )
     if settings.replay < 1:
         sentences.append(

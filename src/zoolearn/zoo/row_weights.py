@@ -61,7 +61,7 @@ class WeightedZoo(ModelZoo):
         """Trains the net of a member by rows as they count; members are the paper's, which have no loss of their own."""
         if any(task.name in self.row_weights for task in tasks):
             weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
-            slots["loss"] = partial(_weighted, weights=weights)
+            slots["loss"] = partial(_weighted_loss, weights=weights)
         return super().fit(net, tasks, seed, **slots)
 
     def drop(self, tasks: Sequence[str]) -> None:
@@ -77,7 +77,7 @@ class WeightedZoo(ModelZoo):
         return bare
 
 
-def _weighted(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
+def _weighted_loss(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
     """The cross-entropy of rows that count by their weights, whose mean is 1."""
     assert batch.row_index is not None
     logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)

@@ -23,7 +23,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.inputs.look import Look
 
-ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
+ALWAYS_SHOWN = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
 Arguments = ParamSpec("Arguments")
@@ -62,7 +62,7 @@ class ZooSettings:
 
     `grow` is the name of a way to grow members; of one that has settings of its own, an object with its name and these.
 
-    >>> ZooSettings().settled(Look("images", channels=3, height=375, width=500)).shape
+    >>> ZooSettings().settle(Look("images", channels=3, height=375, width=500)).shape
     (3, 84, 84)
     """
 
@@ -87,7 +87,7 @@ class ZooSettings:
     columns: tuple[Name, ...] = field(default=(), metadata={"settled": True})  # of a table
 
     @classmethod
-    def chosen(cls, **given: Any) -> Self:
+    def choose(cls, **given: Any) -> Self:
         """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
         known = givable_settings()
         for name in given:
@@ -102,7 +102,7 @@ class ZooSettings:
         plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in given if name in of_recipe})
         settings = cls(**plain)
         settings._check_images()
-        names = own_names(**given)
+        names = name_functions(**given)
         replace(settings, backbone=settings.backbone or "mlp").learner(names)  # its own checks
         return settings
 
@@ -124,14 +124,14 @@ class ZooSettings:
                 )
         side = record["size"]
         shape = (int(record["num_features"]),) if side is None else (3, side, side)
-        settled = cls.chosen(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
+        settled = cls.choose(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
         return replace(settled, features=cast(ExtractorRecord, dict(record)), shape=shape)
 
     @classmethod
     def of(cls, learner: ModelZoo) -> Self:
         known = {setting.name for setting in fields(cls)}
         given = {setting.name: getattr(learner, setting.name) for setting in fields(ModelZoo) if setting.init}
-        return cls.chosen(**{name: value for name, value in given.items() if name in known})
+        return cls.choose(**{name: value for name, value in given.items() if name in known})
 
     def _check_images(self) -> None:
         if self.grey not in (None, True, False):
@@ -148,16 +148,16 @@ class ZooSettings:
         ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
         """
         usual = _values(Recipe())
-        told: dict[str, Json] = {}
+        shown: dict[str, Json] = {}
         for setting in fields(self):
             value = getattr(self, setting.name)
             if setting.name == "recipe":
-                told |= {name: each for name, each in value.items() if name in ALWAYS_TOLD or each != usual[name]}
+                shown |= {name: each for name, each in value.items() if name in ALWAYS_SHOWN or each != usual[name]}
             elif setting.name == "features" and value is not None:
                 return [f"features of {value['name']} ({value['num_features']}, sha256 {value['sha256'][:12]})"]
             elif not setting.metadata.get("settled"):
-                told[setting.name] = value
-        words = {name: OPEN.get(name) if value is None else value for name, value in told.items()}
+                shown[setting.name] = value
+        words = {name: OPEN.get(name) if value is None else value for name, value in shown.items()}
         return [_phrase(name, value) for name, value in words.items() if value is not None]
 
     @property
@@ -199,7 +199,7 @@ class ZooSettings:
     def stored_dtype(self) -> Literal["uint8", "float32", "int16"]:
         return "int16" if self.features else "uint8" if len(self.stored_shape) == 3 else "float32"
 
-    def settled(self, look: Look) -> Self:
+    def settle(self, look: Look) -> Self:
         """These settings with nothing left open, for data that looks like this.
 
         Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
@@ -296,7 +296,7 @@ def _side(look: Look) -> int:
     return 84 if min(look.height, look.width) >= 84 else 32
 
 
-def known_backbone(name: str, names: Names | None) -> Backbone:
+def find_backbone(name: str, names: Names | None) -> Backbone:
     """A backbone by name, ours or the caller's."""
     known = {**BACKBONES, **(names or {})}
     if name not in known:
@@ -304,7 +304,7 @@ def known_backbone(name: str, names: Names | None) -> Backbone:
     return known[name]
 
 
-def own_names(**given: Any) -> dict[str, Callable[..., Any]]:
+def name_functions(**given: Any) -> dict[str, Callable[..., Any]]:
     """Functions under the names that settings record them by, out of settings as people give them."""
     functions: dict[str, Callable[..., Any]] = {}
     for setting in fields(ZooSettings):

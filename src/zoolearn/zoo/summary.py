@@ -42,7 +42,7 @@ def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | 
 
 
 def describe_member(index: Index, entry: MemberEntry) -> dict[str, Json]:
-    """A member: what it was trained on and speaks for."""
+    """A member: what it was trained on and votes on."""
     return {
         "number": entry.number,
         "episode": entry.episode,

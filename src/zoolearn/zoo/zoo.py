@@ -13,23 +13,23 @@ from zoolearn.training.at_once import at_once
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.auto_epochs import Plan, check_epochs
 from zoolearn.zoo.changes import pruning
-from zoolearn.zoo.changes.corrections import Correction, correction_of
-from zoolearn.zoo.changes.forgetting import Cost, cost_of, removing, undone
-from zoolearn.zoo.changes.forgetting_rows import check_forgettable, rows_of_class, rows_of_files, without_rows
+from zoolearn.zoo.changes.corrections import Correction, find_correction
+from zoolearn.zoo.changes.forgetting import Cost, cost_of, iter_remove_task, undo_episode
+from zoolearn.zoo.changes.forgetting_rows import check_forgettable, find_class_rows, find_file_rows, forget_rows
 from zoolearn.zoo.changes.purging import iter_purge
-from zoolearn.zoo.changes.renaming import renamed
+from zoolearn.zoo.changes.renaming import rename_task
 from zoolearn.zoo.disk.arrivals import Arrival
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.inputs.find import both_sources
+from zoolearn.zoo.inputs.find import open_sources
 from zoolearn.zoo.intake.extracting import Features, Given
 from zoolearn.zoo.intake.growth import NewClasses
 from zoolearn.zoo.intake.holdout import Holdout
-from zoolearn.zoo.intake.intake import Augment, Reading, iter_take_in, sources_of, taken_in
-from zoolearn.zoo.intake.split import without_copies
-from zoolearn.zoo.learning.episode import Learned, check_heads_only, iter_learn, now
-from zoolearn.zoo.learning.gate import check_limit, taken_back, tasks_below
-from zoolearn.zoo.settings import Names, ZooSettings, own_names, takes_settings
+from zoolearn.zoo.intake.intake import Augment, Reading, iter_take_in, open_task, store_task
+from zoolearn.zoo.intake.split import drop_copies
+from zoolearn.zoo.learning.episode import Learned, check_heads_only, iter_episode, now
+from zoolearn.zoo.learning.gate import check_limit, take_back, tasks_below
+from zoolearn.zoo.settings import Names, ZooSettings, name_functions, takes_settings
 from zoolearn.zoo.zoo_reader import Data, ZooReader
 
 
@@ -81,16 +81,16 @@ class Zoo(ZooReader):
         with self._writing() as before:
             if task.name in before.tasks:
                 work = iter_take_in(
-                    self.folder, before, task.name, *sources_of(task), new_classes=new_classes, extractor=self.extractor
+                    self.folder, before, task.name, *open_task(task), new_classes=new_classes, extractor=self.extractor
                 )
                 index, reading = yield from work
                 arrival, notes = reading.task.arrivals[-1], [*reading.notes]
             else:
-                index, arrival = taken_in(self.folder, before, task, self.extractor)
-                arrival, notes = without_copies(self.folder, before, arrival)
+                index, arrival = store_task(self.folder, before, task, self.extractor)
+                arrival, notes = drop_copies(self.folder, before, arrival)
                 for note in notes:
                     warnings.warn(note, stacklevel=2)
-            learned = yield from self._iter_learn(before, index, arrival, epochs, unless_worse)
+            learned = yield from self._iter_episode(before, index, arrival, epochs, unless_worse)
             return replace(learned, notes=tuple(notes))
 
     learn = at_once(iter_learn)
@@ -125,7 +125,7 @@ class Zoo(ZooReader):
                 self.folder,
                 before,
                 name,
-                *both_sources(data, test, replace(self.columns, wanted=before.settings.columns)),
+                *open_sources(data, test, replace(self.columns, wanted=before.settings.columns)),
                 holdout=holdout,
                 skip_broken=skip_broken,
                 augment=augment,
@@ -137,7 +137,7 @@ class Zoo(ZooReader):
             arrival = reading.task.arrivals[-1]
             if heads_only:
                 check_heads_only(index, arrival)
-            work = self._iter_learn(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
+            work = self._iter_episode(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
             return replace((yield from work), notes=reading.notes)
 
     learn_from = at_once(iter_learn_from)
@@ -152,22 +152,22 @@ class Zoo(ZooReader):
         """
         check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.writing() as before:
-            correction = correction_of(self.folder, before, task, rows)
+            correction = find_correction(self.folder, before, task, rows)
             yield correction
             arrival = correction.arrival(self.folder, before)
-            return (yield from self._iter_learn(before, before, arrival, epochs, None))
+            return (yield from self._iter_episode(before, before, arrival, epochs, None))
 
     correct = at_once(iter_correct)
 
     def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
         """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
         with self.folder.making_room() as index:
-            correction = correction_of(self.folder, index, task, rows)
+            correction = find_correction(self.folder, index, task, rows)
             self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
 
     purge = at_once(iter_purge)
 
-    def _iter_learn(
+    def _iter_episode(
         self,
         before: Index,
         index: Index,
@@ -177,12 +177,12 @@ class Zoo(ZooReader):
         *,
         heads_only: bool = False,
     ) -> Generator[Plan | Progress, None, Learned]:
-        """Commits once: the grown zoo, or the one before with a line in its log."""
+        """Runs an episode and commits once: the grown zoo, or the one before with a line in its log."""
         nets = self._net_in(index)
-        work = iter_learn(self.folder, index, arrival, nets, self.names, epochs, heads_only=heads_only)
+        work = iter_episode(self.folder, index, arrival, nets, self.names, epochs, heads_only=heads_only)
         grown, learned = yield from work
         if worse := tasks_below(learned.changes, unless_worse):
-            grown = taken_back(before, arrival.task, now(), learned.changes, worse)
+            grown = take_back(before, arrival.task, now(), learned.changes, worse)
         self._commit(grown)
         return replace(learned, worse=worse)
 
@@ -199,7 +199,7 @@ class Zoo(ZooReader):
 
     def rename(self, task: str, to: str) -> None:
         with self.folder.writing() as index:
-            self._commit(renamed(index, task, to))
+            self._commit(rename_task(index, task, to))
 
     def undo(self) -> str | None:
         """Goes back to before the last episode; gives the name of its task, which is no longer known, or as it was before.
@@ -207,7 +207,7 @@ class Zoo(ZooReader):
         Where the last change brought the zoo to other features, to before that; it gives None.
         """
         with self.folder.making_room() as index:
-            name, earlier = undone(self.folder, index)
+            name, earlier = undo_episode(self.folder, index)
             self._commit(earlier)
         return name
 
@@ -215,7 +215,7 @@ class Zoo(ZooReader):
         """Removes a task permanently: its rows, its heads, and every weight that was trained on it; tells how retraining goes."""
         with self.folder.making_room() as index:
             cost = cost_of(index, task, drop=drop)
-            rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
+            rest = yield from iter_remove_task(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
         return cost
 
@@ -228,8 +228,8 @@ class Zoo(ZooReader):
         """
         check_forgettable(self.index)
         with self.folder.making_room() as index:
-            gone = {task: rows_of_class(self.folder, index.task(task), label)}
-            self._commit(without_rows(self.folder, index, gone, self.names))
+            gone = {task: find_class_rows(self.folder, index.task(task), label)}
+            self._commit(forget_rows(self.folder, index, gone, self.names))
         return sum(map(len, gone[task].values()))
 
     def forget_rows(self, files: Sequence[Path | str], task: str | None = None) -> int:
@@ -241,8 +241,8 @@ class Zoo(ZooReader):
         check_forgettable(self.index)
         with self.folder.making_room() as index:
             tasks = index.tasks.values() if task is None else [index.task(task)]
-            gone = rows_of_files(self.folder, tasks, [str(file) for file in files])
-            self._commit(without_rows(self.folder, index, gone, self.names))
+            gone = find_file_rows(self.folder, tasks, [str(file) for file in files])
+            self._commit(forget_rows(self.folder, index, gone, self.names))
         return sum(len(numbers) for sides in gone.values() for numbers in sides.values())
 
     def prune(
@@ -253,23 +253,23 @@ class Zoo(ZooReader):
         Give one: `loss`, the accuracy that a task may lose (default 0.005); `budget`, megabytes of members to keep;
         `latency`, milliseconds that an answer for one row may take.
         """
-        kind, value = pruning.limit_of(loss=loss, budget=budget, latency=latency)
+        kind, value = pruning.read_limit(loss=loss, budget=budget, latency=latency)
         with self.folder.making_room() as index:
-            open_index = pruning.all_speaking(self.folder, index)
+            open_index = pruning.restore_all(self.folder, index)
             cost = self._milliseconds(open_index) if open_index.tasks else 0.0
-            pruned, report = pruning.pruned(self.folder, open_index, kind, value, cost)
+            pruned, report = pruning.prune(self.folder, open_index, kind, value, cost)
             self._commit(pruned.after("pruned", now(), detail=f"by {kind} {value:g}; reversible"))
         return report
 
     def unprune(self) -> None:
-        """Lets every silenced member speak again."""
+        """Lets every silenced member vote again."""
         with self.folder.making_room() as index:
-            self._commit(pruning.all_speaking(self.folder, index).after("unpruned", now()))
+            self._commit(pruning.restore_all(self.folder, index).after("unpruned", now()))
 
     def commit_pruning(self) -> int:
         """Deletes what was pruned, permanently; gives the number of members that are gone."""
         with self.folder.making_room() as index:
-            smaller = pruning.committed(index)
+            smaller = pruning.delete_silenced(index)
             gone = len(index.members) - len(smaller.members)
             self._commit(smaller.after("committed pruning", now(), detail=f"{gone} deleted"))
         return gone
@@ -300,4 +300,4 @@ def new(folder: Path | str, *, features: Features | None = None, size: int | Non
     if features is not None:
         given = Given.of(features, size)
         return Zoo.create(folder, given.settings(**settings), given.names, given.content)
-    return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))
+    return Zoo.create(folder, ZooSettings.choose(**settings), name_functions(**settings))

@@ -22,10 +22,10 @@ from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity
-from zoolearn.zoo.answers.queries import rows_of
-from zoolearn.zoo.answers.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
+from zoolearn.zoo.answers.queries import read_rows
+from zoolearn.zoo.answers.recognition import SURE, Fitted, Quality, Recognised, check_recognisable, recognise_rows
 from zoolearn.zoo.changes import pruning
-from zoolearn.zoo.changes.corrections import Correction, StoredRow, correction_of, listed_rows
+from zoolearn.zoo.changes.corrections import Correction, StoredRow, find_correction, list_rows
 from zoolearn.zoo.changes.forgetting import Cost, cost_of
 from zoolearn.zoo.changes.purging import PurgeCost, cost_of_purge
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -36,12 +36,10 @@ from zoolearn.zoo.disk.stored import stored_inputs, stored_task
 from zoolearn.zoo.export.export import Exported, export
 from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.export.int8 import export_in_8_bits
-from zoolearn.zoo.inputs.find import both_sources, source_of
+from zoolearn.zoo.inputs.find import open_source
 from zoolearn.zoo.inputs.source import Source
 from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake.extracting import open_extractor, to_rows
-from zoolearn.zoo.intake.growth import Growth
-from zoolearn.zoo.intake.intake import growth_of
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.evaluation import Tested, held_out_majority, held_out_scores, iter_test
 from zoolearn.zoo.learning.recall import learner_of, member_net
@@ -127,17 +125,13 @@ class ZooReader:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
         return stored_task(self.folder, self.index.task(name))
 
-    def growth(self, name: str, data: Data) -> Growth | None:
-        """What labelled data would add to a task that is known; None if it is a new one."""
-        return growth_of(self.index, name, both_sources(data, None, self.columns)[0])
-
     def stored_rows(self, task: str) -> list[StoredRow]:
         """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
-        return listed_rows(self.folder, self.index.task(task))
+        return list_rows(self.folder, self.index.task(task))
 
     def cost_of_purging(self, task: str, rows: Mapping[str | int, str | None]) -> tuple[Correction, PurgeCost]:
         """What `purge` would change, and what that costs."""
-        correction = correction_of(self.folder, self.index, task, rows)
+        correction = find_correction(self.folder, self.index, task, rows)
         return correction, cost_of_purge(self.folder, self.index, correction)
 
     def answers(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> Answers:
@@ -221,7 +215,7 @@ class ZooReader:
         Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
         are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
         """
-        check_unrecognisable(self.index, sure)
+        check_recognisable(self.index, sure)
         while True:
             generation, inputs = self.generation, self.rows(x)
             try:
@@ -230,7 +224,7 @@ class ZooReader:
                     fitted.quality.check()
                 which = fitted.which
                 ask = which.answer if isinstance(which, StatInference) else self._answer_and_classes
-                found = recognised(which, inputs, sure, ask)
+                found = recognise_rows(which, inputs, sure, ask)
             except (StoreError, UnknownTask):
                 if not self.refresh() and generation == self.generation:
                     raise
@@ -247,7 +241,7 @@ class ZooReader:
             learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
             held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
-            self._fitted = Fitted(self.generation, which, quality(which, held))
+            self._fitted = Fitted(self.generation, which, Quality.of(which, held))
         return self._fitted
 
     def take_up(self, fitted: Fitted) -> None:
@@ -257,7 +251,7 @@ class ZooReader:
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
-        rows = rows_of(x, self.settings, self.columns.embed)
+        rows = read_rows(x, self.settings, self.columns.embed)
         return rows if extractor is None or rows.dtype == torch.int16 else to_rows(extractor, rows)
 
     @property
@@ -295,7 +289,7 @@ class ZooReader:
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
         """How well a task is answered on new labelled data, step by step; nothing of it is kept. `test` does it at once."""
         self.index.task(task)
-        source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
+        source = data if isinstance(data, Source) else open_source(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
 
     test = at_once(iter_test)

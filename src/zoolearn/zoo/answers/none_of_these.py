@@ -70,17 +70,17 @@ def fit_familiarity(
 
 
 def _some(most: int, x: Tensor) -> Tensor:
-    """So many rows at most, spread over all."""
+    """At most `most` rows, spread over all."""
     return x[torch.linspace(0, len(x) - 1, most).round().long()] if len(x) > most else x
 
 
 def _at_most(most: int, rows: Examples) -> Examples:
-    """About so many rows, of every class at least one."""
+    """About `most` rows, of every class at least one."""
     return _every(rows, -(-len(rows) // most))
 
 
 def _every(rows: Examples, step: int, first: int = 0) -> Examples:
-    """Every so manieth row of each class, from its first one on."""
+    """Every `step`-th row of each class, from its `first` one on."""
     order = rows.y.argsort(stable=True)
     counts = torch.bincount(rows.y)
     number = torch.arange(len(order)) - (counts.cumsum(0) - counts)[rows.y[order]]  # within its class

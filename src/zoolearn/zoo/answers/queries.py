@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.cells import LARGEST, listed
-from zoolearn.zoo.inputs.find import streamed
+from zoolearn.zoo.inputs.cells import LARGEST, list_lines
+from zoolearn.zoo.inputs.find import iter_blocks
 from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
 from zoolearn.zoo.inputs.source import Block
 from zoolearn.zoo.inputs.tables import Columns, table_source
@@ -18,7 +18,7 @@ from zoolearn.zoo.inputs.texts import Embed
 from zoolearn.zoo.settings import ZooSettings
 
 
-def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
+def read_rows(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
     """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array.
 
     Where it takes texts, `embed` makes rows of them, and words are a text and no path.
@@ -37,7 +37,7 @@ def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor
 
 def _from_paths(paths: Sequence[Path], settings: ZooSettings, embed: Embed | None) -> Tensor:
     columns = Columns(wanted=settings.columns, embed=embed)
-    return _together([block for _, block in streamed(paths, settings.shape or (), columns)])
+    return _together([block for _, block in iter_blocks(paths, settings.shape or (), columns)])
 
 
 def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
@@ -62,7 +62,7 @@ def _together(blocks: Sequence[Block]) -> Tensor:
     broken = [row for block in blocks for row in block.broken]
     if broken:
         rows = len(broken) + sum(len(block.x) for block in blocks)
-        lines = listed(f"{row.name}: {row.reason}" for row in broken)
+        lines = list_lines(f"{row.name}: {row.reason}" for row in broken)
         raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{lines}")
     return torch.from_numpy(np.concatenate([block.x for block in blocks]))
 

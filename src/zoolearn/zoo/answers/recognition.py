@@ -43,7 +43,7 @@ class Recognised:
         }
 
 
-def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
+def check_recognisable(index: Index, sure: float = 0.0) -> None:
     """Refuses what cannot be recognised, or not so surely, before any input is read."""
     if not 0 <= sure <= 1:
         raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
@@ -67,6 +67,26 @@ class Quality:
     right: float
     strangers: float
 
+    @classmethod
+    def of(cls, which: TaskInference, held: Mapping[str, Tensor]) -> "Quality":
+        """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
+        counts = [min(ROWS_JUDGED, len(held[name])) for name in which.tasks]
+        rows = [(place, row) for place, count in enumerate(counts) for row in range(count)]
+        judged = [rows[one] for one in evenly(len(rows), MOST_EVIDENCE // len(which.tasks)).tolist()]
+        right: dict[int, list[float]] = {}  # by task
+        strangers: dict[int, list[float]] = {}
+        for some in (judged[start : start + JUDGED_AT_ONCE] for start in range(0, len(judged), JUDGED_AT_ONCE)):
+            evidence = which.evidence(torch.stack([held[which.tasks[place]][row] for place, row in some]))
+            owners = torch.tensor([place for place, _ in some])
+            inferred = which.infer_from(evidence, SURE)
+            is_right = (inferred.chances.argmax(dim=1) == owners) & inferred.certain
+            others = evidence.scatter(1, owners[:, None], -torch.inf)
+            is_named = which.infer_from(others, SURE).certain & (len(counts) > 1)
+            for (place, _), found, named in zip(some, is_right.tolist(), is_named.tolist(), strict=True):
+                right.setdefault(place, []).append(found)
+                strangers.setdefault(place, []).append(named)
+        return cls(fmean(map(fmean, right.values())), fmean(map(fmean, strangers.values())))
+
     def check(self) -> None:
         """Refuses a zoo that names tasks hardly more often where it knows them than where it does not."""
         if self.right - self.strangers < LEAST_QUALITY:
@@ -87,27 +107,7 @@ class Fitted:
     quality: Quality
 
 
-def quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
-    """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
-    counts = [min(ROWS_JUDGED, len(held[name])) for name in which.tasks]
-    rows = [(place, row) for place, count in enumerate(counts) for row in range(count)]
-    judged = [rows[one] for one in evenly(len(rows), MOST_EVIDENCE // len(which.tasks)).tolist()]
-    right: dict[int, list[float]] = {}  # by task
-    strangers: dict[int, list[float]] = {}
-    for some in (judged[start : start + JUDGED_AT_ONCE] for start in range(0, len(judged), JUDGED_AT_ONCE)):
-        evidence = which.evidence(torch.stack([held[which.tasks[place]][row] for place, row in some]))
-        owners = torch.tensor([place for place, _ in some])
-        inferred = which.infer_from(evidence, SURE)
-        is_right = (inferred.chances.argmax(dim=1) == owners) & inferred.certain
-        others = evidence.scatter(1, owners[:, None], -torch.inf)
-        is_named = which.infer_from(others, SURE).certain & (len(counts) > 1)
-        for (place, _), found, named in zip(some, is_right.tolist(), is_named.tolist(), strict=True):
-            right.setdefault(place, []).append(found)
-            strangers.setdefault(place, []).append(named)
-    return Quality(fmean(map(fmean, right.values())), fmean(map(fmean, strangers.values())))
-
-
-def recognised(
+def recognise_rows(
     which: TaskInference, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
 ) -> list[Recognised]:
     """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""

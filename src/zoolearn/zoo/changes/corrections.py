@@ -27,7 +27,7 @@ class StoredRow:
     label: str
 
 
-def listed_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
+def list_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
     """All rows of a task that are stored, as they are numbered until one is deleted."""
     rows: list[StoredRow] = []
     for side in SIDES if entry.keeps_rows else SIDES[1:]:
@@ -57,7 +57,7 @@ class Correction:
     @classmethod
     def of(cls, folder: ZooFolder, entry: TaskEntry, wanted: Sequence[tuple[str, str]]) -> "Correction":
         """Of pairs of a row, by its number or by the path that it was learned from, and a class; empty: delete it."""
-        rows = listed_rows(folder, entry)
+        rows = list_rows(folder, entry)
         found: dict[StoredRow, str | None] = {}
         for word, label in wanted:
             if label and label not in entry.classes:
@@ -112,7 +112,7 @@ class Correction:
         return Fixes(folder.store_tensor(torch.tensor(sorted(pairs))), sum(label is None for label in rows.values()))
 
 
-def correction_of(folder: ZooFolder, index: Index, task: str, rows: Mapping[str | int, str | None]) -> Correction:
+def find_correction(folder: ZooFolder, index: Index, task: str, rows: Mapping[str | int, str | None]) -> Correction:
     """What rows, by their numbers or paths, are to become: of another class, or None: nothing."""
     wanted = [(str(row), label or "") for row, label in rows.items()]
     return Correction.of(folder, index.task(task), wanted)

@@ -16,11 +16,11 @@ from zoolearn.zoo.learning.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
 
 
-def undone(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
+def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
 
     A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
-    retrained on the rest. Where all was made anew since, on other features, it is the zoo before that, and of no task.
+    retrained on the rest. Where all was made again since, on other features, it is the zoo before that, and of no task.
     """
     if index.before is not None:
         earlier = replace(index.before, generation=index.generation, log=index.log)
@@ -34,16 +34,16 @@ def undone(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
         earlier = replace(earlier, settings=index.chosen)
     if any(episode.remade for episode in gone):
         touched = {task for episode in gone for task in episode.losses} & earlier.tasks.keys()
-        earlier = _measured_now(folder, earlier.remade(), sorted(touched), name)
+        earlier = _measure_now(folder, earlier.remade(), sorted(touched), name)
     return name, earlier.after("undone", now(), name, f"episode {before + 1}")
 
 
-def _measured_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
+def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
     """An earlier state whose members are no longer those of then, as it answers with them; refused where it cannot."""
     for name in tasks:
         if not earlier.is_answered(name, earlier.voters(name)):
             if earlier.is_answered(name, earlier.with_votes_on(name)):
-                how = f"pruned; let them speak again first: zoo prune {folder.path} --restore"
+                how = f"pruned; let them vote again first: zoo prune {folder.path} --restore"
             else:
                 how = f"pruned permanently; forget {gone!r} instead"
             raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
@@ -105,7 +105,7 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
             way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
                 f"without the members that {task!r} has shaped, no member answers for task {name!r}; "
-                + ("let those speak that were pruned (`zoo prune FOLDER --restore`)" if able else way)
+                + ("let those vote that were pruned (`zoo prune FOLDER --restore`)" if able else way)
             )
 
 
@@ -120,7 +120,7 @@ def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry
         )
 
 
-def removing(
+def iter_remove_task(
     folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
 ) -> Generator[Progress, None, Index]:
     """The zoo without a task: members that it shaped are retrained, oldest first, with the same seeds on the same other tasks.
@@ -134,7 +134,7 @@ def removing(
     learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
     rest = index.remade(
         tasks={name: entry for name, entry in index.tasks.items() if name != task},
-        episodes=[without(episode, task) for episode in index.episodes],
+        episodes=[drop_task(episode, task) for episode in index.episodes],
     )
     if not rest.tasks:
         rest = replace(rest, settings=index.chosen)
@@ -151,7 +151,7 @@ def removing(
     return replace(rest, log=Chain(new=log)).after("forgot a task", now())
 
 
-def without(episode: EpisodeEntry, task: str) -> EpisodeEntry:
+def drop_task(episode: EpisodeEntry, task: str) -> EpisodeEntry:
     """An episode as if there had never been this task."""
     return changed(
         episode,

@@ -32,7 +32,7 @@ def check_forgettable(index: Index) -> None:
         )
 
 
-def rows_of_class(folder: ZooFolder, entry: TaskEntry, label: str) -> Numbers:
+def find_class_rows(folder: ZooFolder, entry: TaskEntry, label: str) -> Numbers:
     """All rows of a class, also those that a correction has deleted since."""
     if label not in entry.classes:
         raise DataError(unknown_name("class", label, entry.classes))
@@ -41,7 +41,7 @@ def rows_of_class(folder: ZooFolder, entry: TaskEntry, label: str) -> Numbers:
     return {side: frozenset(number for number, own in labels[side].items() if own == place) for side in SIDES}
 
 
-def rows_of_files(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequence[str]) -> dict[str, Numbers]:
+def find_file_rows(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequence[str]) -> dict[str, Numbers]:
     """The rows of each task that were made of files, known by their content or else by their names; refused if one made none."""
     digests = {word: sha256(Path(word).read_bytes()).digest() for word in words if Path(word).is_file()}
     found: dict[str, dict[Side, frozenset[int]]] = {}
@@ -70,7 +70,7 @@ def _made_of(folder: ZooFolder, rows: Rows | None) -> list[tuple[str, bytes]]:
     return list(zip(names, ids, strict=True))
 
 
-def without_rows(folder: ZooFolder, index: Index, gone: Mapping[str, Numbers], names: Names | None) -> Index:
+def forget_rows(folder: ZooFolder, index: Index, gone: Mapping[str, Numbers], names: Names | None) -> Index:
     """The zoo without some rows of some tasks, by name."""
     rewritten = [rewrite_task(folder, index.task(task), numbers) for task, numbers in gone.items()]
     rest = run_to_end(iter_rewrite(folder, index, rewritten, index.settings.learner(names), names))

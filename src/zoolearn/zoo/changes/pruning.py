@@ -21,13 +21,13 @@ from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes
 
 ALLOWED_LOSS = 0.005  # of accuracy, where nothing was said
-Chosen = dict[str, set[int]]  # for each task, the numbers of the members that speak for it
+Chosen = dict[str, set[int]]  # for each task, the numbers of the members that vote on it
 
 
-def limit_of(**limits: float | None) -> tuple[str, float]:
+def read_limit(**limits: float | None) -> tuple[str, float]:
     """The one limit that was given to prune by, with its value; by default a loss of half a point.
 
-    >>> limit_of(loss=None, budget=20.0), limit_of(loss=None)
+    >>> read_limit(loss=None, budget=20.0), read_limit(loss=None)
     (('budget', 20.0), ('loss', 0.005))
     """
     chosen = {name: value for name, value in limits.items() if value is not None} or {"loss": ALLOWED_LOSS}
@@ -44,21 +44,21 @@ class TaskVotes:
     Classes are in the order in which they came, so that who knows fewer of them knows the first.
     """
 
-    said: Mapping[int, Tensor]
+    votes: Mapping[int, Tensor]
     weights: Mapping[int, float]
     labels: Tensor
     classes: tuple[str, ...]
 
     def can_answer(self, members: Iterable[int]) -> bool:
         """Whether one of some members knows all classes."""
-        return any(self.said[number].shape[1] == len(self.classes) for number in members)
+        return any(self.votes[number].shape[1] == len(self.classes) for number in members)
 
     def answer(self, members: Iterable[int], rows: slice = slice(None)) -> Tensor:
         """What some members together say of some of the rows."""
         numbers = list(members)
-        said = [self.said[number][rows] for number in numbers]
-        knows = [self.classes[: vote.shape[1]] for vote in said]
-        return combine(said, [self.weights[number] for number in numbers], knows, self.classes)
+        votes = [self.votes[number][rows] for number in numbers]
+        knows = [self.classes[: vote.shape[1]] for vote in votes]
+        return combine(votes, [self.weights[number] for number in numbers], knows, self.classes)
 
     def accuracy(self, members: Iterable[int], rows: slice = slice(None)) -> float:
         """The accuracy of some members together, on some of the rows."""
@@ -102,7 +102,7 @@ class Pruning:
         return self.milliseconds_per_member * sum(counts) / max(1, len(counts))
 
 
-def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float) -> tuple[Index, Pruning]:
+def prune(folder: ZooFolder, index: Index, kind: str, value: float, cost: float) -> tuple[Index, Pruning]:
     """The zoo with members silenced where a task can do without them, and what that means."""
     if value < 0 or (kind != "loss" and value == 0):
         raise SettingsError(f"{kind} is {value:g}; give a number above 0")
@@ -113,9 +113,11 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
     stored = StoredVotes(folder, index)
     votes = {name: _votes(stored, name) for name in index.tasks}
     choose: dict[str, Callable[[], Chosen]] = {
-        "loss": lambda: by_loss(votes, value),
-        "budget": lambda: by_budget({member.number: member.bytes for member in index.members}, votes, value * 1e6),
-        "latency": lambda: by_count(votes, int(value / cost) if cost else 1, value, cost),
+        "loss": lambda: choose_by_loss(votes, value),
+        "budget": lambda: choose_by_budget(
+            {member.number: member.bytes for member in index.members}, votes, value * 1e6
+        ),
+        "latency": lambda: choose_by_count(votes, int(value / cost) if cost else 1, value, cost),
     }
     chosen = choose[kind]()
     members = tuple(
@@ -129,57 +131,57 @@ def pruned(folder: ZooFolder, index: Index, kind: str, value: float, cost: float
 def _votes(stored: StoredVotes, task: str) -> TaskVotes:
     index, voters = stored.index, stored.index.voters(task)
     return TaskVotes(
-        {member.number: stored.said(member, task) for member in voters},
+        {member.number: stored.votes_of(member, task) for member in voters},
         {member.number: index.weight(member, task) for member in voters},
         stored_labels(stored.folder, index.tasks[task], "test"),
         index.tasks[task].classes,
     )
 
 
-def by_loss(votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
+def choose_by_loss(votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
     """For each task the members that greedy selection adds until it is at most `loss` below all of them together.
 
     Where two would help equally, the one that another task needs already is taken.
     """
     chosen: Chosen = {}
     needed: set[int] = set()
-    for name in sorted(votes, key=lambda task: len(votes[task].said)):
-        goal = votes[name].accuracy(votes[name].said, CHOOSE) - loss
+    for name in sorted(votes, key=lambda task: len(votes[task].votes)):
+        goal = votes[name].accuracy(votes[name].votes, CHOOSE) - loss
         chosen[name] = set()
         while not chosen[name] or votes[name].accuracy(chosen[name], CHOOSE) < goal - 1e-9:
-            chosen[name].add(_best(votes[name], chosen[name], needed))
+            chosen[name].add(_find_best(votes[name], chosen[name], needed))
         needed |= chosen[name]
     return chosen
 
 
-def by_count(votes: Mapping[str, TaskVotes], most: int, latency: float, cost: float) -> Chosen:
+def choose_by_count(votes: Mapping[str, TaskVotes], most: int, latency: float, cost: float) -> Chosen:
     """For each task the best `most` members that greedy selection finds, fewer if that is as good."""
     if most < 1:
         raise SettingsError(f"latency is {latency:g} ms, but a single member takes {cost:.3g} ms for a row; give more")
     chosen: Chosen = {}
     for name, task in votes.items():
         order: list[int] = []
-        while len(order) < min(most, len(task.said)):
-            order.append(_best(task, set(order), set()))
+        while len(order) < min(most, len(task.votes)):
+            order.append(_find_best(task, set(order), set()))
         best = max(range(1, len(order) + 1), key=lambda count: (task.accuracy(order[:count], CHOOSE), -count))
         chosen[name] = set(order[:best])
     return chosen
 
 
-def _best(votes: TaskVotes, chosen: set[int], needed: set[int]) -> int:
+def _find_best(votes: TaskVotes, chosen: set[int], needed: set[int]) -> int:
     """The member that helps most beside those chosen; the first one is of those that know all classes."""
 
     def merit(number: int) -> tuple[float, bool, float]:
         together = {*chosen, number}
         return votes.accuracy(together, CHOOSE), number in needed, votes.likelihood(together, CHOOSE)
 
-    able = [number for number in votes.said if number not in chosen and votes.can_answer({*chosen, number})]
+    able = [number for number in votes.votes if number not in chosen and votes.can_answer({*chosen, number})]
     return max(able, key=merit)
 
 
-def by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], budget: float) -> Chosen:
+def choose_by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], budget: float) -> Chosen:
     """Takes away, one by one, the member whose absence costs the least accuracy over all tasks, until the rest fits."""
-    chosen = {name: set(task.said) for name, task in votes.items()}
+    chosen = {name: set(task.votes) for name, task in votes.items()}
     alive = set().union(*chosen.values())
     current = {name: votes[name].accuracy(chosen[name], CHOOSE) for name in votes}
     while sum(sizes[number] for number in alive) > budget:
@@ -202,7 +204,7 @@ def by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], budget: 
 def _loss_without(
     votes: Mapping[str, TaskVotes], chosen: Chosen, current: Mapping[str, float], number: int
 ) -> float | None:
-    """The accuracy that all tasks together lose without a member; None if nobody were left that knows all of one's classes."""
+    """The accuracy that all tasks together lose without a member; None if no member were left that knows all of one's classes."""
     loss = 0.0
     for name, members in chosen.items():
         if number in members:
@@ -217,12 +219,12 @@ def _report(index: Index, votes: Mapping[str, TaskVotes], chosen: Chosen, cost: 
     needed = set().union(*chosen.values())
     tasks = {
         name: TaskPruning(
-            before=len(task.said),
+            before=len(task.votes),
             after=len(chosen[name]),
-            accuracy_before=task.accuracy(task.said),
+            accuracy_before=task.accuracy(task.votes),
             accuracy_after=task.accuracy(chosen[name]),
-            unseen_before=task.accuracy(task.said, _judging(task)),
-            unseen_after=task.accuracy(chosen[name], _judging(task)),
+            unseen_before=task.accuracy(task.votes, _judging_rows(task)),
+            unseen_after=task.accuracy(chosen[name], _judging_rows(task)),
         )
         for name, task in votes.items()
     }
@@ -230,18 +232,18 @@ def _report(index: Index, votes: Mapping[str, TaskVotes], chosen: Chosen, cost: 
     return Pruning(tasks, len(index.members), len(needed), sum(sizes.values()), bytes_after, cost)
 
 
-def _judging(task: TaskVotes) -> slice:
+def _judging_rows(task: TaskVotes) -> slice:
     return JUDGE if len(task.labels) > 1 else CHOOSE
 
 
-def all_speaking(folder: ZooFolder, index: Index) -> Index:
+def restore_all(folder: ZooFolder, index: Index) -> Index:
     """The zoo with every silenced member speaking again."""
     speaking = index.remade(members=[changed(member, silent=()) for member in index.members])
     silenced = {name for member in index.members for name in member.silent}
     return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
 
 
-def committed(index: Index) -> Index:
+def delete_silenced(index: Index) -> Index:
     """The zoo without what was silenced: such votes are gone, and members without any are deleted."""
     members = []
     for member in index.members:
@@ -257,11 +259,11 @@ def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe,
         name = member.tasks[0]
         x = stored_inputs(folder, index.tasks[name].as_of(member.episode), "test")[:rows]
         net = net_of(member)
-        times.append(min(_timed(lambda: probabilities(net, x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
+        times.append(min(_time(lambda: probabilities(net, x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
     return sum(times) / len(times)
 
 
-def _timed(work: Callable[[], object]) -> float:
+def _time(work: Callable[[], object]) -> float:
     started = perf_counter()
     work()
     return 1000 * (perf_counter() - started)

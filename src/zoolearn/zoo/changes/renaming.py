@@ -15,7 +15,7 @@ from zoolearn.zoo.learning.episode import now
 Value = TypeVar("Value")
 
 
-def renamed(index: Index, task: str, to: str) -> Index:
+def rename_task(index: Index, task: str, to: str) -> Index:
     """The zoo with a task under another name, also in its log: the old name is found nowhere any more."""
     index.task(task)
     check_name(to, index)
@@ -30,7 +30,7 @@ def renamed(index: Index, task: str, to: str) -> Index:
         return tuple(map(name, old))
 
     rest = index.remade(
-        tasks={name(key): _renamed(entry, name(key)) for key, entry in index.tasks.items()},
+        tasks={name(key): _rename_entry(entry, name(key)) for key, entry in index.tasks.items()},
         members=tuple(
             changed(
                 member,
@@ -58,5 +58,5 @@ def renamed(index: Index, task: str, to: str) -> Index:
     return replace(rest, log=Chain(new=log)).after("renamed", now(), to)
 
 
-def _renamed(entry: TaskEntry, to: str) -> TaskEntry:
+def _rename_entry(entry: TaskEntry, to: str) -> TaskEntry:
     return TaskEntry(to, tuple(changed(arrival, task=to) for arrival in entry.arrivals))

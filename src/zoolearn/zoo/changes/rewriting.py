@@ -15,7 +15,7 @@ from zoolearn.errors import DataError
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.changes.corrections import DELETED
-from zoolearn.zoo.changes.forgetting import without
+from zoolearn.zoo.changes.forgetting import drop_task
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Fixes, Rows, Side, TaskEntry
 from zoolearn.zoo.disk.entries import MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
@@ -201,7 +201,7 @@ def iter_rewrite(
 ) -> Generator[Progress, None, Index]:
     """The zoo with tasks that were written again: members that saw what changed are retrained, those of emptied episodes go."""
     emptied = {number: each.before.name for each in rewritten for number in each.emptied}
-    episodes = [without(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]
+    episodes = [drop_task(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]
     rest = yield from iter_retrain(
         folder,
         index.remade(tasks={**index.tasks, **{each.after.name: each.after for each in rewritten}}, episodes=episodes),

@@ -11,11 +11,13 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from zoolearn.beyond.temperature import calibrated
@@ -170,14 +172,7 @@ def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry
 
 
 def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
-    try:
-        import onnx
-        import onnxruntime
-        import onnxscript  # noqa: F401 (torch needs it)
-    except ImportError as error:
-        raise MissingData(
-            f"export to onnx needs {error.name}; install it with: pip install 'zoolearn[onnx]'"
-        ) from error
+    onnx = import_onnx("onnxscript")  # torch needs it, too
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the exporter, about its own insides
@@ -191,9 +186,32 @@ def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry,
             verbose=False,
         )
     model = program.model_proto
-    for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
-        model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
+    note_task(model, task)
     onnx.save(model, path)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    answers: np.ndarray[Any, Any] = session.run([OUTPUT], {INPUT: rows.numpy()})[0]
-    return torch.from_numpy(np.array(answers))
+    return ask_onnx(path, rows.numpy())
+
+
+def import_onnx(*others: str) -> Any:
+    """The onnx library, once all that an export needs is known to be there."""
+    try:
+        for name in ("onnxruntime", *others):
+            import_module(name)
+        return import_module("onnx")
+    except ImportError as error:
+        raise MissingData(
+            f"export to onnx needs {error.name}; install it with: pip install 'zoolearn[onnx]'"
+        ) from error
+
+
+def note_task(model: Any, task: TaskEntry) -> None:
+    """Writes the name and the classes of a task into a model."""
+    for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
+        model.metadata_props.add(key=key, value=value)
+
+
+def ask_onnx(model: Path | bytes, rows: NDArray[Any]) -> Tensor:
+    """What other programs are answered by a model."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return torch.from_numpy(np.array(session.run([OUTPUT], {INPUT: rows})[0]))

@@ -4,7 +4,6 @@ The extractor's own graph is taken as it is and runs once, on the pictures and t
 brought to length 1 and to steps of 2**-15, as stored rows are. So the file answers as the zoo does.
 """
 
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.data.task import STEP
-from zoolearn.errors import MissingData, SettingsError, StoreError
+from zoolearn.errors import SettingsError, StoreError
 from zoolearn.features import Extractor
 from zoolearn.features.probe import probe_picture
 from zoolearn.files import Json, replacing
@@ -25,7 +24,16 @@ from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
-from zoolearn.zoo.export.export import INPUT, OUTPUT, TOLERANCE, Exported, check_target
+from zoolearn.zoo.export.export import (
+    INPUT,
+    OUTPUT,
+    TOLERANCE,
+    Exported,
+    ask_onnx,
+    check_target,
+    import_onnx,
+    note_task,
+)
 from zoolearn.zoo.intake.extracting import extractor_file, to_rows
 
 OLDEST = 12  # operator set that has all that is added
@@ -48,22 +56,13 @@ def export_on_features(
 ) -> Exported:
     """Writes the file, then asks it as others will, about pictures made by arithmetic; one that differs is not written."""
     check_target(path, overwrite=overwrite)
-    try:
-        import onnx
-        import onnxruntime
-    except ImportError as error:
-        raise MissingData(
-            f"export to onnx needs {error.name}; install it with: pip install 'zoolearn[onnx]'"
-        ) from error
-    model = onnx.load_model_from_string(content)
+    model = import_onnx().load_model_from_string(content)
     size = _surround(model, net.head(task.name))
-    for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
-        model.metadata_props.append(onnx.StringStringEntryProto(key=key, value=value))
+    note_task(model, task)
     made = model.SerializeToString()
     probe = probe_picture(size)
     pictures = np.concatenate([np.roll(probe, shift, axis=(2, 3)) for shift in range(0, size, max(1, size // 16))])
-    session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
-    found = torch.from_numpy(np.array(session.run([OUTPUT], {INPUT: pictures})[0]))
+    found = ask_onnx(made, pictures)
     rows = to_rows(extractor, torch.from_numpy(pictures))
     difference = float((found - probabilities(net, rows, task.name, EXACT)).abs().max())
     if not difference <= max(TOLERANCE, _play(net, rows, task.name)):

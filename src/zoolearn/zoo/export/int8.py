@@ -22,7 +22,7 @@ from zoolearn.zoo.disk.stored import row_names, stored_inputs, stored_labels, to
 from zoolearn.zoo.export.export import Exported, check_target
 from zoolearn.zoo.export.features import EXACT, export_on_features
 from zoolearn.zoo.intake.extracting import to_rows
-from zoolearn.zoo.intake.originals import check_at_hand, read_again
+from zoolearn.zoo.intake.originals import check_at_hand, iter_read_again
 
 RANGES_BY = 64  # pictures
 MOST_ASKED = 1000  # held-out ones
@@ -38,10 +38,12 @@ def export_in_8_bits(
     for names, _ in asked.values():
         check_at_hand(names)
     size = extractor.size or 0
-    small = quantized(content, np.concatenate(list(read_again(*asked["train"], size))))
+    small = quantized(content, np.concatenate(list(iter_read_again(*asked["train"], size))))
     coarse = Extractor.of_bytes(small, extractor.name)
     made = export_on_features(small, coarse, net, task, path, overwrite=overwrite)
-    rows = torch.cat([to_rows(coarse, torch.from_numpy(pictures)) for pictures in read_again(*asked["test"], size)])
+    rows = torch.cat(
+        [to_rows(coarse, torch.from_numpy(pictures)) for pictures in iter_read_again(*asked["test"], size)]
+    )
     labels = stored_labels(folder, task, "test")[chosen["test"]]
     before, after = (
         float((probabilities(net, each, task.name, EXACT).argmax(dim=1) == labels).double().mean())
@@ -51,7 +53,7 @@ def export_in_8_bits(
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Places of so many rows at most, evenly among all.
+    """Places of at most `most` rows, evenly among all.
 
     >>> _spread(10, 4), _spread(3, 4)
     ([0, 3, 6, 9], [0, 1, 2])

@@ -3,9 +3,9 @@
 A `Source` knows its labels at once and reads its rows in blocks when they are needed, so that nothing has to fit in memory.
 """
 
-from zoolearn.zoo.inputs.find import pair_of, source_of, streamed
+from zoolearn.zoo.inputs.find import iter_blocks, open_pair, open_source
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Block, Broken, Source
 from zoolearn.zoo.inputs.tables import Columns
 
-__all__ = ["Block", "Broken", "Columns", "Look", "Source", "pair_of", "source_of", "streamed"]
+__all__ = ["Block", "Broken", "Columns", "Look", "Source", "iter_blocks", "open_pair", "open_source"]

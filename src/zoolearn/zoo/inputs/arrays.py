@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.cells import texts
+from zoolearn.zoo.inputs.cells import read_labels
 from zoolearn.zoo.inputs.source import Numbers
 
 INPUTS = ("x", "X", "data", "images", "features")
@@ -25,30 +25,30 @@ LARGE = 1 << 28
 
 def npz_source(path: Path, *, labelled: bool = True) -> Numbers:
     """The inputs of an archive and, if asked, its labels; an array `classes` may give the labels names."""
-    arrays = _unpacked(path)
+    arrays = _unpack(path)
     x = _pick(path, arrays, INPUTS, "inputs")
     if not labelled:
         return Numbers(str(path), x, None)
     y = _pick(path, arrays, LABELS, "labels")
     classes = _names(path, arrays["classes"]) if "classes" in arrays else None
-    labels = texts(y, f"the labels of {path}")
+    labels = read_labels(y, f"the labels of {path}")
     if classes is not None:
-        labels = [_named(path, label, classes) for label in labels]
+        labels = [_name_label(path, label, classes) for label in labels]
     return Numbers(str(path), x, labels, classes)
 
 
 def npy_source(path: Path, labels: Path | None = None, *, labelled: bool = True) -> Numbers:
     """A memory-mapped array of inputs; its labels are in the file given, or in one named like it with y for x."""
-    x = mapped(path)
+    x = map_npy(path)
     if not labelled:
         return Numbers(str(path), x, None)
-    beside = labels or _beside(path)
+    beside = labels or _find_labels(path)
     if not beside.exists():
         raise DataError(f"the labels of {path} are not at {beside}; put them there, or name their file (--labels)")
-    return Numbers(str(path), x, texts(mapped(beside), f"the labels in {beside}"))
+    return Numbers(str(path), x, read_labels(map_npy(beside), f"the labels in {beside}"))
 
 
-def mapped(path: Path) -> NDArray[Any]:
+def map_npy(path: Path) -> NDArray[Any]:
     """An `.npy` file, memory-mapped."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
@@ -61,7 +61,7 @@ def mapped(path: Path) -> NDArray[Any]:
         ) from error
 
 
-def _beside(path: Path) -> Path:
+def _find_labels(path: Path) -> Path:
     for inputs, labels in (("images", "labels"), ("features", "labels"), ("data", "labels")):
         if inputs in path.stem:
             return path.with_name(path.name.replace(inputs, labels))
@@ -80,22 +80,22 @@ def _pick(path: Path, arrays: dict[str, NDArray[Any]], names: Sequence[str], wha
 
 
 def _names(path: Path, values: NDArray[Any]) -> tuple[str, ...]:
-    return tuple(texts(values, f"the classes of {path}"))
+    return tuple(read_labels(values, f"the classes of {path}"))
 
 
-def _named(path: Path, label: str, classes: tuple[str, ...]) -> str:
+def _name_label(path: Path, label: str, classes: tuple[str, ...]) -> str:
     if not label.isdecimal() or int(label) >= len(classes):
         raise DataError(f"{path} has label {label} but {len(classes)} classes; with `classes`, labels count from 0")
     return classes[int(label)]
 
 
-def _unpacked(path: Path) -> dict[str, NDArray[Any]]:
+def _unpack(path: Path) -> dict[str, NDArray[Any]]:
     wanted = {*INPUTS, *LABELS, "classes"}
     try:
         with zipfile.ZipFile(path) as archive:
             entries = [entry for entry in archive.infolist() if entry.filename.removesuffix(".npy") in wanted]
             _check_bomb(path, entries)
-            return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
+            return {entry.filename.removesuffix(".npy"): _read_array(archive, entry) for entry in entries}
     except DataError:
         raise
     except FileNotFoundError as error:
@@ -114,7 +114,7 @@ def _check_bomb(path: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
         raise DataError(f"{path} unpacks from {packed:,} to {unpacked:,} bytes, as no real data does; save .npy files")
 
 
-def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
+def _read_array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

@@ -21,19 +21,19 @@ COMMA = re.compile(r"[+-]?\d+,\d+")
 Table = Mapping[str, NDArray[Any]]
 
 
-def numbers_of(where: str, table: Table, rows: Sequence[int]) -> NDArray[np.float32]:
+def read_numbers(where: str, table: Table, rows: Sequence[int]) -> NDArray[np.float32]:
     """Columns as numbers, NaN where a cell is empty; columns of anything else are refused together, with what they hold."""
     features = np.empty((len(rows), len(table)), np.float32)
     wrong: dict[str, str] = {}
     for place, (name, values) in enumerate(table.items()):
-        numbers, strange = _numbers(values)
+        numbers, strange = _read_numbers(values)
         features[:, place] = numbers
         if strange:
-            wrong[name] = _holding(values, strange, rows)
+            wrong[name] = _describe_cells(values, strange, rows)
     if wrong:
         ignore = " ".join(map(repr, wrong))
         what = "1 column holds" if len(wrong) == 1 else f"{len(wrong)} columns hold"
-        lines = listed(f"column {name!r}: {holding}" for name, holding in wrong.items())
+        lines = list_lines(f"column {name!r}: {holding}" for name, holding in wrong.items())
         raise DataError(
             f"{where}: {what} more than numbers; make numbers of them, or leave them out with --ignore {ignore}:{lines}"
         )
@@ -46,18 +46,18 @@ def labels_of(where: str, name: str, values: NDArray[Any], rows: Sequence[int]) 
     if missing:
         count = "1 row has" if len(missing) == 1 else f"{len(missing)} rows have"
         raise DataError(
-            f"{where}, column {name!r}: {count} no label ({rows_named(missing, rows)}); fill in or remove them"
+            f"{where}, column {name!r}: {count} no label ({name_rows(missing, rows)}); fill in or remove them"
         )
-    numbers, strange = _numbers(values)
+    numbers, strange = _read_numbers(values)
     _check_quantity(where, name, numbers if not strange else np.empty(0, np.float32))
     plain = np.array([str(value) for value in values.tolist()]) if values.dtype.kind == "O" else values
-    return texts(plain, f"{where}, column {name!r}")
+    return read_labels(plain, f"{where}, column {name!r}")
 
 
-def texts(values: NDArray[Any], what: str) -> list[str]:
+def read_labels(values: NDArray[Any], what: str) -> list[str]:
     """Labels as texts: whole numbers, true and false, or names.
 
-    >>> texts(np.array([2.0, 10.0]), "labels")
+    >>> read_labels(np.array([2.0, 10.0]), "labels")
     ['2', '10']
     """
     if values.ndim == 2 and values.shape[1] == 1:
@@ -73,14 +73,14 @@ def texts(values: NDArray[Any], what: str) -> list[str]:
     if values.dtype.kind not in "iubUS":
         raise DataError(f"{what} have dtype {values.dtype}; a label is a whole number or a name")
     if values.dtype.kind == "S":
-        return [composed(bytes(value).decode("utf-8", "replace")) for value in values]
-    return [composed(str(value)) for value in values.tolist()]
+        return [compose(bytes(value).decode("utf-8", "replace")) for value in values]
+    return [compose(str(value)) for value in values.tolist()]
 
 
-def composed(name: str) -> str:
+def compose(name: str) -> str:
     """A name with each accented letter as one: some systems write it as two, and one class would be two that look alike.
 
-    >>> len("A\u0308pfel"), len(composed("A\u0308pfel"))
+    >>> len("A\u0308pfel"), len(compose("A\u0308pfel"))
     (6, 5)
     """
     return normalize("NFC", name)
@@ -94,11 +94,11 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
     """
     if name.strip() and not re.fullmatch(r"Unnamed: \d+", name.strip()):
         return False
-    numbers, strange = _numbers(values)
+    numbers, strange = _read_numbers(values)
     return not strange and bool((np.diff(numbers) == 1).all()) and numbers[0] in (0, 1)
 
 
-def missing_cells(features: NDArray[np.float32], columns: Sequence[str], rows: Sequence[int]) -> list[str]:
+def list_missing(features: NDArray[np.float32], columns: Sequence[str], rows: Sequence[int]) -> list[str]:
     """A line for each column that has cells that are empty, or numbers that are too large."""
     lines = []
     for place, name in enumerate(columns):
@@ -109,25 +109,25 @@ def missing_cells(features: NDArray[np.float32], columns: Sequence[str], rows: S
         }
         for what, cells in odd.items():
             if cells.any():
-                named = rows_named(np.flatnonzero(cells).tolist(), rows)
+                named = name_rows(np.flatnonzero(cells).tolist(), rows)
                 lines.append(f"column {name!r}: {cells.sum()} of {len(features)} {what} ({named})")
     return lines
 
 
-def rows_named(places: Sequence[int], rows: Sequence[int]) -> str:
+def name_rows(places: Sequence[int], rows: Sequence[int]) -> str:
     """The first of some rows, as a spreadsheet counts them.
 
-    >>> rows_named([0, 4], range(2, 9)), rows_named([3], range(2, 9))
+    >>> name_rows([0, 4], range(2, 9)), name_rows([3], range(2, 9))
     ('rows 2, 6', 'row 5')
     """
     shown = ", ".join(str(rows[place]) for place in places[:5])
     return f"row{'s' if len(places) > 1 else ''} {shown}{', ...' if len(places) > 5 else ''}"
 
 
-def listed(lines: Iterable[str], most: int = MOST_LINES) -> str:
+def list_lines(lines: Iterable[str], most: int = MOST_LINES) -> str:
     """Lines of a message, at most `most`.
 
-    >>> listed(["a", "b", "c"], most=2)
+    >>> list_lines(["a", "b", "c"], most=2)
     '\\n  a\\n  and 2 more'
     """
     every = list(lines)
@@ -136,7 +136,7 @@ def listed(lines: Iterable[str], most: int = MOST_LINES) -> str:
 
 
 @np.errstate(over="ignore")  # what is too large is told later, as not finite
-def _numbers(values: NDArray[Any]) -> tuple[NDArray[np.float32], list[int]]:
+def _read_numbers(values: NDArray[Any]) -> tuple[NDArray[np.float32], list[int]]:
     """A column as numbers, NaN where a cell is empty, and the places of cells that are neither."""
     if values.dtype.kind in "uifb":
         return values.astype(np.float32), []
@@ -151,7 +151,7 @@ def _numbers(values: NDArray[Any]) -> tuple[NDArray[np.float32], list[int]]:
     return numbers, strange
 
 
-def _holding(values: NDArray[Any], strange: Sequence[int], rows: Sequence[int]) -> str:
+def _describe_cells(values: NDArray[Any], strange: Sequence[int], rows: Sequence[int]) -> str:
     """What cells that are no numbers hold, in words."""
     cells = [str(values[place]).strip() for place in strange]
     first = f"as {cells[0][:40]!r} in row {rows[strange[0]]}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from zoolearn.errors import DataError, MissingData
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.inputs.arrays import npy_source, npz_source
-from zoolearn.zoo.inputs.folders import image_folder, images_below
+from zoolearn.zoo.inputs.folders import image_folder, iter_images
 from zoolearn.zoo.inputs.pictures import SUFFIXES, is_picture
 from zoolearn.zoo.inputs.saved import is_saved, saved_source, splits_of
 from zoolearn.zoo.inputs.source import PICTURES_AT_ONCE, Block, Broken, Numbers, Pictures, Source
@@ -19,7 +19,7 @@ TABLES = {".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq"}
 KINDS = "a folder with one subfolder of images per class, .npz, .npy, .csv, .parquet, or a data set saved to disk"
 
 
-def source_of(
+def open_source(
     path: Path,
     columns: Columns | None = None,
     *,
@@ -52,22 +52,22 @@ def source_of(
     raise DataError(f"{path} is of no kind that is known; give {kinds}")
 
 
-def both_sources(
+def open_sources(
     data: Path | str | Source, test: Path | str | Source | None, columns: Columns
 ) -> tuple[Source, Source | None]:
     """What to learn from and what to test on, each a path or rows at hand."""
     if not isinstance(data, Source) and not isinstance(test, Source):
-        return pair_of(Path(data), None if test is None else Path(test), columns)
-    first = data if isinstance(data, Source) else source_of(Path(data), columns)
-    second = test if isinstance(test, Source) or test is None else source_of(Path(test), columns)
+        return open_pair(Path(data), None if test is None else Path(test), columns)
+    first = data if isinstance(data, Source) else open_source(Path(data), columns)
+    second = test if isinstance(test, Source) or test is None else open_source(Path(test), columns)
     return first, second
 
 
-def pair_of(
+def open_pair(
     data: Path, test: Path | None, columns: Columns | None = None, labels: Path | None = None
 ) -> tuple[Source, Source | None]:
     """The rows to learn from and those to test on; splits that were saved together are used as such."""
-    first = source_of(data, columns, labels=labels)
+    first = open_source(data, columns, labels=labels)
     if isinstance(first, Numbers) and first.columns:
         columns = replace(columns or Columns(), wanted=first.columns)
     split = _test_split(data) if test is None else None
@@ -78,8 +78,8 @@ def pair_of(
         if name not in ("train", split)
     )
     if test is not None:
-        return first, source_of(test, columns, split=_test_split(test))
-    return first, source_of(data, columns, split=split) if split else None
+        return first, open_source(test, columns, split=_test_split(test))
+    return first, open_source(data, columns, split=split) if split else None
 
 
 def _splits(path: Path) -> dict[str, int]:
@@ -90,7 +90,9 @@ def _test_split(path: Path) -> str | None:
     return next((name for name in ("test", "validation") if name in _splits(path)), None)
 
 
-def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None) -> Iterator[tuple[list[str], Block]]:
+def iter_blocks(
+    paths: Sequence[Path], shape: Shape, columns: Columns | None = None
+) -> Iterator[tuple[list[str], Block]]:
     """Everything that these paths hold, in blocks with the names of their rows; folders are walked as they are read."""
     is_picture = len(shape) == 3
     columns = replace(columns or Columns(), features=None if is_picture else shape[0], pictures=is_picture)
@@ -99,22 +101,24 @@ def streamed(paths: Sequence[Path], shape: Shape, columns: Columns | None = None
         if not path.is_dir() and (path.suffix.lower() in SUFFIXES or _is_unnamed_picture(path)):
             pictures.append(path)
             continue
-        yield from _pictures(pictures, shape)
+        yield from _iter_pictures(pictures, shape)
         pictures = []
         if path.is_dir() and not is_saved(path) and not (path / "x.npy").is_file():
-            yield from _pictures(images_below(path), shape, path)
+            yield from _iter_pictures(iter_images(path), shape, path)
         else:
-            source = source_of(path, columns, labelled=False)
+            source = open_source(path, columns, labelled=False)
             for block in source.blocks(range(len(source)), shape):
                 yield [source.name(row) for row in block.rows], block
-    yield from _pictures(pictures, shape)
+    yield from _iter_pictures(pictures, shape)
 
 
 def _is_unnamed_picture(path: Path) -> bool:
     return path.suffix.lower() not in TABLES and path.is_file() and is_picture(path)
 
 
-def _pictures(paths: Iterable[Path], shape: Shape, folder: Path | None = None) -> Iterator[tuple[list[str], Block]]:
+def _iter_pictures(
+    paths: Iterable[Path], shape: Shape, folder: Path | None = None
+) -> Iterator[tuple[list[str], Block]]:
     remaining = iter(paths)
     found = False
     while some := [str(path) for path in islice(remaining, PICTURES_AT_ONCE)]:

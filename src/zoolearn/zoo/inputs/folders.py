@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.cells import composed
+from zoolearn.zoo.inputs.cells import compose
 from zoolearn.zoo.inputs.pictures import is_picture
 from zoolearn.zoo.inputs.source import Broken, Pictures
 
@@ -30,11 +30,11 @@ def image_folder(folder: Path) -> Pictures:
     names: list[str] = []
     labels: list[str] = []
     for name in classes:
-        images = [str(path) for path in images_below(folder / name, left_out)]
+        images = [str(path) for path in iter_images(folder / name, left_out)]
         if not images:
             raise DataError(f"{folder / name} holds no image; put images there or remove the folder")
         names += images
-        labels += [composed(name)] * len(images)
+        labels += [compose(name)] * len(images)
     if not classes:
         links = " but links, which are not followed" if any(entry.is_dir() for entry in entries) else ""
         raise DataError(f"{folder} has no subfolders{links}; give a folder with one subfolder of images for each class")
@@ -49,7 +49,7 @@ def image_folder(folder: Path) -> Pictures:
     return pictures
 
 
-def images_below(folder: Path, left_out: list[Broken] | None = None) -> Iterator[Path]:
+def iter_images(folder: Path, left_out: list[Broken] | None = None) -> Iterator[Path]:
     """Every image file below a folder, in natural order, without following links to folders; listed folder by folder.
 
     What is no image is added to `left_out`.
@@ -66,7 +66,7 @@ def images_below(folder: Path, left_out: list[Broken] | None = None) -> Iterator
             if entry.is_symlink():
                 others.append(Broken(str(entry), LINK))
             else:
-                yield from images_below(entry, others)
+                yield from iter_images(entry, others)
         elif is_picture(entry):
             yield entry
         else:

@@ -80,10 +80,10 @@ def as_pixels(picture: Any, shape: Shape) -> NDArray[np.uint8]:
         raise DataError("a picture cannot be read: it is damaged") from error
 
 
-def fitted(pixels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
+def fit_pixels(pixels: NDArray[np.uint8], shape: Shape) -> NDArray[np.uint8]:
     """An image (channels, height, width) brought to another size or number of channels.
 
-    >>> fitted(np.full((1, 8, 12), 7, np.uint8), (3, 4, 4)).tolist() == np.full((3, 4, 4), 7).tolist()
+    >>> fit_pixels(np.full((1, 8, 12), 7, np.uint8), (3, 4, 4)).tolist() == np.full((3, 4, 4), 7).tolist()
     True
     """
     from PIL import Image

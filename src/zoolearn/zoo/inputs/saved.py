@@ -8,7 +8,7 @@ from typing import IO, Any
 import numpy as np
 
 from zoolearn.errors import DataError, MissingData, unknown_name
-from zoolearn.zoo.inputs.cells import texts
+from zoolearn.zoo.inputs.cells import read_labels
 from zoolearn.zoo.inputs.source import Numbers, Pictures, Source
 from zoolearn.zoo.inputs.tables import Columns
 
@@ -22,7 +22,7 @@ def is_saved(folder: Path) -> bool:
 
 def saved_source(folder: Path, columns: Columns, split: str | None = None, *, labelled: bool = True) -> Source:
     """A data set, or the split of that name (by default `train`) where several were saved together."""
-    data = _loaded(folder)
+    data = _load(folder)
     if isinstance(data, dict):
         split = split or "train"
         if split not in data:
@@ -42,11 +42,11 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
 
 def splits_of(folder: Path) -> dict[str, int]:
     """The names and the rows of the splits that were saved together; none if it is a single data set."""
-    data = _loaded(folder)
+    data = _load(folder)
     return {name: len(rows) for name, rows in data.items()} if isinstance(data, dict) else {}
 
 
-def _loaded(folder: Path) -> Any:
+def _load(folder: Path) -> Any:
     try:
         from datasets import load_from_disk
     except ImportError as error:
@@ -63,7 +63,7 @@ def _labels(folder: Path, data: Any, label: str) -> tuple[list[str], tuple[str, 
     values = np.asarray(data.with_format(None)[label][:])
     names = getattr(data.features[label], "names", None)
     if names is None:
-        return texts(values, f"{folder}, column {label!r}"), None
+        return read_labels(values, f"{folder}, column {label!r}"), None
     if values.min() < 0:
         raise DataError(f"{folder}, column {label!r}: row {int(values.argmin())} has no label")
     return [names[value] for value in values], tuple(names)
@@ -76,12 +76,12 @@ def _pictures(
 
     raw = data.select_columns([column]).cast_column(column, Image(decode=False)).with_format(None)
 
-    def opened(row: int) -> Path | IO[bytes]:
+    def open_row(row: int) -> Path | IO[bytes]:
         cell = raw[row][column]
         return Path(cell["path"]) if cell["bytes"] is None else io.BytesIO(cell["bytes"])
 
     names = [f"{folder}[{row}]" for row in range(len(raw))]
-    return Pictures(str(folder), names, labels, opened, classes)
+    return Pictures(str(folder), names, labels, open_row, classes)
 
 
 def _numbers(

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
 from zoolearn.words import some
-from zoolearn.zoo.inputs.cells import LARGEST, listed, missing_cells
+from zoolearn.zoo.inputs.cells import LARGEST, list_lines, list_missing
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
+from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fit_pixels, picture_size
 
 PICTURES_AT_ONCE = 256
 MOST_LISTED = 1000  # broken rows in one message
@@ -70,9 +70,9 @@ class Source(ABC):
         """The file that this row is, if it is one."""
         return None
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """What people are told of rows that cannot be read, a line each."""
-        return listed((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
+        return list_lines((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
 
 @dataclass(eq=False)
@@ -125,13 +125,13 @@ class Pictures(Source):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for first in range(0, len(rows), PICTURES_AT_ONCE):
                 some = list(rows[first : first + PICTURES_AT_ONCE])
-                decoded = list(pool.map(lambda row: self._decoded(row, shape), some))
+                decoded = list(pool.map(lambda row: self._decode(row, shape), some))
                 good = [row for row, x in zip(some, decoded, strict=True) if not isinstance(x, Broken)]
                 pixels = [x for x in decoded if not isinstance(x, Broken)]
                 x = np.stack(pixels) if pixels else np.empty((0, *shape), np.uint8)
                 yield Block(good, x, tuple(x for x in decoded if isinstance(x, Broken)))
 
-    def _decoded(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
+    def _decode(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
         try:
             return decode(self.opened(row), shape)
         except Undecodable as error:
@@ -168,11 +168,11 @@ class Numbers(Source):
     def name(self, row: int) -> str:
         return f"{self.where}[{row}]" if self.numbered is None else f"{self.where}, row {self.numbered[row]}"
 
-    def told(self, broken: Sequence[Broken]) -> str:
+    def list_broken(self, broken: Sequence[Broken]) -> str:
         """Of a table, the columns that have missing cells, and how many."""
         if self.numbered is None or not broken:
-            return super().told(broken)
-        return listed(missing_cells(self.x, self.columns, self.numbered))
+            return super().list_broken(broken)
+        return list_lines(list_missing(self.x, self.columns, self.numbered))
 
     @property
     def _channels_last(self) -> bool:
@@ -234,4 +234,4 @@ class Numbers(Source):
             chosen = chosen.transpose(0, 3, 1, 2)
         if chosen.shape[1:] == shape:
             return np.ascontiguousarray(chosen)
-        return np.stack([fitted(image, shape) for image in chosen])
+        return np.stack([fit_pixels(image, shape) for image in chosen])

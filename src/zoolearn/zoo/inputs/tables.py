@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError, MissingData, unknown_name
 from zoolearn.words import some
-from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
+from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, read_numbers
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
 from zoolearn.zoo.inputs.texts import TEXT_NAMES, Embed, Texts
@@ -123,9 +123,9 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     kept = [] if of_texts else columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     labels = labels_of(where, label, table[label], rows) if labelled and label else None
     if of_texts:
-        source = _texts_of(path, table, rows, labels, columns)
+        source = _open_texts(path, table, rows, labels, columns)
     else:
-        source = _rows_of(path, {name: table[name] for name in kept}, rows, labels, columns)
+        source = _open_rows(path, {name: table[name] for name in kept}, rows, labels, columns)
     source.groups = [str(value) for value in table[columns.group].tolist()] if columns.group else None
     source.left_out = tuple(
         Broken(f"{path}, column {name or 'without a name'}", "it counts the rows, so it is no feature")
@@ -134,8 +134,8 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     return source
 
 
-def _rows_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
-    paths = _named(table, PATH_NAMES, _holds_images)
+def _open_rows(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
+    paths = _find_column(table, PATH_NAMES, _holds_images)
     if paths is not None:
         return Pictures(str(path), [str(path.parent / str(name)) for name in table[paths].tolist()], labels)
     if columns.pictures:
@@ -144,24 +144,24 @@ def _rows_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | 
         )
     if not table:
         raise DataError(f"{path} has no column beside the label; there is nothing to learn from")
-    return Numbers(str(path), numbers_of(str(path), table, rows), labels, columns=tuple(table), numbered=rows)
+    return Numbers(str(path), read_numbers(str(path), table, rows), labels, columns=tuple(table), numbered=rows)
 
 
-def _texts_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
+def _open_texts(path: Path, table: Table, rows: Sequence[int], labels: list[str] | None, columns: Columns) -> Source:
     if columns.embed is None:
         raise DataError(
             f"{path}: column {columns.text!r} is to be read as texts, but the zoo has no extractor for them; begin a new one "
             "(zoo learn NEW NAME DATA --text COLUMN --features wordllama:)"
         )
     taught = next((name for name in columns.wanted if name in table), None)
-    column = columns.text or taught or _named(table, TEXT_NAMES)
+    column = columns.text or taught or _find_column(table, TEXT_NAMES)
     if column is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --text which one holds the texts")
     texts = ["" if value is None else str(value) for value in table[column].tolist()]
     return Texts(str(path), texts, labels, columns.embed, rows, column)
 
 
-def _named(
+def _find_column(
     table: Mapping[str, NDArray[Any]], names: Sequence[str], holds: Callable[[NDArray[Any]], bool] = lambda _: True
 ) -> str | None:
     return next((name for name in table if name.strip().lower() in names and holds(table[name])), None)

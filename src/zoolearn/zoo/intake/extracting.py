@@ -77,7 +77,7 @@ class Kept:
         """What is stored of pictures of any size."""
         if pictures.dtype != np.uint8:
             raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
-        extractor = _opened(self)
+        extractor = _open(self)
         x = Examples.of(pictures, np.zeros(len(pictures), np.int64)).x.numpy()
         return torch.from_numpy(embedded(extractor, resized(x, extractor.size or 0)))
 
@@ -86,7 +86,7 @@ class Kept:
 
 
 @lru_cache(maxsize=2)
-def _opened(kept: Kept) -> Extractor:
+def _open(kept: Kept) -> Extractor:
     if kept.content is not None:
         return Extractor.of_bytes(kept.content, record=kept.record)
     assert kept.function is not None

@@ -54,7 +54,7 @@ class Growth:
         return f"{self.task}: {', '.join(parts)}"
 
     def unannounced(self, announced: NewClasses) -> list[str]:
-        """New classes that nobody said would come; "any" is no word for one that may be a typo."""
+        """New classes that were not announced; "any" is no word for one that may be a typo."""
         if announced == "any":
             return list(self.typos)
         return [name for name in self.new if name not in announced]

@@ -24,7 +24,7 @@ from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.intake.extracting import row_ids, to_rows
 from zoolearn.zoo.intake.growth import Growth, NewClasses
 from zoolearn.zoo.intake.holdout import Holdout
-from zoolearn.zoo.intake.leaks import Prints, digests_of, store_digests
+from zoolearn.zoo.intake.leaks import Prints, digest_rows, store_digests
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
 from zoolearn.zoo.settings import LONGEST_NAME, ZooSettings
 
@@ -48,7 +48,7 @@ class Reading:
     settings: ZooSettings
     counts: dict[str, tuple[int, int]]  # of each class that has arrived: rows to train on, rows held out
     broken: tuple[Broken, ...]
-    told: str  # of broken rows, lines for people
+    broken_lines: str  # of broken rows, for people
     left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
     notes: tuple[str, ...] = ()
     growth: Growth | None = None  # None of a new task
@@ -74,7 +74,7 @@ def iter_take_in(
     stay on one side.
     """
     _check_odd_name("task", name)
-    growth = growth_of(index, name, data)
+    growth = find_growth(index, name, data)
     classes = _classes(index, name, data, growth, new_classes)
     entry = index.tasks.get(name, TaskEntry(name, ()))
     if test is None:
@@ -82,19 +82,19 @@ def iter_take_in(
     look = data.look()
     for column in look.columns:
         _check_odd_name("column", column)
-    settings = index.settings.settled(look)
+    settings = index.settings.settle(look)
     kinds = _augmentation(augment, settings.stored_shape) if growth is None else _same_augmentation(augment, entry)
     read = []
     for source, what in ((data, f"reading {name}"), (test, f"reading {name} (test)")):
         if source is not None:
             read.append((yield from _iter_read(folder, source, classes, settings, what, extractor)))
     broken = [row for part in read for row in part.broken]
-    told = "".join(part.source.told(part.broken) for part in read)
+    lines = "".join(part.source.list_broken(part.broken) for part in read)
     if broken and not skip_broken:
         total = sum(len(part.source) for part in read)
         raise DataError(
             f"{data.where}: {len(broken)} of {total} rows cannot be read; repair or remove them, or leave them out with "
-            f"--skip-broken:{told}"
+            f"--skip-broken:{lines}"
         )
     how = holdout if isinstance(holdout, Holdout) else Holdout(holdout)
     split, notes = divide(folder, index, name, read, classes, how, skip_known=skip_known)
@@ -115,7 +115,7 @@ def iter_take_in(
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
     entry = entry.grown(arrival)
     arrived_task(folder, index, arrival)  # its own checks, before anything is trained
-    reading = Reading(entry, look, settings, counts, tuple(broken), told, left_out, tuple(notes), growth)
+    reading = Reading(entry, look, settings, counts, tuple(broken), lines, left_out, tuple(notes), growth)
     return replace(index, settings=settings), reading
 
 
@@ -130,7 +130,7 @@ def _counts(
     return {name: (one, other) for name, one, other in zip(classes, train, held, strict=True) if one or other}
 
 
-def growth_of(index: Index, name: str, data: Source) -> Growth | None:
+def find_growth(index: Index, name: str, data: Source) -> Growth | None:
     """What labelled data would add to a task; None if it is a new one. Refused where no row of it is kept."""
     if name not in index.tasks:
         return None
@@ -161,12 +161,14 @@ def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_c
     return classes
 
 
-def taken_in(folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None) -> tuple[Index, Arrival]:
+def store_task(
+    folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None
+) -> tuple[Index, Arrival]:
     """Stores a new task that is at hand as tensors; gives the index with settled settings, and what arrived."""
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
-    settings = _settled_by(task, index.settings) if not index.tasks else index.settings
+    settings = _settle_by(task, index.settings) if not index.tasks else index.settings
     found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]
     if (found, dtype) not in taken:
@@ -182,27 +184,27 @@ def taken_in(folder: ZooFolder, index: Index, task: Task, extractor: Extractor |
     return replace(index, settings=settings), arrival
 
 
-def _settled_by(task: Task, settings: ZooSettings) -> ZooSettings:
+def _settle_by(task: Task, settings: ZooSettings) -> ZooSettings:
     if settings.features is not None:
         return settings
     shape = task.shape
     images = len(shape) == 3
     look = Look("images", shape[0], shape[1], shape[2], True) if images else Look("features", width=shape[0])
-    return replace(settings, shape=shape).settled(look)
+    return replace(settings, shape=shape).settle(look)
 
 
 def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
     """Rows that are at hand; of pictures their features, where there is an extractor."""
     x = rows.x
     if extractor is None:
-        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y), store_digests(folder, digests_of(x)))
+        return Rows(folder.store_tensor(x), folder.store_tensor(rows.y), store_digests(folder, digest_rows(x)))
     made = torch.cat([to_rows(extractor, block) for block in torch.split(x, ROWS_AT_ONCE)]) if x.ndim == 4 else x
     ids = folder.store_blocks([row_ids(x.numpy())], "uint8", (32,))
-    digests = store_digests(folder, digests_of(made))
+    digests = store_digests(folder, digest_rows(made))
     return Rows(folder.store_tensor(made), folder.store_tensor(rows.y), digests, ids=ids)
 
 
-def sources_of(task: Task) -> tuple[Source, Source | None]:
+def open_task(task: Task) -> tuple[Source, Source | None]:
     """The rows of a task that is at hand, to train on and to test on, as those of a file are; None to test on: some of them."""
     train, test = (
         Numbers(f"{task.name}.{side}", rows.x.numpy(), [task.classes[label] for label in rows.y.tolist()])
@@ -237,7 +239,7 @@ def _labels(source: Source) -> Sequence[str]:
 def class_numbers(
     source: Source, classes: Sequence[str], otherwise: str = "it was not in the training data"
 ) -> list[int]:
-    """The number of each row's class; `otherwise` is what people are told of a class that is not there."""
+    """The number of each row's class; `otherwise` is what is said of a class that is not there."""
     place = {name: number for number, name in enumerate(classes)}
     labels = _labels(source)
     for row, label in enumerate(labels):
@@ -271,7 +273,7 @@ def _iter_read(
             broken.extend(block.broken)
             yield Step(what, len(rows), len(source))
     if not rows:
-        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.told(broken)}")
+        raise DataError(f"{source.where}: none of its {len(source)} rows can be read:{source.list_broken(broken)}")
     labels = np.array([numbers[row] for row in rows], np.int64)
     return Taken(source, rows, labels, writer.stored, prints, tuple(broken), np.concatenate(ids) if ids else None)
 

@@ -85,12 +85,12 @@ def store_digests(folder: ZooFolder, digests: Digests) -> Stored:
     return folder.store_blocks([digests.view(np.int64)], "int64", ())
 
 
-def digests_of(x: Tensor) -> Digests:
+def digest_rows(x: Tensor) -> Digests:
     """The digests of rows at hand."""
     return np.concatenate([row_digests(block.numpy()) for block in torch.split(x, ROWS_AT_ONCE)])
 
 
-def earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iterator[tuple[str, str, Digests]]:
+def iter_earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iterator[tuple[str, str, Digests]]:
     """Of every task that has had one of these rows: its name, "held" or "train", and the digests of the rows on that side."""
     for name in folder.index.tasks_with(index, prints):
         task = index.tasks[name]
@@ -99,10 +99,10 @@ def earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iterator[
             yield name, "train", stored_digests(folder, task, "train")
 
 
-def joined(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
+def join_groups(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
     """Groups of rows, those of each pair made one.
 
-    >>> joined(np.array([0, 1, 2, 1]), [(0, 3)]).tolist()
+    >>> join_groups(np.array([0, 1, 2, 1]), [(0, 3)]).tolist()
     [0, 0, 2, 0]
     """
     leader = {group: group for group in groups.tolist()}
@@ -118,10 +118,10 @@ def joined(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArr
     return np.array([lead(group) for group in groups.tolist()], np.int64)
 
 
-def by_names(groups: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
+def join_by_names(groups: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
     """Groups of rows, those that people gave one name made one."""
     first: dict[str, int] = {}
-    return joined(groups, [(first.setdefault(name, row), row) for row, name in enumerate(names)])
+    return join_groups(groups, [(first.setdefault(name, row), row) for row, name in enumerate(names)])
 
 
 def _thumbnails(x: NDArray[np.uint8]) -> NDArray[np.float32]:

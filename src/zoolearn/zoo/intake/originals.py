@@ -21,7 +21,7 @@ def check_at_hand(names: Sequence[str]) -> None:
         )
 
 
-def read_again(names: Sequence[str], ids: NDArray[np.uint8] | None, size: int) -> Iterator[NDArray[np.uint8]]:
+def iter_read_again(names: Sequence[str], ids: NDArray[np.uint8] | None, size: int) -> Iterator[NDArray[np.uint8]]:
     """The pictures in files at an extractor's side, some at a time; refused where one is not what it was.
 
     `ids` are what they were made of, as they were recorded.

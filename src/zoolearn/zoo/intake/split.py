@@ -18,7 +18,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import choose_rows, stored_labels
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.intake.holdout import Holdout, last_rows, random_rows
-from zoolearn.zoo.intake.leaks import Digests, Prints, by_names, earlier_sides, joined, stored_digests
+from zoolearn.zoo.intake.leaks import Digests, Prints, iter_earlier_sides, join_by_names, join_groups, stored_digests
 
 MOST_ALIKE = 5  # groups of pictures that are named
 
@@ -53,7 +53,7 @@ def divide(
     notes = found + (notes if len(read) == 1 else [])
     if entry is None:
         return (side, held), notes
-    stored = known_rows(folder, entry, read, classes, skip_known=skip_known)
+    stored = find_known_rows(folder, entry, read, classes, skip_known=skip_known)
     side, held = ([row for row in rows if row not in stored[place]] for rows, place in ((side, 0), (held, -1)))
     if sum(map(len, stored)):
         notes.append(f"{plural(sum(map(len, stored)), 'row')} left out, for being stored already")
@@ -83,7 +83,7 @@ def _divide(
     return (side, held), [*notes, *_contradictions(data, classes), *_held_earlier(folder, index, data.prints.all[side])]
 
 
-def known_rows(
+def find_known_rows(
     folder: ZooFolder, entry: TaskEntry, read: Sequence[Taken], classes: Sequence[str], *, skip_known: bool
 ) -> list[set[int]]:
     """Of each source, the rows that the task has already; refused where that would mislead.
@@ -144,11 +144,11 @@ def _divide_at_random(
 ) -> tuple[tuple[list[int], list[int]], list[str]]:
     """Copies, rows that look alike and rows of one group are on one side, and on that where an earlier task has them."""
     copies, pairs = data.prints.groups(), data.prints.lookalikes()
-    groups = joined(copies, pairs)
+    groups = join_groups(copies, pairs)
     if holdout.group is not None:
         if data.source.groups is None:
             raise DataError(f"{data.source.where} has no column {holdout.group!r} to hold out by; groups are in tables")
-        groups = by_names(groups, [data.source.groups[row] for row in data.rows])
+        groups = join_by_names(groups, [data.source.groups[row] for row in data.rows])
     own, others = _fixed(folder, index, name, data.prints.all, groups)
     place = ("holdout", name, len(index.episodes)) if name in index.tasks else ("holdout", name)
     split = random_rows(data.labels, groups, holdout.share, derive(index.settings.seed, *place), {**others, **own})
@@ -171,14 +171,14 @@ def _fixed(
     """The side of groups that have a row which this task has already, or an earlier one; held out, if it is so in any."""
     own: dict[int, str] = {}
     others: dict[int, str] = {}
-    for task, side, known in earlier_sides(folder, index, prints):
+    for task, side, known in iter_earlier_sides(folder, index, prints):
         fixed = own if task == name else others
         for group in groups[np.isin(prints, known)].tolist():
             fixed[group] = "held" if "held" in (side, fixed.get(group)) else "train"
     return own, others
 
 
-def without_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arrival, list[str]]:
+def drop_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arrival, list[str]]:
     """A new task that came as tensors, without rows to train on that it holds out too; and what was found about copies."""
     train, test = arrival.train, arrival.test
     assert train is not None
@@ -201,7 +201,7 @@ def without_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[A
 
 
 def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
-    sides = earlier_sides(folder, index, prints)
+    sides = iter_earlier_sides(folder, index, prints)
     counts = {task: int(np.isin(prints, known).sum()) for task, side, known in sides if side == "held"}
     return [
         f"{plural(count, 'row')} to train on {'is' if count == 1 else 'are'} held out of task {task!r}: its accuracy may be too "
@@ -221,7 +221,7 @@ def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
 
 def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
     """The groups that pairs form, by the names of the first two."""
-    groups = joined(np.arange(len(data.rows)), pairs)
+    groups = join_groups(np.arange(len(data.rows)), pairs)
     found = [np.flatnonzero(groups == group).tolist() for group in np.unique(groups[[one for one, _ in pairs]])]
     told = []
     for one, other, *rest in found[:MOST_ALIKE]:

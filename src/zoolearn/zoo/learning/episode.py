@@ -31,7 +31,7 @@ from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
 from zoolearn.zoo.learning.evaluation import held_out_scores
 from zoolearn.zoo.learning.gate import changes_between
-from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measured
+from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measure_answers
 from zoolearn.zoo.learning.scores import Change, Scores
 from zoolearn.zoo.learning.statistics import store_statistics, stored_statistics
 from zoolearn.zoo.settings import Names
@@ -66,7 +66,7 @@ class Learned:
         return {name: change for name, change in self.changes.items() if name != self.task}
 
 
-def iter_learn(
+def iter_episode(
     folder: ZooFolder,
     index: Index,
     arrival: Arrival,
@@ -87,7 +87,7 @@ def iter_learn(
     seed, started = learner.episode_seed(), perf_counter()
     rows = Counter[str]()
     if arrival.corrects and arrival.fix_train is None:
-        return _measured_again(folder, index, arrival)
+        return _measure_again(folder, index, arrival)
     if arrival.corrects:
         yield learner.plan(learner.kept[arrival.task])
         _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
@@ -102,7 +102,7 @@ def iter_learn(
             yield learner.plan(part)
             started = perf_counter()
             _, rows = yield from count_rows(learner.iter_learn(part))
-        arrival = as_kept(folder, arrival, part, learner)
+        arrival = keep_arrival(folder, arrival, part, learner)
     seconds = perf_counter() - started
     assert learner.latest is not None
     number, tasks = next_number(index), learner.latest.tasks
@@ -110,10 +110,10 @@ def iter_learn(
     if not learner.members[-1].trained:
         source = newest_features(index, arrival.task)
         entry = changed(entry, refits=source.number, saw=saw_of(source, but=arrival.task))
-    return _ended(folder, index, arrival, learner, entry, net_of)
+    return _end_episode(folder, index, arrival, learner, entry, net_of)
 
 
-def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
+def _measure_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
     """An episode that makes no member: only rows change that a task is measured by."""
     grown = index.with_arrival(arrival)
     episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
@@ -123,7 +123,7 @@ def _measured_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[
     return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
 
 
-def _ended(
+def _end_episode(
     folder: ZooFolder,
     index: Index,
     arrival: Arrival,
@@ -132,9 +132,11 @@ def _ended(
     net_of: NetOf,
 ) -> tuple[Index, Learned]:
     """Writes the member that a learner has made; gives the zoo with it, and what it brought."""
-    grown = index.with_arrival(asked_beside(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe))
+    grown = index.with_arrival(
+        ask_earlier_members(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
+    )
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
-    entry = written(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
+    entry = write_member(folder, grown, entry, learner.members[-1].net, learner.recipe, train)
     grown = grown.with_member(entry)
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
@@ -155,7 +157,7 @@ def _ended(
     return grown.after(did, episode.when, arrival.task, _detail(arrival, entry)), learned
 
 
-def asked_beside(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
+def ask_earlier_members(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
     """Asks the members that speak for a task already about the rows held out of what has just arrived."""
     earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
     speakers = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
@@ -223,7 +225,7 @@ def next_number(index: Index) -> int:
     return index.records.members[-1] + 1 if index.records.members else 1
 
 
-def as_kept(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:
+def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Arrival:
     """An arrival with the rows of it that are kept, or with statistics where none are."""
     if learner.replay:
         return changed(arrival, train=_kept_rows(folder, arrival, part, learner))
@@ -248,7 +250,7 @@ def _detail(arrival: Arrival, member: MemberEntry) -> str:
     return f"member {member.number} from {len(member.tasks)} task{'' if len(member.tasks) == 1 else 's'}; {rows['train']} rows kept, {rows['test']} held out"
 
 
-def written(
+def write_member(
     folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
 ) -> MemberEntry:
     """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
@@ -275,7 +277,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
         loss = on_labels.loss if on_labels.weight else None
         answer = votes.answer(name, at=at)
         labels = stored_labels(folder, index.task(name, at), "test")
-        measures[name] = measured(answer, labels, loss, calibrates=index.settings.features is None)
+        measures[name] = measure_answers(answer, labels, loss, calibrates=index.settings.features is None)
     return measures
 
 

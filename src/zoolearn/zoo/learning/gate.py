@@ -51,7 +51,7 @@ def smallest_loss(rows: int, unless_worse: float, looks: int) -> float | None:
     )
 
 
-def taken_back(before: Index, task: str, when: str, changes: Mapping[str, Change], worse: Sequence[str]) -> Index:
+def take_back(before: Index, task: str, when: str, changes: Mapping[str, Change], worse: Sequence[str]) -> Index:
     """The zoo as it was, and a line in its log; tasks have no name in it, since they may be forgotten."""
     most = min((changes[name] for name in worse), key=lambda change: change.value)
     detail = (

@@ -22,7 +22,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict, LazyList
 from zoolearn.zoo.disk.stored import stored_task, without_deleted
 from zoolearn.zoo.learning.scores import balanced_accuracy
-from zoolearn.zoo.settings import Names, known_backbone
+from zoolearn.zoo.settings import Names, find_backbone
 
 NetOf = Callable[[MemberEntry], Net]
 
@@ -43,7 +43,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
         "head_index": {name: place for place, name in enumerate(heads)},
         "layers": member.layers,
     }
-    backbones = {str(settings.backbone): known_backbone(str(settings.backbone), names)}
+    backbones = {str(settings.backbone): find_backbone(str(settings.backbone), names)}
     try:
         with torch.device("meta"):
             template = Net.from_spec(spec, backbones).state_dict()
@@ -96,24 +96,26 @@ class StoredVotes:
         self.files: dict[tuple[int, str], dict[str, Tensor]] = {}
         self.beside: dict[int, Tensor] = {}  # by episode
 
-    def said(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
-        """What a member said about the held-out rows of a task that it speaks for, of the classes that it knows."""
-        said = self._of(member, task)[f"test.{member.heads.index(task)}"]
+    def votes_of(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
+        """What a member said about the held-out rows of a task that it has a vote for, of the classes that it knows."""
+        votes = self._of(member, task)[f"test.{member.heads.index(task)}"]
         for arrival in self.index.tasks[task].since(member.episode):
             if at is not None and arrival.episode > at:
                 break
             if arrival.fix_test is not None:
-                said = without_deleted(self.folder, arrival.fix_test, said)
+                votes = without_deleted(self.folder, arrival.fix_test, votes)
             if arrival.test is not None:
-                said = torch.cat([said, self._beside(arrival)[arrival.asked.index(member.number), :, : said.shape[1]]])
-        return said
+                votes = torch.cat(
+                    [votes, self._beside(arrival)[arrival.asked.index(member.number), :, : votes.shape[1]]]
+                )
+        return votes
 
     def answer(self, task: str, index: Index | None = None, at: int | None = None) -> Tensor:
         """What the zoo answers for the held-out rows of a task, now, as of an episode, or as it was before it grew."""
         index = index or self.index
         voters = index.voters(task, at)
         return combine(
-            [self.said(member, task, at) for member in voters],
+            [self.votes_of(member, task, at) for member in voters],
             [index.weight(member, task, at) for member in voters],
             [index.knows(member, task) for member in voters],
             index.task(task, at).classes,
@@ -152,7 +154,7 @@ class KnownVotes(Votes):
         return self.read().add(said, weight)
 
 
-def measured(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
+def measure_answers(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
     """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it.
 
     Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
@@ -181,7 +183,7 @@ def learner_of(
     for name in kept if learner.tasks_per_episode > 1 else ():
         loss = losses[name]
         known = None if loss is None else KnownVotes(loss, partial(stored.train, name))
-        learner.train_votes[name] = known or _asked(index, learner, net_of, name)
+        learner.train_votes[name] = known or _ask_voters(index, learner, net_of, name)
     if index.tasks:
         learner.shape = index.settings.stored_shape
         learner.dtype = getattr(torch, index.settings.stored_dtype)
@@ -193,7 +195,7 @@ def arrived_of(task: TaskEntry) -> Arrived:
     return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
 
 
-def _asked(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
+def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
     """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
     votes, since = Votes("kept"), index.tasks[task].last_class
     for member in [voter for voter in index.voters(task) if voter.episode >= since]:

@@ -18,7 +18,7 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import stored_task
-from zoolearn.zoo.learning.episode import asked_beside, entry_of, measure, saw_of, written
+from zoolearn.zoo.learning.episode import ask_earlier_members, entry_of, measure, saw_of, write_member
 from zoolearn.zoo.learning.recall import arrived_of, member_net, members_of
 from zoolearn.zoo.settings import Names
 
@@ -50,13 +50,13 @@ def iter_retrain(
         if stays(member):
             so_far = index.remade(members=members)
             learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
-            members.append((yield from _retrained(folder, so_far, learner, member, but)))
-    rest = _heard_again(folder, index.members, index.remade(members=members), learner.recipe, names)
-    rest = rest.remade(episodes=[measured_again(folder, rest, entry, since) for entry in rest.episodes])
+            members.append((yield from _iter_retrain_member(folder, so_far, learner, member, but)))
+    rest = _ask_again(folder, index.members, index.remade(members=members), learner.recipe, names)
+    rest = rest.remade(episodes=[measure_episode_again(folder, rest, entry, since) for entry in rest.episodes])
     return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
 
 
-def _retrained(
+def _iter_retrain_member(
     folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, but: str
 ) -> Generator[Progress, None, MemberEntry]:
     """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
@@ -80,10 +80,10 @@ def _retrained(
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
     if source is not None:
         entry = changed(entry, refits=member.refits, saw=saw_of(rest.members[source], but=remaining[0]))
-    return written(folder, rest, entry, made.net, learner.recipe, {})
+    return write_member(folder, rest, entry, made.net, learner.recipe, {})
 
 
-def _heard_again(
+def _ask_again(
     folder: ZooFolder, members: Sequence[MemberEntry], rest: Index, recipe: Recipe, names: Names | None
 ) -> Index:
     """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
@@ -95,14 +95,14 @@ def _heard_again(
 
     for arrival in rest.arrivals:
         if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None):
-            heard = asked_beside(folder, rest, arrival, net_of, recipe)
+            heard = ask_earlier_members(folder, rest, arrival, net_of, recipe)
             entry = rest.tasks[arrival.task]
             arrivals = tuple(heard if other is arrival else other for other in entry.arrivals)
             rest = rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
     return rest
 
 
-def measured_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
+def measure_episode_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode's measures as they would have been, for tasks whose members are no longer the same."""
     at = episode.number
     gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
@@ -14,17 +14,21 @@ from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.files import Json
-from zoolearn.zoo.answers.recognition import check_unrecognisable
+from zoolearn.zoo.answers.recognition import check_recognisable
 from zoolearn.zoo.intake.intake import check_growable, check_name
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
-from zoolearn.zoo.serve.limits import limited
+from zoolearn.zoo.serve.limits import limit_body
 from zoolearn.zoo.serve.messages import (
     ARCHIVE,
+    FLAG,
     NAME,
+    NAMES,
     QUESTION,
+    SHARE,
     Accepted,
     Health,
     Members,
+    Option,
     Page,
     Predictions,
     Ready,
@@ -33,20 +37,22 @@ from zoolearn.zoo.serve.messages import (
     Task,
     TaskPage,
     Tasks,
-    option,
+    parameters,
     refusals,
-    several,
     share,
 )
 from zoolearn.zoo.serve.page import shell
-from zoolearn.zoo.serve.problems import Problem, busy
-from zoolearn.zoo.serve.rows import taken
+from zoolearn.zoo.serve.problems import Problem, service_unavailable
+from zoolearn.zoo.serve.rows import describe_rows
 from zoolearn.zoo.serve.service import Service
 from zoolearn.zoo.serve.training import Training
 from zoolearn.zoo.summary import describe_task
 
 log = logging.getLogger("zoolearn.zoo.serve")
 SURE = 0.5  # chance of a task from which on it is named
+PREDICT = {"votes": FLAG, "sure": share(0.0)}
+RECOGNISE = {"sure": share(SURE)}
+LEARN = {"new_class": NAMES, "skip_known": FLAG, "skip_broken": FLAG, "unless_worse": SHARE}
 
 
 def make_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> FastAPI:
@@ -85,15 +91,15 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         "/tasks/{name}/predict",
         response_model=Predictions,
         responses=refusals(400, 403, 404, 408, 413, 415, 503),
-        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, option("votes"), share("sure", 0.0)]},
+        openapi_extra={"requestBody": QUESTION, "parameters": [NAME, *parameters(PREDICT)]},
     )
     async def predict(request: Request) -> Response:
         """The most probable class of each row; with `votes`, what each member says too.
 
         With `sure`, it is null where its chance is lower or the row is like nothing stored: none of these.
         """
-        name = _meant(request.path_params["name"])
-        options = _options(request, votes=_flag, sure=_share)
+        name = _task_name(request.path_params["name"])
+        options = _options(request, PREDICT)
         votes, sure = options.get("votes", False), options.get("sure", 0.0)
         index = service.index
         index.task(name)
@@ -109,14 +115,14 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         "/recognise",
         response_model=Recognitions,
         responses=refusals(400, 403, 408, 413, 415, 503),
-        openapi_extra={"requestBody": QUESTION, "parameters": [share("sure", SURE)]},
+        openapi_extra={"requestBody": QUESTION, "parameters": parameters(RECOGNISE)},
     )
     async def recognise(request: Request) -> Response:
         """The task and the class of each row, null where the chance of the task is below `sure` or the row is strange."""
-        sure = _options(request, sure=_share).get("sure", SURE)
+        sure = _options(request, RECOGNISE).get("sure", SURE)
         index = service.index
         try:
-            check_unrecognisable(index)
+            check_recognisable(index)
         except DataError as error:
             raise Problem(422, str(error)) from error
         shape = index.settings.shape
@@ -129,20 +135,20 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def health() -> Health:
         """Whether the server is well."""
         training = service.training is not None and service.training.taken
-        stale = service.following.problem is not None
+        stale = service.live.problem is not None
         return Health(status="stale" if stale else "ok", generation=service.index.generation, training=training)
 
     @app.get("/readyz", responses={421: refusals()[421], 503: {"model": Ready}})
     async def ready(response: Response) -> Ready:
         """Whether the nets are loaded: until then the first questions about a task wait for its members' files."""
-        following = service.following
-        response.status_code = 200 if following.ready else 503
-        return Ready(ready=following.ready, nets=following.prepared, members=len(service.index.members))
+        live = service.live
+        response.status_code = 200 if live.ready else 503
+        return Ready(ready=live.ready, nets=live.prepared, members=len(service.index.members))
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
     async def metrics() -> PlainTextResponse:
         """Counters, as Prometheus reads them."""
-        text = service.counters.text(service.gauges(), service.index.tasks)
+        text = service.counters.render(service.gauges(), service.index.tasks)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/tasks", response_model=Tasks, responses=refusals())
@@ -154,13 +160,13 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def task(name: str) -> Task:
         """One task."""
         index = service.index
-        entry = index.task(_meant(name))
-        return Task(**describe_task(index, entry, service.following.majority(entry)))
+        entry = index.task(_task_name(name))
+        return Task(**describe_task(index, entry, service.live.majority(entry)))
 
     @app.get("/tasks/{name}/scores", responses=refusals(404, 503))
     async def scores(name: str) -> Scores:
         """How good the answers for a task are on its held-out rows: class by class, and what is mistaken for what."""
-        name = _meant(name)
+        name = _task_name(name)
         found = await service.scores(name)
         return Scores(task=name, **found.to_json())
 
@@ -177,13 +183,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         responses=refusals(400, 403, 408, 409, 413, 415, 503),
         openapi_extra={
             "requestBody": ARCHIVE,
-            "parameters": [
-                NAME,
-                several("new_class"),
-                option("skip_known"),
-                option("skip_broken"),
-                share("unless_worse"),
-            ],
+            "parameters": [NAME, *parameters(LEARN)],
         },
     )
     async def learn(request: Request) -> Accepted:
@@ -193,8 +193,8 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
         new, if each is announced by `new_class`. `skip_known` leaves out images that the task has already.
         With `unless_worse`, the episode is taken back if an earlier task lost more accuracy than that, beyond chance.
         """
-        name = _meant(request.path_params["name"])
-        options = _options(request, new_class=_name, skip_known=_flag, skip_broken=_flag, unless_worse=_share)
+        name = _task_name(request.path_params["name"])
+        options = _options(request, LEARN)
         limits, entry = service.limits, service.index.tasks.get(name)
         try:
             if entry is None:
@@ -205,18 +205,18 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
             raise Problem(422, str(error)) from error
         settings = service.index.settings
         if settings.kind == "features":
-            takes = "texts" if settings.takes_texts else taken(settings.shape or ())
+            takes = "texts" if settings.takes_texts else describe_rows(settings.shape or ())
             raise Problem(422, f"this zoo takes {takes}, no images; teach it with `zoo learn`")
         try:
             with training.reserved(name) as order:
-                async with limited(request, limits.archive_bytes, limits.archive_seconds) as bounded:
+                async with limit_body(request, limits.archive_bytes, limits.archive_seconds) as bounded:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
                     counts, others = await order.begin(entry, **options)
         except OSError as error:
             log.error("%s", error)
-            raise busy("the server has no room for the archive now", 60) from error
+            raise service_unavailable("the server has no room for the archive now", 60) from error
         return Accepted(task=name, images=counts, not_used=len(others), not_used_first=others[:10])
 
     @app.get(
@@ -251,41 +251,21 @@ def _json(content: dict[str, Json]) -> Response:
     return Response(json.dumps(content, allow_nan=False), media_type="application/json")
 
 
-def _flag(value: str) -> bool:
-    return {"true": True, "false": False}[value]
-
-
-def _share(value: str) -> float:
-    share = float(value)
-    if not 0 <= share <= 1:
-        raise ValueError
-    return share
-
-
-def _name(value: str) -> list[str]:
-    return [value]
-
-
-KINDS: dict[Callable[[str], Any], str] = {
-    _flag: "true or false", _share: "a number from 0 to 1", _name: "a name, as often as there are some",
-}  # fmt: skip
-
-
-def _options(request: Request, **kinds: Callable[[str], Any]) -> dict[str, Any]:
+def _options(request: Request, known: Mapping[str, Option]) -> dict[str, Any]:
     """The options that a route takes and that are given; FastAPI would do this too, for half of the time of a request."""
     options = request.query_params
     found: dict[str, Any] = {}
     try:
         for name, value in options.multi_items():
-            given = kinds[name](value)
+            given = known[name].read(value)
             found[name] = [*found.get(name, ()), *given] if isinstance(given, list) else given
         return found
     except (KeyError, ValueError) as error:
-        known = " and ".join(f"{name}, {KINDS[kind]}" for name, kind in kinds.items())
-        raise Problem(422, f"the options are {str(options)[:80]!r}; there is {known}") from error
+        listed = " and ".join(f"{name}, {option.meaning}" for name, option in known.items())
+        raise Problem(422, f"the options are {str(options)[:80]!r}; there is {listed}") from error
 
 
-def _meant(name: str) -> str:
+def _task_name(name: str) -> str:
     return name.replace(SLASH, "/")
 
 

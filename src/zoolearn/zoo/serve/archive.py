@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from zoolearn.zoo.inputs.cells import composed
+from zoolearn.zoo.inputs.cells import compose
 from zoolearn.zoo.inputs.folders import SPLITS, is_litter
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Pictures
@@ -51,14 +51,14 @@ def unpack(archive: Path, folder: Path, limits: Limits) -> tuple[dict[str, int],
     others: list[str] = []
     room = limits.unpacked_bytes
     try:
-        for name, opened in _entries(archive, limits):
+        for name, opened in _iter_entries(archive, limits):
             if any(is_litter(part) for part in PurePosixPath(name).parts):
                 continue
             if PurePosixPath(name).suffix.lower() not in SUFFIXES:
                 others.append(name)
                 continue
             with opened as source, (folder / _file(len(names), name)).open("wb") as target:
-                size = _copied(source, target, min(room, limits.picture_bytes), name)
+                size = _copy(source, target, min(room, limits.picture_bytes), name)
             room -= size
             names.append(name)
     except (
@@ -72,7 +72,7 @@ def unpack(archive: Path, folder: Path, limits: Limits) -> tuple[dict[str, int],
     return dict(Counter(labels)), others
 
 
-def unpacked(folder: Path) -> Pictures:
+def open_unpacked(folder: Path) -> Pictures:
     """The images that `unpack` wrote, to be learned from."""
     pictures = [Picture(**entry) for entry in json.loads((folder / LIST).read_text(encoding="utf-8"))]
     return Pictures(
@@ -87,18 +87,18 @@ def _file(place: int, name: str) -> str:
     return f"{place:06}{PurePosixPath(name).suffix.lower()}"
 
 
-def _entries(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
+def _iter_entries(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
     with archive.open("rb") as file:
         start = file.read(512)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        yield from _zipped(archive, limits)
+        yield from _iter_zip(archive, limits)
     elif start.startswith(b"\x1f\x8b") or start[257:262] == b"ustar":
-        yield from _tarred(archive, limits)
+        yield from _iter_tar(archive, limits)
     else:
         raise Problem(415, f"the body is no archive that is known; {WANTED}")
 
 
-def _zipped(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
+def _iter_zip(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
     _check_long_directory(archive)
     with zipfile.ZipFile(archive) as content:
         _check_many(len(content.infolist()), limits)
@@ -128,7 +128,7 @@ def _check_long_directory(archive: Path) -> None:
         raise Problem(413, "the zip lists too many files; send fewer images")
 
 
-def _tarred(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
+def _iter_tar(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
     with archive.open("rb") as plain:
         packed = plain.read(2) == b"\x1f\x8b"
         plain.seek(0)
@@ -172,7 +172,7 @@ class Bounded:
             raise Problem(413, f"the tar unpacks to more than {self.limits.unpacked_bytes:,} bytes; send fewer images")
 
 
-def _copied(source: IO[bytes], target: IO[bytes], room: int, name: str) -> int:
+def _copy(source: IO[bytes], target: IO[bytes], room: int, name: str) -> int:
     size = 0
     while block := source.read(BLOCK):
         size += len(block)
@@ -212,7 +212,7 @@ def _labels(names: list[str]) -> list[str]:
     if min(map(len, paths)) < 2:
         loose = names[min(range(len(paths)), key=lambda place: len(paths[place]))]
         raise Problem(422, f"{loose[:80]!r} is in no folder; {WANTED}")
-    labels = [composed(path[0]) for path in paths]
+    labels = [compose(path[0]) for path in paths]
     counts = Counter(labels)
     if {name.lower() for name in counts} <= SPLITS:
         raise Problem(422, f"the archive is split into {', '.join(counts)}, which are no classes; {WANTED}")

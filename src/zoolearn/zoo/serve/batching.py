@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from zoolearn.zoo.serve.problems import busy
+from zoolearn.zoo.serve.problems import service_unavailable
 from zoolearn.zoo.serve.rows import Rows
 
 Answers = TypeVar("Answers")
@@ -42,7 +42,7 @@ class Backlog:
     def holding(self, rows: Rows) -> Iterator[None]:
         """Counts rows until they are answered; sends them back if too many are waiting."""
         if self.rows and (self.rows + len(rows) > self.most_rows or self.bytes + rows.nbytes > self.most_bytes):
-            raise busy(f"{self.rows:,} rows are waiting already; send these again in a moment")
+            raise service_unavailable(f"{self.rows:,} rows are waiting already; send these again in a moment")
         self.rows += len(rows)
         self.bytes += rows.nbytes
         try:

@@ -18,9 +18,9 @@ class Counters:
     """The counters of one server.
 
     >>> counters = Counters()
-    >>> counters.request("GET", "/tasks", 200, 0.002)
-    >>> counters.answered("garden", [("heron", 0.9), ("stork", 0.6)])
-    >>> lines = counters.text({"zoo_tasks": 3}, ["garden"]).decode().splitlines()
+    >>> counters.count_request("GET", "/tasks", 200, 0.002)
+    >>> counters.count_answers("garden", [("heron", 0.9), ("stork", 0.6)])
+    >>> lines = counters.render({"zoo_tasks": 3}, ["garden"]).decode().splitlines()
     >>> [line for line in lines if line.startswith(("zoo_requests_total", "zoo_answers_total", "zoo_tasks"))][:2]
     ['zoo_requests_total{method="GET",route="/tasks",status="200"} 1.0', 'zoo_answers_total{class="heron",task="garden"} 1.0']
     """
@@ -59,30 +59,30 @@ class Counters:
         self.strange = Counter("zoo_strange_rows", "Those of them that are like none of it.", ["task"], registry=own)
         self.gauges: dict[str, Gauge] = {}
 
-    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts a request that was answered; the route is its pattern, so that clients cannot make up new ones."""
         self.requests.labels(method if method in ("GET", "POST") else "other", route, str(status)).inc()
         if route.endswith("/predict"):
             self.seconds.observe(seconds)
 
-    def answered(self, task: str, named: Iterable[tuple[str, float]]) -> None:
+    def count_answers(self, task: str, named: Iterable[tuple[str, float]]) -> None:
         """Counts answers for a task: the class of each row and its probability."""
         confidence = self.confidence.labels(task)
         for name, probability in named:
             self.answers.labels(task, name).inc()
             confidence.observe(probability)
 
-    def found(self, tasks: Iterable[str | None]) -> None:
+    def count_recognised(self, tasks: Iterable[str | None]) -> None:
         """Counts rows whose task was found out, or not."""
         for task in tasks:
             self.recognised.labels(task or NOT_SURE).inc()
 
-    def compare(self, task: str, strange: Sequence[bool]) -> None:
+    def count_compared(self, task: str, strange: Sequence[bool]) -> None:
         """Counts rows that were compared with what is stored of a task, or of all, and those that are like none of it."""
         self.compared.labels(task).inc(len(strange))
         self.strange.labels(task).inc(sum(strange))
 
-    def text(self, gauges: Mapping[str, float], tasks: Collection[str]) -> bytes:
+    def render(self, gauges: Mapping[str, float], tasks: Collection[str]) -> bytes:
         """All of it, with some values of the moment; names of tasks that the zoo no longer knows are let go first."""
         for metric in (self.answers, self.confidence, self.recognised, self.compared, self.strange):
             for sample in [sample for family in metric.collect() for sample in family.samples]:

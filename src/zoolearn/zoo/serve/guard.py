@@ -92,7 +92,7 @@ class Guard:
             self.under_way -= Counter([client])
             route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - started
-            self.counters.request(scope["method"], route, status, seconds)
+            self.counters.count_request(scope["method"], route, status, seconds)
             if access.handlers:
                 access.info(_line(scope, status, sent, seconds))
 

@@ -21,7 +21,7 @@ from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.scores import Share
-from zoolearn.zoo.serve.archive import unpacked
+from zoolearn.zoo.serve.archive import open_unpacked
 
 SAY_EVERY = 0.2  # seconds
 
@@ -38,7 +38,7 @@ def main() -> None:
     torch.set_num_threads(default_threads())
     keep_freed_memory()
     try:
-        for event in iter_learn(**order):
+        for event in iter_events(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
         detail = (
@@ -53,17 +53,17 @@ def main() -> None:
         sys.exit(130)
 
 
-def iter_learn(folder: str, name: str, pictures: str, **options: Any) -> Iterator[dict[str, Any]]:
+def iter_events(folder: str, name: str, pictures: str, **options: Any) -> Iterator[dict[str, Any]]:
     """What there is to say while a task is learned from unpacked images; the last is what it brought."""
     zoo = Zoo(folder)
-    work = zoo.iter_learn_from(name, unpacked(Path(pictures)), **options)
+    work = zoo.iter_learn_from(name, open_unpacked(Path(pictures)), **options)
     last_report = 0.0
     notes: list[str] = []
     while True:
         try:
             event = next(work)
         except StopIteration as end:
-            yield {**_brought(end.value), "notes": notes}
+            yield {**_describe(end.value), "notes": notes}
             return
         if isinstance(event, Reading):
             notes = list(event.notes)
@@ -78,8 +78,8 @@ def iter_learn(folder: str, name: str, pictures: str, **options: Any) -> Iterato
             yield {"state": "training", "done": event.step, "total": event.steps, **where}
 
 
-def _brought(learned: Learned) -> dict[str, Any]:
-    """Every task that the member speaks for, with its accuracy before (None for the new one) and after, and the change."""
+def _describe(learned: Learned) -> dict[str, Any]:
+    """Every task that the member votes on, with its accuracy before (None for the new one) and after, and the change."""
     detail: dict[str, dict[str, Any]] = {
         learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}
     }  # of more classes than before, or of none before: another question

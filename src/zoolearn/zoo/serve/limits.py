@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.types import Message
 
-from zoolearn.zoo.serve.problems import Problem, busy
+from zoolearn.zoo.serve.problems import Problem, service_unavailable
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Room:
 
     def take(self, size: int) -> None:
         if size > self.left:
-            raise busy("the server holds as many requests as it can; send this one again in a moment")
+            raise service_unavailable("the server holds as many requests as it can; send this one again in a moment")
         self.left -= size
 
     def give_back(self, size: int) -> None:
@@ -62,7 +62,7 @@ class Room:
 
 
 @asynccontextmanager
-async def limited(request: Request, most: int, seconds: float, room: Room | None = None) -> AsyncIterator[Request]:
+async def limit_body(request: Request, most: int, seconds: float, room: Room | None = None) -> AsyncIterator[Request]:
     """The same request, whose body ends in an error where it is too large, too slow, or there is no room for it."""
     check_encoded(request)
     too_large = Problem(413, f"the body has more than {most:,} bytes; send less at a time")
@@ -95,7 +95,7 @@ async def limited(request: Request, most: int, seconds: float, room: Room | None
 
 
 def check_encoded(request: Request) -> None:
-    """Compressed bodies are not taken: nobody knows how large they are."""
+    """Compressed bodies are not taken: their size is not known before they are unpacked."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise Problem(415, f"the body is encoded as {encoding[:40]!r}; send it as it is, without Content-Encoding")

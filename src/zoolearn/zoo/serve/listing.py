@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.serve.following import Following
+from zoolearn.zoo.serve.live_zoo import LiveZoo
 from zoolearn.zoo.serve.messages import Member, Members, Tasks
 from zoolearn.zoo.summary import describe_member, describe_task, describe_zoo
 
@@ -15,8 +15,8 @@ Item = TypeVar("Item")
 class Listing:
     """The pages of one server."""
 
-    def __init__(self, following: Following, name: str, *, learns: bool) -> None:
-        self.following, self.name, self.learns = following, name, learns
+    def __init__(self, live: LiveZoo, name: str, *, learns: bool) -> None:
+        self.live, self.name, self.learns = live, name, learns
         self.made: dict[object, bytes] = {}
         self.of: Index | None = None
 
@@ -29,7 +29,7 @@ class Listing:
         return self._page(("members", first, count), lambda index: _members(index, first, count))
 
     def _page(self, key: object, make: Callable[[Index], bytes]) -> bytes:
-        index = self.following.index
+        index = self.live.index
         if self.of is not index or len(self.made) >= MOST_KEPT:
             self.made, self.of = {}, index
         if key not in self.made:
@@ -41,7 +41,7 @@ class Listing:
         names = [name for name in index.tasks if words in name.casefold()]
         start, shown = _part(names, first, count)
         entries = [index.tasks[name] for name in shown]
-        described = [describe_task(index, entry, self.following.majority(entry)) for entry in entries]
+        described = [describe_task(index, entry, self.live.majority(entry)) for entry in entries]
         about = describe_zoo(self.name, index, described)
         page = Tasks(**about, learns=self.learns, total=len(names), first=start)
         return page.model_dump_json().encode()

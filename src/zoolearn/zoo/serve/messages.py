@@ -1,6 +1,7 @@
 """What the server says, as its OpenAPI declares it."""
 
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -146,7 +147,7 @@ class Tasks(Message):
 
 
 class Member(Message):
-    """A net of the zoo: the tasks it was trained on, those it has a fitted head for, and those it speaks for with what weight."""
+    """A net of the zoo: the tasks it was trained on, those it has a fitted head for, and those it votes on with what weight."""
 
     number: int
     episode: int
@@ -200,7 +201,7 @@ class Predictions(Message):
 
 
 class Recognition(Message):
-    """What the zoo makes of a row whose task was not told: null where it is not sure; and the chance of every task.
+    """What the zoo makes of a row whose task is not given: null where it is not sure; and the chance of every task.
 
     `strange`: it is like nothing that is stored of any task.
     """
@@ -252,21 +253,39 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return found
 
 
-def option(name: str) -> dict[str, Any]:
-    """Something that a request may ask for."""
-    return {"name": name, "in": "query", "required": False, "schema": {"type": "boolean", "default": False}}
+class Option(NamedTuple):
+    """Something that a request may ask for in its address: how it is read, what it is in words, and its schema."""
+
+    read: Callable[[str], Any]
+    meaning: str
+    schema: dict[str, Any]
 
 
-def several(name: str) -> dict[str, Any]:
-    """Names that a request may give, each once more."""
-    schema = {"type": "array", "items": {"type": "string"}, "default": []}
-    return {"name": name, "in": "query", "required": False, "explode": True, "schema": schema}
+def _read_share(value: str) -> float:
+    if not 0 <= float(value) <= 1:
+        raise ValueError
+    return float(value)
 
 
-def share(name: str, default: float | None = None) -> dict[str, Any]:
-    """A number from 0 to 1 that a request may give."""
-    schema = {"type": "number", "minimum": 0, "maximum": 1} | ({} if default is None else {"default": default})
-    return {"name": name, "in": "query", "required": False, "schema": schema}
+FLAG = Option({"true": True, "false": False}.__getitem__, "true or false", {"type": "boolean", "default": False})
+SHARE = Option(_read_share, "a number from 0 to 1", {"type": "number", "minimum": 0, "maximum": 1})
+NAMES = Option(
+    lambda value: [value],
+    "a name, as often as there are some",
+    {"type": "array", "items": {"type": "string"}, "default": []},
+)
+
+
+def share(default: float) -> Option:
+    """A share that has a default."""
+    return SHARE._replace(schema={**SHARE.schema, "default": default})
+
+
+def parameters(options: Mapping[str, Option]) -> list[dict[str, Any]]:
+    """Options as OpenAPI declares them."""
+    return [
+        {"name": name, "in": "query", "required": False, "schema": option.schema} for name, option in options.items()
+    ]
 
 
 def listing(name: str, items: dict[str, Any]) -> dict[str, Any]:

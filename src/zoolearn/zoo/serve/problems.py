@@ -14,6 +14,6 @@ class Problem(Exception):
         self.new_classes = list(new_classes)
 
 
-def busy(detail: str, seconds: int = 1) -> Problem:
+def service_unavailable(detail: str, seconds: int = 1) -> Problem:
     """Come again in this many seconds."""
     return Problem(503, detail, {"Retry-After": str(seconds)})

@@ -18,10 +18,10 @@ from zoolearn.zoo.serve.problems import Problem
 Rows = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int16]  # the last: features of texts
 
 
-def taken(shape: Shape) -> str:
+def describe_rows(shape: Shape) -> str:
     """What a zoo takes, in words.
 
-    >>> taken((3, 32, 32))
+    >>> describe_rows((3, 32, 32))
     'rows of 3x32x32 whole numbers from 0 to 255'
     """
     size = "x".join(map(str, shape))
@@ -36,7 +36,7 @@ def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ())
     >>> from_json(b'{"rows": [{"b": 1, "a": 2.5}]}', (2,), most=8, columns=("a", "b")).tolist()
     [[2.5, 1.0]]
     """
-    given = _listed(body, "rows", most)
+    given = _read_list(body, "rows", most)
     if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
         raise _other_rows("true or false", shape)
     if any(isinstance(row, dict) for row in given):
@@ -47,7 +47,7 @@ def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ())
         raise _other_rows("lists of different lengths", shape) from error
     if rows.dtype.kind not in "iuf":
         raise _other_rows("something else than numbers", shape)
-    return _checked(rows, shape)
+    return _check_rows(rows, shape)
 
 
 def texts_from_json(body: bytes, most: int) -> list[str]:
@@ -56,14 +56,14 @@ def texts_from_json(body: bytes, most: int) -> list[str]:
     >>> texts_from_json(b'{"texts": ["two words"]}', most=8)
     ['two words']
     """
-    texts = _listed(body, "texts", most)
+    texts = _read_list(body, "texts", most)
     other = next((place for place, text in enumerate(texts, start=1) if not isinstance(text, str)), None)
     if other is not None:
         raise Problem(422, f"text {other} is no string; send each text in quotes")
     return texts
 
 
-def _listed(body: bytes, word: str, most: int) -> list[Any]:
+def _read_list(body: bytes, word: str, most: int) -> list[Any]:
     """The list that a body has under its one word."""
     try:
         content = json.loads(body.decode(), parse_constant=_not_finite)
@@ -95,7 +95,7 @@ def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}")
 
 
-def _checked(rows: NDArray[Any], shape: Shape) -> Rows:
+def _check_rows(rows: NDArray[Any], shape: Shape) -> Rows:
     if rows.ndim == 3 and len(shape) == 3 and shape[0] == 1:
         rows = rows[:, None]
     if rows.shape[1:] != shape:
@@ -126,13 +126,13 @@ def from_raw(body: bytes, shape: Shape, most: int) -> Rows:
             422, f"the body has {len(body):,} bytes; a row has {size:,} ({dtype.name}), send a whole number of rows"
         )
     _check_count(len(body) // size, most)
-    return _checked(np.frombuffer(body, dtype).reshape(-1, *shape), shape)
+    return _check_rows(np.frombuffer(body, dtype).reshape(-1, *shape), shape)
 
 
 def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, most_pixels: int) -> Rows:
     """Image files with their names, decoded as they would be for learning."""
     if len(shape) != 3:
-        raise Problem(415, f"this zoo takes no images; send {taken(shape)} as JSON")
+        raise Problem(415, f"this zoo takes no images; send {describe_rows(shape)} as JSON")
     _check_count(len(files), most)
     rows = np.empty((len(files), *shape), np.uint8)
     pixels = 0
@@ -159,4 +159,4 @@ def _check_count(count: int, most: int) -> None:
 
 
 def _other_rows(found: str, shape: Shape) -> Problem:
-    return Problem(422, f"the body holds {found}; this zoo takes {taken(shape)}")
+    return Problem(422, f"the body holds {found}; this zoo takes {describe_rows(shape)}")

@@ -17,7 +17,7 @@ from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.service import Service
 
 
-def patient(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
+def make_protocol(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
     """The HTTP protocol, whose connections are closed when a request's head is too long, or it does not arrive in time.
 
     Routes give precise limits for their bodies; the time here is also for bodies that no route reads.
@@ -132,12 +132,12 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def server_of(app: FastAPI, service: Service) -> Server:
+def make_server(app: FastAPI, service: Service) -> Server:
     """A server that is not running yet; give its `run` the sockets to listen on."""
     limits = service.limits
     config = uvicorn.Config(
         app,
-        http=patient(limits, learns=service.training is not None),
+        http=make_protocol(limits, learns=service.training is not None),
         ws="none",
         log_config=None,
         access_log=False,
@@ -149,7 +149,7 @@ def server_of(app: FastAPI, service: Service) -> Server:
     return Server(config, service)
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """A socket that connections queue up at from now on."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

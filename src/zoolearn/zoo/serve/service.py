@@ -20,10 +20,10 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.learning.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import NOT_TOLD, Counters, Drift
-from zoolearn.zoo.serve.following import Following, Outdated
-from zoolearn.zoo.serve.limits import Limits, Room, limited
+from zoolearn.zoo.serve.limits import Limits, Room, limit_body
 from zoolearn.zoo.serve.listing import Listing
-from zoolearn.zoo.serve.problems import Problem, busy
+from zoolearn.zoo.serve.live_zoo import LiveZoo, Outdated
+from zoolearn.zoo.serve.problems import Problem, service_unavailable
 from zoolearn.zoo.serve.rows import Rows, from_images, from_json, from_raw, texts_from_json
 from zoolearn.zoo.serve.training import Training
 
@@ -43,32 +43,32 @@ class Service:
         self.limits, self.counters, self.room = limits, Counters(), Room(limits.held_bytes)
         self.model = ThreadPoolExecutor(1, "model")
         self.decoder = ThreadPoolExecutor(1, "decoder")
-        self.following = Following(folder, self.model, log.info)
-        _ = self.following.zoo.extractor  # one that cannot be opened is refused now
+        self.live = LiveZoo(folder, self.model, log.info)
+        _ = self.live.zoo.extractor  # one that cannot be opened is refused now
         self.name = folder.resolve().name
         self.training = Training(folder, limits) if learns else None
-        self.listing = Listing(self.following, self.name, learns=learns)
+        self.listing = Listing(self.live, self.name, learns=learns)
         self.backlog = Backlog(limits.waiting_rows, limits.waiting_bytes)
         together, note = limits.together, self.counters.batches.observe
         self.drift = Drift(limits.drift_rows, limits.drift_share, log.warning)
         self.sampling: asyncio.Task[None] | None = None  # of rows that were answered, the last one
         self.next_sample = 0.0
-        self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
-        self.sure_answers = Batcher[Answers](self.model, self.following.ask_surely, together, self.backlog, note)
+        self.answers = Batcher[Answers](self.model, self.live.ask, together, self.backlog, note)
+        self.sure_answers = Batcher[Answers](self.model, self.live.ask_surely, together, self.backlog, note)
         self.recognitions = Batcher[tuple[int, list[Recognised]]](
-            self.model, self.following.recognise, together, self.backlog, note
+            self.model, self.live.recognise, together, self.backlog, note
         )
 
     @property
     def index(self) -> Index:
-        return self.following.index
+        return self.live.index
 
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
         """Follows the folder while the server runs."""
-        following = asyncio.create_task(self.following.follow())
+        follower = asyncio.create_task(self.live.follow())
         yield
-        for task in (following, *([self.sampling] if self.sampling else [])):
+        for task in (follower, *([self.sampling] if self.sampling else [])):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -102,8 +102,8 @@ class Service:
 
     async def _features(self, texts: list[str]) -> Rows:
         """The features of texts, by the thread that may touch the zoo."""
-        with _problems_in_words():
-            return await asyncio.get_running_loop().run_in_executor(self.model, self.following.features, texts)
+        with _explain_problems():
+            return await asyncio.get_running_loop().run_in_executor(self.model, self.live.features, texts)
 
     @asynccontextmanager
     async def read_rows(self, request: Request, shape: Shape, each: int) -> AsyncIterator[Rows]:
@@ -111,19 +111,19 @@ class Service:
         limits = self.limits
         is_json = request.headers.get("content-type", "").lower().startswith("application/json")
         most = limits.json_bytes if is_json else limits.body_bytes
-        async with limited(request, most, limits.body_seconds, self.room) as bounded:
+        async with limit_body(request, most, limits.body_seconds, self.room) as bounded:
             rows = await self.rows(bounded, shape)
             _check_long_answer(len(rows), each, limits.numbers)
             yield rows
 
     async def scores(self, task: str) -> Scores:
         loop = asyncio.get_running_loop()
-        with _problems_in_words():
-            return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
+        with _explain_problems():
+            return await loop.run_in_executor(self.model, self.live.zoo.scores, task)
 
     async def ask(self, task: str, rows: Rows, sure: float) -> Answers:
         """What the zoo says about rows of a task; counted, and those compared with what is stored that had to be sure."""
-        with _problems_in_words():
+        with _explain_problems():
             async with asyncio.timeout(self.limits.answer_seconds):
                 answers, first = await (self._ask_surely(task, rows) if sure else self.answers.answer(task, rows))
         answers = answers.select(first, len(rows), sure)
@@ -132,30 +132,30 @@ class Service:
 
     async def _ask_surely(self, task: str, rows: Rows) -> tuple[Answers, int]:
         while True:
-            await self.following.compare(task)
+            await self.live.compare(task)
             with suppress(Outdated):
                 return await self.sure_answers.answer(task, rows)
 
     async def recognise(self, sure: float, rows: Rows) -> tuple[int, list[Recognised]]:
         """What the zoo makes of rows whose task is not given, and its state; counted."""
-        with _problems_in_words():
+        with _explain_problems():
             async with asyncio.timeout(self.limits.answer_seconds):
                 (generation, found), first = await self._recognise(repr(sure), rows)
         found = found[first : first + len(rows)]
-        self.counters.found([row.task for row in found])
+        self.counters.count_recognised([row.task for row in found])
         self._compared(NOT_TOLD, [row.strange for row in found])
         return generation, found
 
     async def _recognise(self, sure: str, rows: Rows) -> tuple[tuple[int, list[Recognised]], int]:
         while True:
-            await self.following.fit()
+            await self.live.fit()
             with suppress(Outdated):
                 return await self.recognitions.answer(sure, rows)
 
     def _count(self, task: str, answers: Answers, rows: Rows) -> None:
         """Counts what was answered; of answers that were compared with nothing, some rows now and then are, afterwards."""
         names = [name or f"({NONE})" for name in answers.labels]
-        self.counters.answered(task, zip(names, answers.probabilities.max(dim=1).values.tolist(), strict=True))
+        self.counters.count_answers(task, zip(names, answers.probabilities.max(dim=1).values.tolist(), strict=True))
         if answers.strange is not None:
             self._compared(task, answers.strange.tolist())
         elif self.sampling is None or (self.sampling.done() and monotonic() >= self.next_sample):
@@ -165,12 +165,12 @@ class Service:
     async def _sample(self, task: str, rows: Rows) -> None:
         """Compares rows with what is stored of their task; where that cannot be, the answer was good enough."""
         with suppress(Outdated, ZooError, OSError):
-            await self.following.compare(task)
-            strange = await asyncio.get_running_loop().run_in_executor(self.model, self.following.strange, task, rows)
+            await self.live.compare(task)
+            strange = await asyncio.get_running_loop().run_in_executor(self.model, self.live.strange, task, rows)
             self._compared(task, strange)
 
     def _compared(self, task: str, strange: Sequence[bool]) -> None:
-        self.counters.compare(task, strange)
+        self.counters.count_compared(task, strange)
         self.drift.add(strange)
 
     def gauges(self) -> dict[str, float]:
@@ -179,7 +179,7 @@ class Service:
             "zoo_tasks": len(self.index.tasks),
             "zoo_members": len(self.index.members),
             "zoo_waiting_rows": self.backlog.rows,
-            "zoo_stale": self.following.problem is not None,
+            "zoo_stale": self.live.problem is not None,
             "zoo_strange_share": self.drift.now.value,
             "zoo_drift_alarm": self.drift.is_alarming,
         }
@@ -191,19 +191,19 @@ class Service:
 
 
 @contextmanager
-def _problems_in_words() -> Iterator[None]:
+def _explain_problems() -> Iterator[None]:
     """What goes wrong in the zoo becomes an answer that says whose fault it is."""
     try:
         yield
     except TimeoutError as error:
-        raise busy("the server did not come to this question in time; send it again later", 5) from error
+        raise service_unavailable("the server did not come to this question in time; send it again later", 5) from error
     except UnknownTask as error:
         raise Problem(404, str(error)) from error
     except DataError as error:  # the zoo has changed since the rows were read
         raise Problem(422, str(error)) from error
     except (ZooError, OSError) as error:
         log.error("%s", error)
-        raise busy("the zoo cannot be read now; its log says why", 60) from error
+        raise service_unavailable("the zoo cannot be read now; its log says why", 60) from error
 
 
 async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:

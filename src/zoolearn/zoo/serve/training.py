@@ -19,7 +19,7 @@ from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.intake.growth import Growth
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.problems import Problem, busy
+from zoolearn.zoo.serve.problems import Problem, service_unavailable
 
 TEMPORARY = "zoo-serve-"
 LONGEST_LINE = 1 << 24
@@ -69,7 +69,7 @@ class Training:
     def follow(self) -> AsyncIterator[str]:
         """The state as server-sent events, now and at every change, until no training is under way."""
         if self.listeners >= self.limits.listeners:
-            raise busy("too many clients follow the training; ask again in a moment", 5)
+            raise service_unavailable("too many clients follow the training; ask again in a moment", 5)
         return self._states()
 
     async def _states(self) -> AsyncIterator[str]:

@@ -29,7 +29,7 @@ def shell(path: str) -> Shell | None:
     name = {"/": "zoo", "/docs": "docs"}.get(path)
     if name is None:
         return None
-    html, policy = _filled(name, "")
+    html, policy = _fill(name, "")
     policy += "; connect-src 'self'; frame-ancestors 'none'"
     headers = ((b"content-type", b"text/html; charset=utf-8"), (b"content-security-policy", policy.encode()))
     return Shell(html.encode(), headers)
@@ -38,14 +38,14 @@ def shell(path: str) -> Shell | None:
 def report(snapshot: dict[str, Json]) -> str:
     """A page of a zoo as it is now, in one file that may load nothing from anywhere."""
     data = json.dumps(snapshot).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    html, policy = _filled("zoo", f"const SNAPSHOT = {data};\n")
+    html, policy = _fill("zoo", f"const SNAPSHOT = {data};\n")
     return html.replace(
         '<meta charset="utf-8">',
         f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
     )
 
 
-def _filled(name: str, before: str) -> tuple[str, str]:
+def _fill(name: str, before: str) -> tuple[str, str]:
     """A page with its style and script, and the policy that allows these two and no others."""
     style, script = _own("page.css"), before + "".join(map(_own, SCRIPTS[name]))
     html = _own(f"{name}.html").replace("/* style */", style).replace("/* script */", script)

@@ -1,4 +1,4 @@
-"""The newest state of a zoo folder, whoever changes it meanwhile."""
+"""The newest state of a zoo folder, whichever program changes it meanwhile."""
 
 import asyncio
 import os
@@ -34,11 +34,11 @@ class Outdated(Exception):
     """What rows are compared with is of another state of the zoo."""
 
 
-class Following:
+class LiveZoo:
     """A zoo that is kept up to date. Only `thread` touches the zoo; its index is immutable and may be read anywhere."""
 
-    def __init__(self, folder: Path, thread: Executor, told: Callable[[str], None] = lambda line: None) -> None:
-        self.thread, self.told = thread, told
+    def __init__(self, folder: Path, thread: Executor, notify: Callable[[str], None] = lambda line: None) -> None:
+        self.thread, self.notify = thread, notify
         self.file = folder / HEAD
         self.seen = self._mark()
         self.zoo = Zoo(folder)
@@ -148,11 +148,11 @@ class Following:
     def _refresh(self) -> None:
         try:
             if self.zoo.refresh():
-                self.told(f"generation {self.zoo.generation}: {len(self.zoo.tasks)} tasks")
+                self.notify(f"generation {self.zoo.generation}: {len(self.zoo.tasks)} tasks")
             self.problem = None
         except (ZooError, OSError) as error:
             if self.problem != str(error):
-                self.told(f"the folder cannot be read, the last state is served: {error}")
+                self.notify(f"the folder cannot be read, the last state is served: {error}")
             self.problem = str(error)
 
     def _mark(self) -> tuple[int, int, int] | None:
