@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start many processes, and pytest rewrites every test: compiled files are kept, whatever the shell has set.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: setup demo figures test quick portable check lint types mutants bench clean
 

@@ -113,7 +113,7 @@ def _runs_a_test(prefix: Sequence[str], folder: Path) -> bool:
         "no:cacheprovider",
         "tests/test_metrics.py",
     ]
-    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "TMPDIR": str(folder)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False).returncode == 0
 
 
@@ -127,8 +127,8 @@ def burning(count: int) -> Iterator[None]:
 
 
 def passes(condition: Condition) -> bool:
-    """Whether the tests pass under a condition; what they say is shown."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    """Whether the tests pass under a condition, without a terminal and standard input; what they say is shown."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name, value in condition.variables.items():
         environment.pop(name, None)
         if value is not None:
@@ -143,10 +143,9 @@ def passes(condition: Condition) -> bool:
             print("   left out: no other user can run this clone's Python", flush=True)
             return True
         pytest = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider"]
+        alone = {"stdin": subprocess.DEVNULL, "start_new_session": True}
         codes = [
-            subprocess.run(
-                [*prefix, *pytest, *tests], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, check=False
-            ).returncode
+            subprocess.run([*prefix, *pytest, *tests], cwd=ROOT, env=environment, check=False, **alone).returncode
             for tests in condition.tests
         ]
     return not any(codes)

@@ -13,7 +13,7 @@ import pytest
 import zoolearn
 
 ROOT = Path(zoolearn.__file__).parent
-GROUND = ("errors", "names", "settings", "seeds", "cores", "files", "locks")  # what every room stands on
+GROUND = ("errors", "names", "settings", "seeds", "cores", "files", "locks", "words")  # what every room stands on
 ROOMS = (
     "data",
     "nets",

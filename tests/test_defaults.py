@@ -14,13 +14,13 @@ from zoolearn.runs.run import run
 from zoolearn.runs.spec import RunSpec
 from zoolearn.training.recipe import Recipe
 
-NOISE = 0.03  # 544 test rows, one seed: fine-tuning itself differs by 1.5 points from seed to seed
+NOISE = 0.03  # 328 test rows, one seed: fine-tuning itself has 91.8 to 94.2 % with eight seeds
 
 
 @cache
 def accuracy(method):
-    """Of two digits a task, with a small net and few passes: fine-tuning is right in 93 of 100."""
-    spec = RunSpec(method, "split-digits", {"backbone": "mlp-100", "epochs": 5})
+    """Of three tasks of two digits, with a small net and few passes: fine-tuning is right in 93 of 100."""
+    spec = RunSpec(method, "split-digits", {"backbone": "mlp-100", "epochs": 5}, {"first_tasks": 3})
     return run(spec.learner(), spec.tasks()).summary()["average_accuracy"]
 
 

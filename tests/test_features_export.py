@@ -26,8 +26,9 @@ class Padded(nn.Module):
 
     def __init__(self):
         super().__init__()
-        torch.manual_seed(0)
-        self.first, self.norm, self.second = nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.Conv2d(8, 12, 3, groups=4)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.first, self.norm, self.second = nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.Conv2d(8, 12, 3, groups=4)
 
     def forward(self, x):
         height, width = x.shape[-2:]

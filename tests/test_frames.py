@@ -122,3 +122,62 @@ def test_the_matrix_of_a_group_is_a_table_for_latex(tmp_path, capsys):
     assert printed[2] == f"episode & {' & '.join(TASKS)} \\\\"
     assert printed[5] == r"2 & 51.10 & 52.10 &  &  \\"
     assert printed[-1] == "% er on split-digits: test accuracy in percent after each episode, mean over 2 seeds."
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Runs on two benchmarks, one of which is the name of two sets of data."""
+    finished_run("er", base=0.5).save(tmp_path / "digits")
+    for number, data in enumerate(("first", "second")):
+        replace(finished_run("er", number, "own", base=0.6), data=data).save(tmp_path / data)
+    return tmp_path
+
+
+def read_table(file, shape):
+    if shape == "parquet":
+        return str(pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist())
+    return file.read_text()
+
+
+@pytest.mark.parametrize("shape", ["csv", "parquet", "latex", "markdown"])
+def test_tables_for_elsewhere_are_of_one_benchmark_unless_several_are_named(mixed, capsys, shape):
+    arguments = ["report", str(mixed), "--format", shape, "--out", str(mixed / "table")]
+    for benchmarks, told in (
+        ((), r"on 3 benchmarks (split-digits; own, data first; own, data second)"),
+        (("--benchmark", "own"), "on 2 benchmarks (own, data first; own, data second)"),
+        (("--benchmark", "own, data third"), "unknown benchmark 'own, data third'; did you mean 'own, data first'?"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*arguments, *benchmarks])
+        assert told in capsys.readouterr().err
+        assert not (mixed / "table").exists()
+    for chosen, there, missing in (
+        ("split-digits", "split-digits", "own"),
+        ("own, data first", "own", "split-digits"),
+        ("all", "own, data second", "nothing"),
+    ):
+        main([*arguments, "--benchmark", chosen])
+        written = read_table(mixed / "table", shape)
+        assert there in written
+        assert missing not in written
+
+
+def test_rows_of_several_benchmarks_say_which_and_groups_are_of_one(mixed, capsys):
+    main(["report", str(mixed), "--format", "csv", "--benchmark", "all", "--columns", "benchmark", "group", "seed"])
+    rows = [line.rsplit(",", 2) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["split-digits", '"own, data first"', '"own, data second"']
+    assert len({group for _, group, _ in rows}) == 3
+    for shape in ("text", "csv"):
+        with pytest.raises(SystemExit):
+            main(["report", str(mixed), "--format", shape, "--benchmark", "all", "--columns", "method"])
+        assert "--columns leaves out which" in capsys.readouterr().err
+    assert len({row["group"] for row in run_rows([finished_run("er", seed) for seed in (0, 1)])}) == 1
+
+
+def test_a_frame_is_of_one_benchmark_unless_several_are_named(mixed):
+    pytest.importorskip("pandas")
+    with pytest.raises(SettingsError, match=r"on 3 benchmarks .*benchmark=NAME"):
+        frame(mixed)
+    assert [*frame(mixed, benchmark="split-digits")["benchmark"]] == ["split-digits"]
+    assert len(frame(mixed, benchmark="all")) == 3
+    assert [*frame(mixed, benchmark=["own, data second", "split-digits"])["seed"]] == [1, 0]

@@ -15,11 +15,18 @@ from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs.source import Numbers
+from zoolearn.zoo.intake import leaks
 from zoolearn.zoo.intake.holdout import Holdout, random_rows
-from zoolearn.zoo.intake.intake import Reading, leaks
+from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.intake.leaks import Prints
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def same_rows_in_any_order(monkeypatch):
+    """Each test draws from the beginning, whatever ran before it."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(0))
 
 
 def table(rows: int = 40, classes: int = 2) -> Numbers:

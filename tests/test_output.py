@@ -8,20 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from toys import forked_zoo as zoo
 from zoolearn.cli import output
 from zoolearn.cli.output import UNFOLDED
 
 pytestmark = pytest.mark.slow  # commands are started
 
 LONG = "a folder with a rather long name, as temporary folders have on some machines " * 2
-
-
-def zoo(*words: str | Path, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
-    command = [sys.executable, "-m", "zoolearn", *map(str, words)]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, check=False, stdin=subprocess.DEVNULL
-    )
 
 
 @pytest.fixture(scope="module")
@@ -51,18 +44,18 @@ def test_a_path_in_a_table_of_commands_is_never_broken_or_cut(run, tmp_path):
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_stream_that_lacks_our_signs_gets_plain_ones(run, tmp_path, encoding):
-    told = zoo("report", run, folder=tmp_path, PYTHONIOENCODING=encoding)
+    told = zoo("report", run, folder=tmp_path, encoding=encoding)
     assert told.returncode == 0, told.stderr.decode()
     said = told.stdout.decode(encoding)
     assert re.search(r"^-+$", said, re.MULTILINE)  # the line under the header
-    helped = zoo("run", "ewc", "split-digits", "--help", folder=tmp_path, PYTHONIOENCODING=encoding)
+    helped = zoo("run", "ewc", "split-digits", "--help", folder=tmp_path, encoding=encoding)
     assert helped.returncode == 0, helped.stderr.decode()
     assert "--epochs" in helped.stdout.decode(encoding)
 
 
 def test_names_that_a_stream_cannot_show_stay_distinct(tmp_path):
     names = ["größe", "grôße"]
-    told = [zoo("show", name, folder=tmp_path, PYTHONIOENCODING="ascii").stderr.decode("ascii") for name in names]
+    told = [zoo("show", name, folder=tmp_path, encoding="ascii").stderr.decode("ascii") for name in names]
     assert told[0] != told[1]
     assert all("\\x" in line and "Traceback" not in line for line in told)
 

@@ -26,9 +26,10 @@ def logits(learner, task):
 
 
 def layer_of(*shape, **settings):
-    torch.manual_seed(0)
     options = {"steepness": 100.0, "least": 0.638, "least_weight": 1e-5, **settings}
-    layer = MappedLayer(nn.Linear(*shape), **options)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        layer = MappedLayer(nn.Linear(*shape), **options)
     layer.begin_task()
     return layer
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import zoolearn
-from processes import eventually, started
+from processes import PATIENCE, eventually, started
 from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
@@ -473,7 +473,7 @@ class TestChangesUnderneath:
             raise OSError(errno.EIO, "Input/output error")
 
         with serving(own) as client:
-            monkeypatch.setattr(client.service.following.zoo, "votes", fails)
+            monkeypatch.setattr(client.service.following.zoo, "answers", fails)
             said = client.rows("stripes", X[:1].tolist())
             assert said.status == 503
             assert said.headers["retry-after"] == "60"
@@ -562,7 +562,7 @@ class TestCommand:
             assert Client(None, port).get("/tasks").status == 401
             assert Client(None, port, "open-sesame").rows("stripes", X[:1].tolist()).status == 200
             run.send_signal(getattr(signal, name))
-            assert run.wait(60) in (0, 130, -getattr(signal, name))
+            assert run.wait(PATIENCE) in (0, 130, -getattr(signal, name))
             assert "Traceback" not in run.stderr.read()
 
     def test_what_cannot_be_is_said_in_a_line(self, folder, client, capsys, monkeypatch):

@@ -230,9 +230,12 @@ class TestLearning:
 
     def test_a_task_grows_by_a_class_that_is_announced_and_older_questions_are_answered_by_names(self, folder):
         third = {name: data for name, data in files(3).items() if "kind 2" in name}
+        written = folder.parent / "kinds"
+        for name, data in files().items():
+            (written / name).parent.mkdir(parents=True, exist_ok=True)
+            (written / name).write_bytes(data)
+        zoolearn.open(folder).learn_from("kinds", written)
         with serving(folder, learns=True) as client:
-            client.post("/tasks/kinds", zipped(files()), "application/zip")
-            assert events(client)[-1]["state"] == "learned"
             refused = client.post("/tasks/kinds", zipped(third), "application/zip")
             assert (refused.status, refused.json["new_classes"]) == (409, ["kind 2"])
             assert "kinds: 1 new class kind 2 with 6 rows" in refused.detail

@@ -72,7 +72,7 @@ def test_a_retrained_member_takes_the_epochs_that_were_asked_for(tmp_path) -> No
     zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
     zoo.learn(blobs("first"))
     zoo.learn(blobs("second"), epochs=3)
-    seen = {event.epochs for event in zoo.forgetting("first") if isinstance(event, Progress)}
+    seen = {event.epochs for event in zoo.iter_forget("first") if isinstance(event, Progress)}
     assert seen == {3}
     assert zoo.members[-1].epochs == 3
 

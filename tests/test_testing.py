@@ -176,7 +176,8 @@ class GlobalSeed(FineTune):
 
 
 def test_a_global_seed_is_noticed() -> None:
-    with pytest.raises(AssertionError, match="the caller's random state was changed"):
+    noticed = pytest.raises(AssertionError, match="the caller's random state was changed")
+    with torch.random.fork_rng(), noticed:
         check_seeds(Subject(GlobalSeed))
 
 

@@ -21,6 +21,12 @@ pytest.importorskip("hatchling")
 ROOT = Path(__file__).parent.parent
 PIP = [sys.executable, "-m", "pip", "--quiet", "--no-input", "--disable-pip-version-check"]
 OF_THE_CALLER = ("PYTHONPATH", "PYTHONHOME", "ZOO_TOKEN", "FORCE_COLOR", "COLUMNS")  # variables that would leak in
+COMMANDS = """
+import shlex, sys
+from zoolearn.cli import main
+for command in sys.argv[1:]:
+    main(shlex.split(command))
+"""
 
 
 @dataclass(frozen=True)
@@ -42,8 +48,9 @@ class Installed:
         assert process.returncode == 0, err
         return out
 
-    def zoo(self, *words: str) -> str:
-        return self.python("-m", "zoolearn", *words)
+    def zoo(self, *commands: str) -> str:
+        """What commands say, one after the other in one process."""
+        return self.python("-c", COMMANDS, *commands)
 
     def read(self, name: str) -> str:
         return (self.package / name).read_text(encoding="utf-8")
@@ -81,18 +88,18 @@ def test_it_holds_every_file_of_the_package_that_git_tracks_and_nothing_else(whe
 def test_what_runs_is_what_was_installed_and_not_the_repository(installed):
     assert Path(installed.python("-c", "import zoolearn; print(zoolearn.__file__)").strip()).parent == installed.package
     with installed.start(sys.executable, str(installed.package.parent / "bin" / "zoo"), "--version") as script:
-        assert script.communicate() == (installed.zoo("--version"), "")
+        assert script.communicate() == (installed.python("-m", "zoolearn", "--version"), "")
 
 
 def test_the_demo_compares_all_its_learners(installed):
-    out = installed.zoo("demo", "--epochs", "1")
+    out = installed.zoo("demo --epochs 1")
     assert all(f"\n{name} " in out for name in ("model-zoo", "isolated", "fine-tune", "multi-head"))
 
 
 def test_the_page_of_a_run_carries_its_figures_its_script_and_its_style(installed):
     pytest.importorskip("matplotlib")
-    installed.zoo("run", "model-zoo", "split-digits", "--backbone", "mlp-100", "--epochs", "1", "--out", "run")
-    installed.zoo("report", "run", "--html", "page.html")
+    run = "run model-zoo split-digits --backbone mlp-100 --epochs 1 --out run"
+    installed.zoo(run, "report run --html page.html")
     page = (installed.elsewhere / "page.html").read_text(encoding="utf-8")
     assert page.count("<figure") == 4
     assert page.count("<svg") >= 4
@@ -103,8 +110,7 @@ def test_the_page_of_a_run_carries_its_figures_its_script_and_its_style(installe
 def test_a_zoo_learns_and_is_served_with_its_pages(installed):
     task = pictures()
     np.savez(installed.elsewhere / "stripes.npz", x=task.train.x, y=task.train.y)
-    installed.zoo("new", "zoo", "--backbone", "mlp-100", "--epochs", "1")
-    installed.zoo("learn", "zoo", "stripes", "stripes.npz")
+    installed.zoo("new zoo --backbone mlp-100 --epochs 1", "learn zoo stripes stripes.npz")
     with installed.start(sys.executable, "-m", "zoolearn", "serve", "zoo", "--port", "0") as server:
         try:
             port = re.search(r"zoo: 1 tasks at http://127\.0\.0\.1:(\d+)/", server.stdout.readline())

@@ -6,7 +6,7 @@ import torch
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, learner_of, show
 from zoolearn.beyond.distil import iter_distil
-from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, class_incremental
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, by_distance, class_incremental
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
@@ -19,6 +19,7 @@ from zoolearn.runs.results import Results
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.answers.recognition import quality
 from zoolearn.zoo.distilling import distilled
 from zoos import TASKS, small_zoo
 
@@ -89,6 +90,31 @@ def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
     assert right_answered < answered < rows
     assert (judged.accuracy, judged.task_accuracy) == (right / rows, right_task / rows)
     assert (judged.answered, judged.accuracy_if_answered) == (answered / rows, right_answered / answered)
+
+
+def test_tables_are_brought_to_the_scales_of_many_tasks_at_once_or_one_by_one(monkeypatch):
+    tasks = [blobs("a"), blobs("b", seed=1), blobs("c", seed=2)]
+    which = WhichTask(show(learner_of(ModelZoo), tasks))
+    at_once = which.evidence(tasks[1].test.x)
+    monkeypatch.setattr("zoolearn.beyond.task_inference.ROWS_AT_ONCE", 1)
+    torch.testing.assert_close(which.evidence(tasks[1].test.x), at_once)
+    assert len(at_once.unique(dim=1).T) == 3
+
+
+def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatch):
+    zoo, asked = zoo_of(), []
+    for module in ("zoolearn.beyond.task_inference", "zoolearn.zoo.answers.recognition"):
+        monkeypatch.setattr(f"{module}.MOST_EVIDENCE", 18)
+
+    def counted(zoo, stored):
+        found = by_distance(zoo, stored)
+        return lambda x: asked.append(len(x)) or found(x)
+
+    which = WhichTask(zoo, counted)
+    judged = quality(which, {task.name: task.test.x for task in TOYS})
+    assert asked == [6, 6]
+    assert judged.right > 0.5 > judged.strangers
+    assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2
 
 
 def test_without_stored_rows_it_says_what_is_missing():

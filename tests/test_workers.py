@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,12 @@ BRIEF = ("--epochs", "2", "--backbone", "mlp-100", "--samples-per-class", "20", 
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> None:
+def one_thread() -> Iterator[None]:
+    """As workers have; those of other tests are given back."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def zoo(*arguments: str | Path) -> None:

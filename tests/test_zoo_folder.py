@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -56,6 +58,22 @@ def test_a_zoo_that_is_reopened_before_every_task_equals_one_that_was_never_clos
     ]
     assert run_to_end(zoo.verify()) == []
     assert not stray_files(zoo)
+
+
+def test_new_names_every_setting_of_a_zoo_and_of_its_recipe_in_its_signature(tmp_path) -> None:
+    named = signature(zoolearn.new).parameters
+    assert {"folder", "features", "size", "backbone", "replay", "side", "grey", "epochs", "lr"} <= named.keys()
+    assert named["epochs"].default is None
+    assert named["replay"].default == ZooSettings().replay
+    for name in named.keys() - {"folder", "features", "size"}:
+        assert ZooSettings.chosen(**{name: named[name].default}) == ZooSettings.chosen()
+
+
+def test_what_takes_long_can_be_done_step_by_step_or_at_once_with_the_same_arguments() -> None:
+    for name in ("learn", "learn_from", "correct", "purge", "forget", "test"):
+        whole, steps = (signature(getattr(Zoo, each)) for each in (name, f"iter_{name}"))
+        assert whole.parameters == steps.parameters
+        assert get_args(steps.return_annotation)[-1] is whole.return_annotation
 
 
 def test_features_are_learned_with_settings_that_suit_them(tmp_path) -> None:
@@ -270,6 +288,15 @@ def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, m
     assert not stray_files(small)
     with pytest.raises(StoreError, match="holds a zoo already"):
         next(distilled(zoo, tmp_path / "small"))
+
+
+def test_rows_that_were_altered_are_not_copied_into_a_distilled_zoo(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo")
+    victim = zoo.path / "data" / f"{zoo.tasks[TASKS[0].name].arrivals[0].test.x.digest}.bin"
+    victim.write_bytes(bytes(victim.stat().st_size))
+    with pytest.raises(StoreError, match=f"{victim.name} was altered"):
+        run_to_end(distilled(zoo, tmp_path / "small"))
+    assert not (tmp_path / "small" / "zoo.json").exists()
 
 
 def test_a_full_disk_ends_a_distillation_by_name(tmp_path, monkeypatch) -> None:

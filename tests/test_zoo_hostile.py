@@ -50,7 +50,7 @@ def lines_of(folder: Path, file: str) -> list[bytes]:
 def about(record: Any) -> list[Any]:
     """What fits a record in the table of contents, also one that lies."""
     arrival, episode, members = record["arrival"], record["episode"], record["members"]
-    measures = {**episode["measures"], **episode["since"]}
+    measures = {**episode["measures"], **episode.get("since", {})}
     others = dict.fromkeys(name for member in members for name in member["share"] if name not in measures)
     losses = {name: measure.get("loss") for name, measure in measures.items()}
     numbers = [member["number"] for member in members]
@@ -63,7 +63,7 @@ def about(record: Any) -> list[Any]:
         losses,
         [*others],
         beginnings,
-        episode["remade"],
+        episode.get("remade", False),
     ]
 
 

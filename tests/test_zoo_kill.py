@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.slow  # programs are killed
 
 INSTANTS = os.environ.get("ZOO_KILLS", "7")
-OPERATIONS = os.environ.get("ZOO_KILL_OPERATIONS", "2")
+OPERATIONS = os.environ.get("ZOO_KILL_OPERATIONS", "1")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")

@@ -5,11 +5,14 @@ import multiprocessing
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.cli import main
 from zoolearn.data.task import Task
 from zoolearn.data.toys import blobs, pictures  # noqa: F401 (for tests)
 from zoolearn.data.toys import toy_benchmark as benchmark
@@ -145,7 +149,9 @@ def _timeless(content: Any) -> Any:
 
 
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["torch._dynamo", "zoolearn.runs.run", "pytest"])  # imported once: processes are forks
+processes.set_forkserver_preload(  # imported once: processes are forks
+    ["torch._dynamo", "zoolearn.runs.run", "zoolearn.cli.run", "zoolearn.cli.report", "pytest"]
+)
 
 
 def in_another_process(work: Callable[..., str], *arguments: Any) -> str:
@@ -169,6 +175,35 @@ def in_another_process(work: Callable[..., str], *arguments: Any) -> str:
 def _say(told: Connection, work: Callable[..., str], *arguments: Any) -> None:
     told.send(work(*arguments))
     told.close()
+
+
+ENCODING = os.environ.get("PYTHONIOENCODING") or "utf-8"
+
+
+def forked_zoo(
+    *words: object, folder: Path, encoding: str = ENCODING, **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    """A command in a process and a folder of its own, its streams in an encoding, without importing everything again."""
+    with TemporaryDirectory() as place:
+        told = [Path(place, name) for name in ("out", "err")]
+        arguments = ([*map(str, words)], folder, encoding, variables, *told)
+        process = processes.Process(target=_command, args=arguments)
+        process.start()
+        process.join()
+        return subprocess.CompletedProcess(words, process.exitcode or 0, *(path.read_bytes() for path in told))
+
+
+def _command(
+    words: Sequence[str], folder: Path, encoding: str, variables: Mapping[str, str], out: Path, err: Path
+) -> None:
+    os.environ.update(variables)
+    os.chdir(folder)
+    for number, path in enumerate((Path(os.devnull), out, err)):
+        os.dup2(os.open(path, os.O_RDWR | os.O_CREAT), number)
+    sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115 (as an interpreter makes them)
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.argv = ["zoo", *words]
+    main()
 
 
 def cramped(size: int, folder: Path) -> str:

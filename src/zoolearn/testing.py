@@ -64,6 +64,11 @@ class Subject:
         """One that has met all toys; for looking at, not for changing."""
         return show(self.fresh(LEARNING), TOYS)
 
+    @cached_property
+    def undisturbed(self) -> Mapping[str, Tensor]:
+        """What one answers that met all toys without a break."""
+        return answers(show(self.fresh(), TOYS))
+
 
 def check_learner(make: Callable[..., Learner], **settings: Any) -> None:
     """Asks a method every check; the first that it fails is an AssertionError which says what it did.
@@ -141,7 +146,6 @@ def check_test_data(subject: Subject) -> None:
 def check_abandoned(subject: Subject) -> None:
     """An episode that is abandoned, at its first report or after its last, leaves no trace."""
     first, second, third = TOYS
-    whole = answers(show(subject.fresh(), TOYS))
     rehearsal = subject.fresh()
     rehearsal.learn(first)
     steps = sum(1 for _ in rehearsal.iter_learn(second))
@@ -152,7 +156,8 @@ def check_abandoned(subject: Subject) -> None:
         list(islice(work, cut))
         work.close()
         _claim(list(learner.classes) == [first.name], "an abandoned task counts as met")
-        _claim(equal(answers(show(learner, [second, third])), whole), "an abandoned episode changed what came after it")
+        after = answers(show(learner, [second, third]))
+        _claim(equal(after, subject.undisturbed), "an abandoned episode changed what came after it")
 
 
 def check_features(subject: Subject) -> None:
@@ -224,8 +229,7 @@ def check_skipped_steps(subject: Subject) -> None:
 
 def check_counts(subject: Subject) -> None:
     """Every training row that is kept is counted in `stored_samples`, and there are no more than were shown."""
-    learner = subject.learned
-    shown = torch.cat([task.train.x for task in TOYS]).flatten(1)
+    learner, shown = subject.learned, torch.cat([task.train.x for task in TOYS]).flatten(1)
     _claim(0 <= learner.stored_samples <= len(shown), f"stored_samples is {learner.stored_samples} of {len(shown)}")
     parts = [part for part in _saved(learner).values() if part.shape[1:] == TOYS[0].shape and part.dtype == torch.uint8]
     kept = {row.numpy().tobytes() for part in parts for row in part.flatten(1)}
@@ -294,7 +298,7 @@ def check_loaded(subject: Subject) -> None:
         _claim("is not at hand" in str(refusal), f"it refuses to learn on without a word of the data: {refusal}")
         _claim(equal(answers(again, TOYS[:2]), before), "a refusal to learn on changed the answers")
     else:
-        _claim(equal(answers(again), answers(show(subject.fresh(), TOYS))), "what was loaded learns something else")
+        _claim(equal(answers(again), subject.undisturbed), "what was loaded learns something else")
 
 
 CHECKS: tuple[Callable[[Subject], None], ...] = (

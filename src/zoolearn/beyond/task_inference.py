@@ -6,8 +6,9 @@ where the input is not stranger to every task than nearly all stored rows are to
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from zoolearn.nets.net import Columns
 from zoolearn.training.predict import compute_features
 
 STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
+MOST_EVIDENCE = 1_000_000  # rows times tasks: of more than some seventy tasks, fewer rows each are asked about
+ROWS_AT_ONCE = 1 << 12  # that a net sees
 STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
 
 Evidence = Callable[[Tensor], Tensor]  # inputs to one number for each task, higher where the task is likelier
@@ -91,12 +94,23 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     scatter += 0.1 * spread * torch.eye(len(scatter), dtype=scatter.dtype)
     unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
 
+    centres = {name: mean @ unit for name, mean in means.items()}
+
+    def looks(x: Tensor) -> Iterator[Tensor]:
+        """What the net sees in inputs, for each task; at the scales of many tasks at once."""
+        if not net.standardize:
+            yield from repeat(compute_features(net, x, zoo.recipe).double() @ unit, len(centres))
+            return
+        names, at_once = [*centres], max(1, ROWS_AT_ONCE // max(1, len(x)))
+        for some in (names[start : start + at_once] for start in range(0, len(names), at_once)):
+            scaled = torch.cat([scales[name](x) for name in some])
+            yield from (compute_features(net, scaled, zoo.recipe).double() @ unit).split(len(x))
+
     def evidence(x: Tensor) -> Tensor:
-        shared = None if net.standardize else compute_features(net, x, zoo.recipe).double() @ unit
-        nearest = []
-        for task, mean in means.items():
-            here = compute_features(net, scales[task](x), zoo.recipe).double() @ unit if shared is None else shared
-            nearest.append(torch.cdist(here, mean @ unit).min(dim=1).values.square())
+        nearest = [
+            torch.cdist(here, centre).min(dim=1).values.square()
+            for here, centre in zip(looks(x), centres.values(), strict=True)
+        ]
         return -torch.stack(nearest, dim=1) / 2
 
     return evidence
@@ -173,11 +187,22 @@ class WhichTask(TaskInference):
         find_evidence = find(zoo, [first for first, _ in halves])
         rows = torch.cat([second.train.x for _, second in halves])
         owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
+        some = evenly(len(rows), MOST_EVIDENCE // len(stored))
+        rows, owners = rows[some], owners[some]
         evidence = find_evidence(rows)
         least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
         super().__init__(
             tuple(task.name for task in stored), find_evidence, fit_temperature([evidence], [owners]), least
         )
+
+
+def evenly(count: int, most: int) -> Tensor:
+    """The numbers below `count`, or so many of them, evenly spread.
+
+    >>> evenly(3, 10).tolist(), evenly(9, 3).tolist()
+    ([0, 1, 2], [0, 3, 6])
+    """
+    return torch.arange(count) if count <= most else torch.arange(most) * count // most
 
 
 def _halves(task: Task) -> tuple[Task, Task]:

@@ -57,7 +57,7 @@ def _run(words: list[str]) -> None:
     if words[0] not in LASTING:
         keep_freed_memory()
     try:
-        import_module(f"zoolearn.cli.{COMMANDS[words[0]].module}").main(words[1:])
+        import_module(COMMANDS[words[0]].module).main(words[1:])
     except ZooError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:

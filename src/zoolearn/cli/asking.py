@@ -1,22 +1,21 @@
 """What `zoo predict` and `zoo recognise` share: inputs are read and answered block by block, unreadable ones are told."""
 
+import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from zoolearn.cli.words import plural
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import Json
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Block, Columns, streamed
 from zoolearn.zoo.inputs.pictures import SUFFIXES
-
-Answer = TypeVar("Answer")
 
 
 def confirm(question: str, what: str) -> bool:
@@ -26,9 +25,9 @@ def confirm(question: str, what: str) -> bool:
     return input(f"There is no way back. {question}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def check_question(inputs: Sequence[Path], *, csv: bool, json: bool) -> None:
+def check_question(inputs: Sequence[Path], *, csv: bool, as_json: bool) -> None:
     """Refuses a question about nothing, and answers in two forms at once."""
-    if csv and json:
+    if csv and as_json:
         raise SettingsError("both --csv and --json were given; choose one")
     if not inputs:
         raise SettingsError("there is nothing to predict; give images, folders, arrays or tables")
@@ -38,24 +37,33 @@ def print_answers(
     zoo: Zoo,
     inputs: Sequence[Path],
     columns: Columns,
-    answer: Callable[[Sequence[str], Tensor], Iterable[Answer]],
-    show: Callable[[Answer], None],
+    answer: Callable[[Tensor], Sequence[dict[str, Json]]],
+    show: Callable[[str, dict[str, Json]], None],
     *,
+    as_json: bool,
     skip_broken: bool,
     header: str = "",
 ) -> None:
     """Prints an answer for every input, as it is read; inputs that cannot be read are an error at the end."""
     answered, broken = 0, list[str]()
-    if header and sys.stdout.isatty():
+    if header and not as_json and sys.stdout.isatty():
         print(header)
-    for item in _iter_answers(zoo, inputs, columns, answer):
-        if isinstance(item, Unreadable):
-            broken.append(item.why)
-            if len(inputs) > 1 or not item.is_whole:
-                print(f"zoo: {item.why}", file=sys.stderr)
-        else:
-            answered += 1
-            show(item)
+    for block in _blocks(zoo, inputs, replace(columns, wanted=zoo.settings.columns, embed=zoo.columns.embed)):
+        if isinstance(block, DataError):
+            broken.append(str(block))
+            if len(inputs) > 1:
+                print(f"zoo: {block}", file=sys.stderr)
+            continue
+        names, rows = block
+        for row in rows.broken:
+            broken.append(f"{row.name}: {row.reason}")
+            print(f"zoo: {broken[-1]}", file=sys.stderr)
+        answered += len(rows.x)
+        for name, found in zip(names, answer(torch.from_numpy(rows.x)) if len(rows.x) else (), strict=True):
+            if as_json:
+                print(json.dumps({"input": name, **found}))
+            else:
+                show(name, found)
     if not broken or skip_broken:
         return
     if not answered:
@@ -67,29 +75,7 @@ def print_answers(
     )
 
 
-@dataclass(frozen=True)
-class Unreadable:
-    """Why an input, or a row of one, cannot be read."""
-
-    why: str
-    is_whole: bool
-
-
-def _iter_answers(
-    zoo: Zoo, inputs: Sequence[Path], columns: Columns, answer: Callable[[Sequence[str], Tensor], Iterable[Answer]]
-) -> Iterator[Answer | Unreadable]:
-    """The answers, and a message for every input that cannot be read."""
-    for block in _blocks(zoo, inputs, replace(columns, wanted=zoo.settings.columns, embed=zoo.columns.embed)):
-        if isinstance(block, Unreadable):
-            yield block
-            continue
-        names, rows = block
-        yield from (Unreadable(f"{row.name}: {row.reason}", is_whole=False) for row in rows.broken)
-        if len(rows.x):
-            yield from answer(names, torch.from_numpy(rows.x))
-
-
-def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tuple[list[str], Block] | Unreadable]:
+def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tuple[list[str], Block] | DataError]:
     """The rows of all inputs; one that cannot be read does not stop the others. Pictures side by side share a block."""
     shape = zoo.settings.shape
     assert shape is not None
@@ -97,7 +83,7 @@ def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tupl
         try:
             yield from streamed([path for _, path in paths], shape, columns)
         except DataError as error:
-            yield Unreadable(str(error), is_whole=True)
+            yield error
 
 
 def _is_picture(path: Path) -> bool:

@@ -7,72 +7,60 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A subcommand: its module in this package, how it is called, and what it does in a few words."""
+    """A subcommand: how it is called, what it does in a few words, and its module in this package if that has another name."""
 
-    module: str
     usage: str
     summary: str
+    other_module: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.usage.partition(" ")[0]
+
+    @property
+    def module(self) -> str:
+        return f"zoolearn.cli.{self.other_module or self.name}"
 
 
-HEADINGS: dict[str, dict[str, Command]] = {
-    "experiments": {
-        "run": Command(
-            "run", "run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"
-        ),
-        "sweep": Command(
-            "sweep", "sweep METHOD BENCHMARK", "a run for every combination of some settings, one table of all"
-        ),
-        "tune": Command(
-            "tune", "tune METHOD BENCHMARK", "search for good settings; the best as a command and as a preset"
-        ),
-        "report": Command(
-            "report", "report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"
-        ),
-        "plot": Command("plot", "plot DIR...", "the same figures as pdf, png or svg files"),
-        "study": Command(
-            "study", "study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"
-        ),
-        "paper": Command("paper", "paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
-        "judge": Command("judge", "judge RUN...", "zoos not told the task, voting otherwise, or distilled"),
-        "watch": Command("watch", "watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
-    },
-    "your own zoo": {
-        "new": Command("new", "new FOLDER", "an empty zoo for your own tasks, with settings of your choice"),
-        "learn": Command(
-            "learn", "learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables; makes the zoo"
-        ),
-        "predict": Command(
-            "predict", "predict FOLDER NAME INPUT...", "ask a zoo; --votes, --csv, --json, --at EPISODE"
-        ),
-        "recognise": Command(
-            "recognise", "recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"
-        ),
-        "show": Command("show", "show FOLDER [NAME]", "what a zoo knows and holds, with a picture; or one task"),
-        "test": Command("testing", "test FOLDER NAME DATA", "how good its answers are on new labelled data"),
-        "compare": Command(
-            "compare", "compare FOLDER", "a zoo beside other ways to learn its tasks: accuracy and cost"
-        ),
-        "rename": Command("rename", "rename FOLDER NAME NEW", "another name for a task"),
-        "log": Command("log", "log FOLDER", "what happened to a zoo, and when"),
-        "verify": Command("verify", "verify FOLDER", "compare every file of a zoo with its checksum"),
-        "correct": Command("correct", "correct FOLDER NAME FILE.csv", "change labels of stored rows, or delete rows"),
-        "undo": Command("undo", "undo FOLDER", "take the last episode back"),
-        "forget": Command("forget", "forget FOLDER NAME", "remove a task permanently, with all that was trained on it"),
-        "prune": Command("prune", "prune FOLDER", "keep the members that each task needs; reversible until --commit"),
-        "distil": Command("distil", "distil FOLDER TO", "one small net that answers like the whole zoo"),
-        "refeature": Command("refeature", "refeature FOLDER", "the same zoo on the features of another extractor"),
-        "export": Command("export", "export FOLDER [NAME]", "one file a task for other programs: onnx or torch"),
-        "serve": Command("serve", "serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
-    },
-    "about": {
-        "demo": Command(
-            "demo", "demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"
-        ),
-        "list": Command("listing", "list", "the methods, benchmarks and backbones by name"),
-        "data": Command("data", "data", "which data sets are present and whole, and how to get the others"),
-    },
+HEADINGS = {
+    "experiments": (
+        Command("run METHOD BENCHMARK", "show a benchmark to a learner; the same command again continues"),
+        Command("sweep METHOD BENCHMARK", "a run for every combination of some settings, one table of all"),
+        Command("tune METHOD BENCHMARK", "search for good settings; the best as a command and as a preset"),
+        Command("report DIR...", "one table of many runs, averaged over seeds; --html: a page of figures"),
+        Command("plot DIR...", "the same figures as pdf, png or svg files"),
+        Command("study KIND BENCHMARK", "the paper's analyses: competition, ablations, transfer exponents"),
+        Command("paper TABLE", "the paper's tables: run what is missing, its numbers beside ours"),
+        Command("judge RUN...", "zoos not told the task, voting otherwise, or distilled"),
+        Command("watch DIR...", "follow running folders: progress, loss, accuracy, time left"),
+    ),
+    "your own zoo": (
+        Command("new FOLDER", "an empty zoo for your own tasks, with settings of your choice"),
+        Command("learn FOLDER NAME DATA", "teach a zoo a task from images, arrays or tables; makes the zoo"),
+        Command("predict FOLDER NAME INPUT...", "ask a zoo; --votes, --csv, --json, --at EPISODE"),
+        Command("recognise FOLDER INPUT...", "ask without naming the task; it may be not sure"),
+        Command("show FOLDER [NAME]", "what a zoo knows and holds, with a picture; or one task"),
+        Command("test FOLDER NAME DATA", "how good its answers are on new labelled data", "testing"),
+        Command("compare FOLDER", "a zoo beside other ways to learn its tasks: accuracy and cost"),
+        Command("rename FOLDER NAME NEW", "another name for a task"),
+        Command("log FOLDER", "what happened to a zoo, and when"),
+        Command("verify FOLDER", "compare every file of a zoo with its checksum"),
+        Command("correct FOLDER NAME FILE.csv", "change labels of stored rows, or delete rows"),
+        Command("undo FOLDER", "take the last episode back"),
+        Command("forget FOLDER NAME", "remove a task permanently, with all that was trained on it"),
+        Command("prune FOLDER", "keep the members that each task needs; reversible until --commit"),
+        Command("distil FOLDER TO", "one small net that answers like the whole zoo"),
+        Command("refeature FOLDER", "the same zoo on the features of another extractor"),
+        Command("export FOLDER [NAME]", "one file a task for other programs: onnx or torch"),
+        Command("serve FOLDER", "answers over HTTP and a page to look at; --token, --learn"),
+    ),
+    "about": (
+        Command("demo", "grow a zoo on embedded digits beside its reference learners, in a minute or two"),
+        Command("list", "the methods, benchmarks and backbones by name", "listing"),
+        Command("data", "which data sets are present and whole, and how to get the others"),
+    ),
 }
-COMMANDS = {name: command for commands in HEADINGS.values() for name, command in commands.items()}
+COMMANDS = {command.name: command for commands in HEADINGS.values() for command in commands}
 
 
 def overview() -> str:
@@ -80,7 +68,7 @@ def overview() -> str:
     lines = ["usage: zoo COMMAND ...", "", "Continual learning with a growing zoo of small networks.", ""]
     width = 2 + max(len(command.usage) for command in COMMANDS.values())
     for heading, commands in HEADINGS.items():
-        lines += [f"{heading}:", *(f"  {command.usage:<{width}}{command.summary}" for command in commands.values()), ""]
+        lines += [f"{heading}:", *(f"  {command.usage:<{width}}{command.summary}" for command in commands), ""]
     lines += ["`zoo COMMAND --help` explains a command. New here? Try `zoo demo`."]
     return wrap("\n".join(lines), width + 2)
 

@@ -12,7 +12,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.show import megabytes
+from zoolearn.words import megabytes
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import distilled
 

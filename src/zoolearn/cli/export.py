@@ -10,9 +10,8 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
+from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.export.export import SUFFIXES, Exported, check_target
 

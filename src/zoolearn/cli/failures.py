@@ -2,7 +2,8 @@
 
 import traceback
 
-from zoolearn.runs.own import is_library, last_own_place
+from zoolearn.runs.code import is_library
+from zoolearn.runs.own import last_own_place
 
 
 def own_trace(error: Exception) -> str | None:

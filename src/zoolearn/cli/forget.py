@@ -13,8 +13,8 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.forgetting import Cost
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.yes and not confirm(f"Forget {options.name!r}", "forgetting"):
         console.print("nothing was changed")
         return
-    follow(zoo.forgetting(options.name, drop=options.drop), console)
+    follow(zoo.iter_forget(options.name, drop=options.drop), console)
     console.print(
         f"{escape(options.name)} is forgotten; {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')} left"
     )

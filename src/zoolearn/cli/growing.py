@@ -7,8 +7,8 @@ from shlex import join
 from rich.console import Console
 from rich.text import Text
 
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
+from zoolearn.words import plural
 from zoolearn.zoo.intake.growth import Growth
 
 

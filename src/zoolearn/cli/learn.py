@@ -16,14 +16,13 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import All, columns
 from zoolearn.cli.flags import EpisodeEpochs, IgnoredColumns, LabelColumn, LabelsFile, ZooPath, about, optional, parse
 from zoolearn.cli.growing import confirm_classes
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
-from zoolearn.cli.screens import All
-from zoolearn.cli.words import plural
 from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
+from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.auto_epochs import Plan
 from zoolearn.zoo.inputs import Columns, Source, pair_of
@@ -135,7 +134,7 @@ def main(arguments: Sequence[str]) -> None:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or _new(Path(temporary) / "zoo", features)
             _rehearse(_work(zoo, options, data, test), console)
-        zoo.folder.tidy(zoo.index)
+        zoo.folder.tidy()
         return
     made = zoo is None
     if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
@@ -162,8 +161,8 @@ def _features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
     if options.features is None:
         return None
     given = Given.of(options.features)
-    there = (zoo.settings.features or {}) if zoo is not None else None
-    if there is not None and there.get("sha256") != given.extractor.sha256:
+    there = zoo.settings.features if zoo is not None else None
+    if zoo is not None and (there is None or there["sha256"] != given.extractor.sha256):
         has = f"is on features of {there['name']}" if there else "has nets of its own and no features"
         raise SettingsError(f"{options.folder} {has}; leave --features out, or learn into a new folder")
     return given
@@ -218,20 +217,6 @@ def _show_event(event: Reading | Plan, console: Console) -> None:
         f"training on {escape(event.tasks[0])}{others}: {plural(event.epochs, 'epoch')} of {event.rows:,} rows, "
         f"about {duration(event.seconds)}"
     )
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> duration(0.3), duration(80), duration(4000)
-    ('1 s', '1 min 20 s', '1 h 7 min')
-    """
-    whole = max(1, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
 
 
 def _show_reading(reading: Reading, console: Console) -> None:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import columns
+from zoolearn.cli.columns import SCREEN, All, columns
 from zoolearn.cli.flags import ZooPath, parse
-from zoolearn.cli.screens import SCREEN, All
 from zoolearn.zoo.disk.folder import ZooFolder
 
 

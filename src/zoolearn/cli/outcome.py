@@ -7,10 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from zoolearn.cli.columns import Table, columns
+from zoolearn.cli.columns import Table, columns, screenful
 from zoolearn.cli.scores import interval, show_scores
-from zoolearn.cli.screens import screenful
-from zoolearn.cli.words import plural
+from zoolearn.words import plural
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.gate import smallest_loss

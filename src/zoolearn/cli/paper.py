@@ -13,7 +13,6 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.cli.flags import DataRoot, about, optional, parse
 from zoolearn.cli.place import PlaceOptions
-from zoolearn.cli.watch import duration
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.paper import board, equal
@@ -25,6 +24,7 @@ from zoolearn.runs.execute import Plan, check_failures, execute_all
 from zoolearn.runs.jobs import Done, Failed
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
+from zoolearn.words import duration
 
 ALL = "all"
 

@@ -10,9 +10,8 @@ from rich.console import Console
 from zoolearn.cli import output
 from zoolearn.cli.columns import Table, columns
 from zoolearn.cli.flags import ZooPath, about, optional, parse
-from zoolearn.cli.show import megabytes
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError
+from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.pruning import ALLOWED_LOSS, Pruning
 

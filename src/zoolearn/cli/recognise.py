@@ -1,18 +1,16 @@
 """`zoo recognise FOLDER INPUT...`: answers for inputs whose task is not given, or "not sure"."""
 
 import csv
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from torch import Tensor
-
 from zoolearn.cli.asking import check_question, print_answers, printable
 from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, about, parse
+from zoolearn.files import Json
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.answers.recognition import Recognised, check_unrecognisable
+from zoolearn.zoo.answers.recognition import check_unrecognisable
 from zoolearn.zoo.inputs import Columns
 
 IDEA = """Ask a zoo about inputs whose task you do not know: it finds the task by the rows that it stores of each, then the
@@ -20,7 +18,7 @@ class. Where a task is not likely enough, or an input is like nothing stored, it
 
 If you know the task, `zoo predict` is right more often."""
 
-Show = Callable[[tuple[str, Recognised]], None]
+HEADER = f"{'chance':>6}  {'class':<20}  {'task and its chance':<20}  input"
 
 
 @dataclass
@@ -39,59 +37,40 @@ class RecogniseOptions:
 def main(arguments: Sequence[str]) -> None:
     """Prints a task and a class for every input, or that the zoo is not sure."""
     options = parse(RecogniseOptions, arguments, "zoo recognise", IDEA)
-    check_question(options.inputs, csv=options.csv, json=options.json)
+    check_question(options.inputs, csv=options.csv, as_json=options.json)
     zoo = Zoo(options.folder)
     check_unrecognisable(zoo.index, options.sure)
 
-    def answers(names: Sequence[str], x: Tensor) -> Iterator[tuple[str, Recognised]]:
-        yield from zip(names, zoo.recognise(x, options.sure), strict=True)
-
-    show = _json if options.json else _csv() if options.csv else _line
-    header = "" if options.json or options.csv else f"{'chance':>6}  {'class':<20}  {'task and its chance':<20}  input"
     print_answers(
         zoo,
         options.inputs,
         Columns(None, options.ignore),
-        answers,
-        show,
+        lambda x: [{"chance": found.chance, **found.to_json()} for found in zoo.recognise(x, options.sure)],
+        _line if not options.csv else _csv(),
+        as_json=options.json,
         skip_broken=options.skip_broken,
-        header=header,
+        header="" if options.csv else HEADER,
     )
 
 
-def _line(answer: tuple[str, Recognised]) -> None:
-    name, found = answer
-    if found.task is None:
-        likely = sorted(found.chances, key=found.chances.__getitem__, reverse=True)[:2]
-        guesses = ", ".join(f"{task} {found.chances[task]:.1%}" for task in likely)
-        why = "not sure: like nothing stored" if found.strange else f"not sure: {guesses}"
+def _line(name: str, found: dict[str, Json]) -> None:
+    chances = found["chances"]
+    if found["task"] is None:
+        likely = sorted(chances, key=chances.get, reverse=True)[:2]
+        guesses = ", ".join(f"{task} {chances[task]:.1%}" for task in likely)
+        why = "not sure: like nothing stored" if found["strange"] else f"not sure: {guesses}"
         print(f"{'-':>6}  {why:<42}  {printable(name)}")
     else:
-        task = f"{found.task} {found.chance:.1%}"
-        print(f"{found.probability:6.1%}  {found.label:<20}  {task:<20}  {printable(name)}")
+        task = f"{found['task']} {found['chance']:.1%}"
+        print(f"{found['probability']:6.1%}  {found['class']:<20}  {task:<20}  {printable(name)}")
 
 
-def _json(answer: tuple[str, Recognised]) -> None:
-    name, found = answer
-    content = {
-        "input": name,
-        "task": found.task,
-        "class": found.label,
-        "probability": found.probability if found.task else None,
-        "chance": found.chance,
-        "strange": found.strange,
-        "chances": found.chances,
-    }
-    print(json.dumps(content))
-
-
-def _csv() -> Show:
+def _csv() -> Callable[[str, dict[str, Json]], None]:
     writer = csv.writer(sys.stdout)
     writer.writerow(["input", "task", "chance", "class", "probability"])
 
-    def write(answer: tuple[str, Recognised]) -> None:
-        name, found = answer
-        probability = f"{found.probability:.6f}" if found.task else ""
-        writer.writerow([name, found.task or "", f"{found.chance:.6f}", found.label or "", probability])
+    def write(name: str, found: dict[str, Json]) -> None:
+        probability = f"{found['probability']:.6f}" if found["task"] else ""
+        writer.writerow([name, found["task"] or "", f"{found['chance']:.6f}", found["class"] or "", probability])
 
     return write

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import tyro
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
+from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake.extracting import Given
@@ -35,12 +34,10 @@ def main(arguments: Sequence[str]) -> None:
     console = output.console()
     zoo = Zoo(options.folder)
     made = follow(refeatured(zoo, Given.of(options.features)), console)
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("task", "before", "after", "rows"):
-        table.add_column(column, justify="left" if column == "task" else "right")
-    for name, before in made.before.items():
-        rows = zoo.tasks[name].rows_held_out
-        table.add_row(Text(name), f"{before.accuracy:.1%}", f"{made.after[name].accuracy:.1%}", f"{rows:,}")
-    console.print(table)
+    rows = [
+        (name, f"{was.accuracy:.1%}", f"{made.after[name].accuracy:.1%}", f"{zoo.tasks[name].rows_held_out:,}")
+        for name, was in made.before.items()
+    ]
+    console.print(columns(("task", "before", "after", "rows"), rows))
     folder = escape(str(options.folder))
     console.print(f"{folder} is on the new features; until its next change, zoo undo {folder} gives the one before")

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo, is_zoo
-from zoolearn.cli.words import plural
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
@@ -23,8 +22,10 @@ from zoolearn.lab.groups import grouped
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
+from zoolearn.lab.streams import on_benchmarks
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
+from zoolearn.words import plural
 
 
 @dataclass
@@ -40,6 +41,14 @@ class ReportOptions:
         Literal["text", "markdown", "latex", "csv", "parquet"],
         about("a table of means, or (csv, parquet) a row a run with unrounded numbers"),
     ] = "text"
+    benchmark: Annotated[
+        tuple[str, ...],
+        optional(
+            "NAME...",
+            "runs on these, or on all; a table for elsewhere wants it where there are several",
+            "the only one",
+        ),
+    ] = ()
     columns: Annotated[tuple[str, ...], optional("NAME...", "these columns, in this order", "all")] = ()
     names: Annotated[
         tuple[str, ...], optional("OLD=NEW...", "other words for columns, methods and benchmarks", "as they are")
@@ -71,11 +80,14 @@ def main(arguments: Sequence[str]) -> None:
         write_page(folders, options.html, ["zoo", "report", *arguments])
         return
     results = list(find_runs(folders).values())
+    if options.benchmark or options.format != "text":
+        results = on_benchmarks(results, options.benchmark)
     if options.format in ("csv", "parquet"):
         _give_rows(results, options)
         return
     shown = []
     for table in _tables(results, options):
+        _check_benchmark_shown([dict(zip(table.header, row, strict=True)) for row in table.rows], options.columns)
         chosen = rename(choose(table, options.columns or table.header), words)
         wide = None if options.out else output.width()
         shown.append(text(chosen, wide) if options.format == "text" else RENDERERS[options.format](chosen))
@@ -98,6 +110,7 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
     for name in options.columns:
         if name not in rows[0]:
             raise SettingsError(unknown_name("column", name, rows[0]))
+    _check_benchmark_shown(rows, options.columns)
     rows = [{name: row[name] for name in options.columns or row} for row in rows]
     if options.format == "csv":
         _give(rows_as_csv(rows).rstrip("\n"), options.out)
@@ -105,6 +118,16 @@ def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
         raise SettingsError("Parquet is no text to print; say where it goes with --out FILE")
     else:
         save_parquet(options.out, rows)
+
+
+def _check_benchmark_shown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Refuses rows of several benchmarks that would not tell which they are of."""
+    names = [*dict.fromkeys(row["benchmark"] for row in rows if "benchmark" in row)]
+    if len(names) > 1 and columns and "benchmark" not in columns:
+        raise SettingsError(
+            f"the rows are of {len(names)} benchmarks ({'; '.join(names)}), and --columns leaves out which; add benchmark, "
+            "or choose one with --benchmark"
+        )
 
 
 def _give(shown: str, file: Path | None) -> None:

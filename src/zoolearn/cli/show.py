@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.columns import Table, columns
+from zoolearn.cli.columns import All, Table, columns, screenful
 from zoolearn.cli.flags import ZooPath, optional, parse
 from zoolearn.cli.scores import interval, show_confusion, show_scores
-from zoolearn.cli.screens import All, screenful
-from zoolearn.cli.words import plural
+from zoolearn.words import megabytes, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.entries import MemberEntry
@@ -174,15 +173,6 @@ def _storage(zoo: Zoo) -> str:
         f"[bold]stored[/] {rows:,} rows to train on and {held:,} held out in {megabytes(sum(p.bytes for p in parts))}; "
         f"{plural(len(zoo.members), 'member')} in {megabytes(members)}, about {weights:,} weights each"
     )
-
-
-def megabytes(size: float) -> str:
-    """Bytes as people read them.
-
-    >>> megabytes(1_234_567), megabytes(999)
-    ('1.23 MB', '0.00 MB')
-    """
-    return f"{size / 1e6:,.2f} MB"
 
 
 def _settings(zoo: Zoo) -> str:

@@ -16,8 +16,8 @@ from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import columns
 from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, parse
 from zoolearn.cli.scores import interval, show_calibration, show_confusion, show_scores
-from zoolearn.cli.words import plural
 from zoolearn.files import Json
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import source_of
 from zoolearn.zoo.learning.evaluation import Tested

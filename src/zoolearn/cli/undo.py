@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.flags import ZooPath, parse
-from zoolearn.cli.words import plural
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 
 IDEA = """Take the last episode back: what it brought of its task, all or more of it, and its member are deleted.

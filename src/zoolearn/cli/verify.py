@@ -8,8 +8,8 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, parse
-from zoolearn.cli.words import plural
 from zoolearn.errors import StoreError
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 
 

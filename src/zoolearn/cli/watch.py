@@ -19,6 +19,7 @@ from zoolearn.cli.flags import about, optional, parse
 from zoolearn.cli.folders import check_no_zoo
 from zoolearn.errors import SettingsError
 from zoolearn.runs.watch import RunStatus, read_statuses
+from zoolearn.words import duration
 
 STYLES = {"running": "bold cyan", "stopped": "yellow", "damaged": "red", "finished": "green"}
 STATES = tuple(STYLES)
@@ -104,15 +105,3 @@ def _sum(seen: Sequence[RunStatus]) -> str:
         return "no run yet"
     states = [status.state for status in seen]
     return ", ".join(f"{states.count(state)} {state}" for state in STATES if state in states)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them.
-
-    >>> duration(7), duration(125), duration(8000), duration(200_000)
-    ('7 s', '2 min', '2.2 h', '2.3 days')
-    """
-    for size, unit in ((86400, "days"), (3600, "h")):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 60:.0f} min" if seconds >= 60 else f"{seconds:.0f} s"

@@ -141,8 +141,7 @@ class Task:
             raise DataError(
                 f"task {self.name!r} has no training example of class {empty!r}; add some or drop the class"
             )
-        unknown = set(self.augment) - {"crop", "flip"}
-        if unknown:
+        if unknown := set(self.augment) - {"crop", "flip"}:
             raise DataError(f"task {self.name!r} asks for augmentation {sorted(unknown)}; known are 'crop' and 'flip'")
         if self.augment and len(self.train.shape) != 3:
             raise DataError(f"task {self.name!r} has features, not images; they cannot be augmented by {self.augment}")
@@ -156,11 +155,12 @@ class Task:
 
     def subsample(self, fraction: float, seed: int) -> "Task":
         """This task with a fixed random fraction of its training data, the same of every class (at least one each)."""
-        if fraction == 1.0:
-            return self
+        return self if fraction == 1.0 else replace(self, train=self.train.select(self.subsample_rows(fraction, seed)))
+
+    def subsample_rows(self, fraction: float, seed: int) -> Tensor:
         counts = torch.bincount(self.train.y, minlength=len(self.classes))
         sizes = [max(1, round(fraction * int(count))) if count else 0 for count in counts]
-        return replace(self, train=self.train.select(self.draw_rows(sizes, seed)))
+        return self.draw_rows(sizes, seed)
 
     def relabel(self, classes: Sequence[str]) -> "Task":
         """This part of a task with its labels counted within all `classes` of the task."""

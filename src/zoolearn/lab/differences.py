@@ -7,7 +7,8 @@ from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.lab.groups import Group, count_seeds, grouped, order_of, seeds_of
-from zoolearn.lab.labels import labels, tasks_of
+from zoolearn.lab.labels import labels
+from zoolearn.lab.streams import tasks_of_groups
 from zoolearn.lab.tables import MISSING, Table, percent
 from zoolearn.runs.results import Results
 
@@ -77,11 +78,11 @@ def differences(results: Sequence[Results], reference: str) -> Table:
     """
     groups = grouped(results)
     apart: dict[str, list[Group]] = {}
-    for group in groups:
-        apart.setdefault(tasks_of(group.first), []).append(group)
+    for tasks, group in zip(tasks_of_groups(groups), groups, strict=True):
+        apart.setdefault(tasks, []).append(group)
     rows: list[tuple[float, tuple[str, ...]]] = []
     known: dict[str, list[str]] = {}
-    one_order = False
+    one_order = is_known = False
     for tasks, alike in apart.items():
         known[tasks] = labels(alike)
         named = list(zip(known[tasks], alike, strict=True))
@@ -90,11 +91,14 @@ def differences(results: Sequence[Results], reference: str) -> Table:
         if len(exact) > 1:
             names = ", ".join(repr(name) for name, _ in exact)
             raise SettingsError(f"{reference!r} is {len(exact)} groups of runs on {tasks}; give one of {names}")
+        is_known = is_known or bool(exact)
         for name, group in named if exact else ():
             if group is not exact[0][1] and group.first.finished:
                 difference = pair_groups(group, exact[0][1])
                 one_order = one_order or (difference is not None and difference.one_order)
                 rows.append(_difference_row(tasks, name, group, difference))
+    if is_known and not rows:
+        raise SettingsError(f"{reference!r} is alone on its tasks and data; give finished runs of others, too")
     if not rows:
         raise SettingsError(unknown_name("reference", reference, {name for names in known.values() for name in names}))
     rows.sort(key=lambda row: (row[1][0], -row[0]))

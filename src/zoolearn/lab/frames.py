@@ -4,23 +4,28 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json, replacing
+from zoolearn.lab.groups import same_but_seeds
 from zoolearn.lab.report import find_runs
+from zoolearn.lab.streams import SHOWN, on_benchmarks, streams_of
 from zoolearn.runs.results import Results
 
 Row = dict[str, Json]
 
 
-def frame(*paths: Path | str) -> Any:
+def frame(*paths: Path | str, benchmark: str | Sequence[str] = ()) -> Any:
     """The runs at or below the paths as a data frame of pandas or polars, whichever is installed: a row a run.
 
+    They are on one benchmark, unless `benchmark` names several, or "all". Runs of one `group` differ in their seeds alone.
     Measures are fractions; a setting has its whole name (`recipe.epochs`), and is missing where a method has none such.
     """
-    rows = run_rows(find_runs(paths or ("runs",)).values())
+    wanted = [benchmark] if isinstance(benchmark, str) else benchmark
+    rows = run_rows(on_benchmarks(list(find_runs(paths or ("runs",)).values()), wanted))
     try:
         import pandas
     except ImportError:
@@ -32,24 +37,28 @@ def frame(*paths: Path | str) -> Any:
     return pandas.DataFrame(rows)
 
 
-def run_rows(results: Iterable[Results]) -> list[Row]:
+def run_rows(results: Sequence[Results]) -> list[Row]:
     """A row for each run: what it was, what came of it and every setting; all rows have the same columns."""
-    rows = [_row(run) for run in results]
+    groups = [sha256("".join(shared).encode()).hexdigest()[:SHOWN] for shared in same_but_seeds(results)]
+    rows = [_row(*each) for each in zip(results, streams_of(results), groups, strict=True)]
     columns = dict.fromkeys(name for row in rows for name in row)
     return [{name: row.get(name) for name in columns} for row in _alike(rows, columns)]
 
 
-def _row(run: Results) -> Row:
+def _row(run: Results, stream: str, group: str) -> Row:
     return {
         "method": run.method,
-        "benchmark": run.benchmark,
+        "benchmark": stream,
         "seed": run.settings.get("seed"),
+        "group": group,
         "tasks": len(run.tasks),
         "episodes": len(run.accuracy),
         "ended": "diverged" if run.diverged else "failed" if run.failed else "finished" if run.finished else None,
         **run.summary(),
         **{f"{phase}_seconds": seconds for phase, seconds in run.seconds.items()},
         "data": run.data,
+        "source": json.dumps(run.code) if run.code else None,
+        "parameters": run.parameters,
         "commit": run.environment.get("commit"),
         **{name: value for name, value in _flat(run.settings).items() if name != "seed"},
     }

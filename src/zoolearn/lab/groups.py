@@ -14,6 +14,7 @@ class Group:
 
     runs: tuple[Results, ...]
     lost: tuple[Results, ...] = ()  # others like them, which diverged or failed
+    data: str = ""  # the digest of what they learn, as far as it is known
 
     @property
     def first(self) -> Results:
@@ -55,8 +56,8 @@ def grouped(results: Sequence[Results], lost: bool = False) -> list[Group]:
 
 def one_per_seed(results: Sequence[Results]) -> list[Results]:
     """Of runs that are alike in all but how far they have come, the one that has come furthest."""
-    furthest: dict[tuple[str, str], Results] = {}
-    for place, (run, identity) in enumerate(zip(results, _identities(results), strict=True)):
+    furthest: dict[tuple[tuple[str, str], str], Results] = {}
+    for place, (run, identity) in enumerate(zip(results, same_but_seeds(results), strict=True)):
         seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
         kept = furthest.get((identity, seed))
         if kept is None or len(run.accuracy) > len(kept.accuracy):
@@ -71,39 +72,39 @@ def seeds_of(run: Results) -> str:
 
 def group_runs(results: Sequence[Results]) -> list[Group]:
     """The runs by what they differ in beside their seed, and by how far they have come."""
-    alike: dict[tuple[str, int], list[Results]] = {}
-    lost: dict[str, list[Results]] = {}
-    for run, identity in zip(results, _identities(results), strict=True):
+    alike: dict[tuple[tuple[str, str], int], list[Results]] = {}
+    lost: dict[tuple[str, str], list[Results]] = {}
+    for run, identity in zip(results, same_but_seeds(results), strict=True):
         if run.diverged or run.failed:
             lost.setdefault(identity, []).append(run)
         else:
             alike.setdefault((identity, len(run.accuracy)), []).append(run)
     furthest = dict(sorted(alike, key=lambda key: key[1]))
     groups = [
-        Group(tuple(runs), tuple(lost.pop(identity, ())) if furthest[identity] == length else ())
+        Group(tuple(runs), tuple(lost.pop(identity, ())) if furthest[identity] == length else (), identity[1])
         for (identity, length), runs in alike.items()
     ]
-    return [*groups, *(Group((), tuple(runs)) for runs in lost.values())]
+    return [*groups, *(Group((), tuple(runs), data) for (_, data), runs in lost.items())]
 
 
-def _identities(results: Sequence[Results]) -> list[str]:
-    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide.
+def same_but_seeds(results: Sequence[Results]) -> list[tuple[str, str]]:
+    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide; and the data.
 
     A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
     """
-    families = [json.dumps([run.spec.family, sorted(run.tasks), _code(run), run.parameters]) for run in results]
+    families = [json.dumps([run.spec.family, sorted(run.tasks), code_of(run), run.parameters]) for run in results]
     known: dict[str, set[str]] = {}
     for run, family in zip(results, families, strict=True):
         known.setdefault(family, set()).update({run.data} - {""})
     return [
-        json.dumps([family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data])
+        (family, run.data or (*known[family], "")[0] if len(known[family]) < 2 else run.data)
         for run, family in zip(results, families, strict=True)
     ]
 
 
-def _code(run: Results) -> dict[str, str]:
+def code_of(run: Results) -> dict[str, str]:
     """The source of what is not ours, but for the function of a benchmark: its data say more."""
-    return {name: digest for name, digest in run.source.items() if not (run.data and name.startswith("benchmark "))}
+    return {name: digest for name, digest in run.code.items() if not (run.data and name.startswith("benchmark "))}
 
 
 def episodes_of(run: Results) -> str:

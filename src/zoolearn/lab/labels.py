@@ -1,28 +1,14 @@
 """What tells runs apart: names for groups of them, and the settings in which they differ or agree."""
 
 import json
-import re
 from collections.abc import Sequence
 
-from zoolearn.lab.groups import Group, episodes_of
+from zoolearn.lab.groups import Group, code_of, episodes_of
 from zoolearn.lab.presets import preset_of
+from zoolearn.lab.streams import SHOWN, short, tasks_of_groups
 from zoolearn.runs.results import Results
 
-LONGEST_VALUE = 24
-LONGEST_NUMBER = 8  # what a search proposes has 17 digits
 LONGEST_LABEL = 28
-
-
-def tasks_of(run: Results) -> str:
-    """The benchmark, and how it was cut: what runs must share to be compared.
-
-    >>> cut = {"benchmark": {"first_tasks": 4, "task_order": 1}}
-    >>> tasks_of(Results(method="er", benchmark="toys", tasks=["a"], settings=cut))
-    'toys, first tasks 4'
-    """
-    options = run.spec.shown_options
-    cuts = [f"{name.replace('_', ' ')} {_short(str(value))}" for name, value in options.items() if name != "task_order"]
-    return ", ".join([run.stream, *cuts])
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
@@ -35,10 +21,9 @@ def labels(groups: Sequence[Group]) -> list[str]:
     settings = in_short(groups, own, own)
     methods = [(group.first.stream, group.first.method) for group in groups]
     names: list[tuple[str, str]] = []
-    for group, method, shown in zip(groups, methods, settings, strict=True):
+    for group, method, shown, tasks in zip(groups, methods, settings, tasks_of_groups(groups), strict=True):
         name = f"{group.first.method} ({shown})" if shown and methods.count(method) > 1 else group.first.method
         name += "" if group.first.finished or not group.runs else f", {episodes_of(group.first)} episodes"
-        tasks = tasks_of(group.first)
         same = sum(other == (tasks, name) or other[1].startswith(f"{name} #") for other in names if other[0] == tasks)
         names.append((tasks, f"{name} #{same + 1}" if same else name))
     return [name for _, name in names]
@@ -68,27 +53,25 @@ def own_settings(groups: Sequence[Group]) -> list[str]:
     for kind, mine in zip(kinds, flat, strict=True):
         alike = [own for other, own in zip(kinds, flat, strict=True) if other == kind]
         names = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
-        shown.append(", ".join(f"{name}={_short(mine[name])}" for name in names))
+        shown.append(", ".join(f"{name}={short(mine[name])}" for name in names))
     return shown
 
 
 def _changed(run: Results) -> dict[str, str]:
     """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
     shown = {*run.spec.changes, *run.spec.shown_options} - {"seed"}
-    return {name: value for name, value in _shown_settings(run).items() if name in shown}
+    return {**{name: value for name, value in _shown_settings(run).items() if name in shown}, **_shown_code(run)}
 
 
 def differing_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its values of the settings in which the groups of its benchmark differ."""
-    flat = [_shown_settings(group.first) for group in groups]
+    flat = [{**_shown_settings(group.first), **_shown_code(group.first)} for group in groups]
     kinds = [(group.first.stream, group.first.method) for group in groups]
     shown = [
         [path for path in mine if path != "seed" and _differs(path, kind, kinds, flat)]
         for kind, mine in zip(kinds, flat, strict=True)
     ]
-    return [
-        ", ".join(f"{path}={_short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)
-    ]
+    return [", ".join(f"{path}={short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)]
 
 
 def _differs(
@@ -108,12 +91,12 @@ def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
     """The settings that every group has with one value."""
     flat = [_shown_settings(group.first) for group in groups]
     same = [path for path in flat[0] if path != "seed" and {mine.get(path) for mine in flat} == {flat[0][path]}]
-    return {path: _short(flat[0][path]) for path in same}
+    return {path: short(flat[0][path]) for path in same}
 
 
 def settings_apart(run: Results, other: Results) -> list[str]:
     """The settings that both runs have, with other values."""
-    mine, theirs = _shown_settings(run), _shown_settings(other)
+    mine, theirs = ({**_shown_settings(each), **_shown_code(each)} for each in (run, other))
     return [path for path in mine if path in theirs and path != "seed" and mine[path] != theirs[path]]
 
 
@@ -123,7 +106,8 @@ def _shown_settings(run: Results) -> dict[str, str]:
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
 
 
-def _short(value: str) -> str:
-    if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
-        return f"{float(value):.4g}"
-    return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"
+def _shown_code(run: Results) -> dict[str, str]:
+    """What tells runs of one's own code apart where names do not."""
+    code = code_of(run).items()
+    shown = {name if name.startswith("after") else f"source of {name}": digest[:SHOWN] for name, digest in code}
+    return shown if run.parameters is None else {**shown, "parameters": str(run.parameters)}

@@ -6,7 +6,8 @@ from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.groups import Group, episodes_of, group_runs, one_per_seed
-from zoolearn.lab.labels import differing_settings, in_short, own_settings, tasks_of
+from zoolearn.lab.labels import differing_settings, in_short, own_settings
+from zoolearn.lab.streams import streams_of_groups, tasks_of_groups
 from zoolearn.lab.tables import MISSING, Table, human, percent, seconds
 from zoolearn.runs.records import iter_runs
 from zoolearn.runs.results import Results
@@ -78,11 +79,11 @@ def report(results: Sequence[Results]) -> Table:
 def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
     """The rows with the best mean of a measure among finished runs on the same tasks, where there are others."""
     alike: dict[str, dict[int, float]] = {}
-    for row, group in enumerate(groups):
+    for row, (group, tasks) in enumerate(zip(groups, tasks_of_groups(groups), strict=True)):
         values = [run.summary()[measure] for run in group.runs]
         known = [value for value in values if value is not None]
         if group.first.finished and known and len(known) == len(values):
-            alike.setdefault(tasks_of(group.first), {})[row] = fmean(known)
+            alike.setdefault(tasks, {})[row] = fmean(known)
     for means in alike.values():
         top = min(means.values()) if measure == "forgetting" else max(means.values())
         yield from (row for row, mean in means.items() if mean == top and len(means) > 1)
@@ -92,7 +93,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
     settings = in_short(groups, differing_settings(groups), own_settings(groups))
     columns = {
         "method": [group.first.method for group in groups],
-        "benchmark": [group.first.stream for group in groups],
+        "benchmark": streams_of_groups(groups),
         "settings": settings,
         "seeds": [group.seeds for group in groups],
         "episodes": [episodes_of(group.first) for group in groups],

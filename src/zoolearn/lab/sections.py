@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from zoolearn.lab.differences import ONE_ORDER, pair_groups
 from zoolearn.lab.groups import Group, grouped
-from zoolearn.lab.labels import equal_settings, labels, settings_apart, tasks_of
+from zoolearn.lab.labels import equal_settings, labels, settings_apart
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
+from zoolearn.lab.streams import tasks_of_groups
 from zoolearn.lab.tables import MISSING, Table, human, percent, spent
 from zoolearn.runs.results import Results
 
@@ -51,8 +52,9 @@ class Section:
 def sections(results: Sequence[Results]) -> list[Section]:
     """The runs by benchmark and by how it was cut; each seed counts once."""
     apart: dict[str, list[Group]] = {}
-    for group in grouped(results, lost=True):
-        apart.setdefault(tasks_of(group.first), []).append(group)
+    every_group = grouped(results, lost=True)
+    for tasks, group in zip(tasks_of_groups(every_group), every_group, strict=True):
+        apart.setdefault(tasks, []).append(group)
     found = []
     for title, groups in apart.items():
         every = [*zip(labels(groups), groups, strict=True)]

@@ -1,9 +1,12 @@
-"""The rows that some work takes, counted where they pass through nets."""
+"""What some work takes: rows, counted where they pass through nets, and what an answer costs."""
 
 from collections import Counter
 from collections.abc import Generator
+from time import perf_counter
 from typing import TypeVar
 
+from zoolearn.data.stream import Benchmark
+from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import passed
 from zoolearn.training.fit import Progress
 
@@ -21,3 +24,12 @@ def count_rows(work: Generator[Progress, None, Result]) -> Generator[Progress, N
             return end.value, total + (passed.rows - before)
         total += passed.rows - before
         yield step
+
+
+def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
+    """What an answer for one sample takes, averaged over the tasks: milliseconds, in batches of `rows`, and passes through nets."""
+    started, before, asked = perf_counter(), passed.rows.copy(), 0
+    for task in benchmark:
+        learner.predict_proba(task.test.x[:rows], task.name)
+        asked += len(task.test.x[:rows])
+    return 1000 * (perf_counter() - started) / asked, (passed.rows - before)["asked"] / asked

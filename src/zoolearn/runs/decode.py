@@ -1,11 +1,14 @@
-"""Plain data from a file as the type that it should be, with an error that names the entry."""
+"""Plain data, on its way to a file and from one: as the type that it should be, with an error that names the entry."""
 
+import math
 import re
+from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import TypeVar
 
 import msgspec
 
-from zoolearn.errors import StoreError
+from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import Json
 
 Kind = TypeVar("Kind")
@@ -28,3 +31,25 @@ def decode(content: Json, kind: type[Kind], where: str, what: str) -> Kind:
             content = content[name] if name else content[int(place)]
         entry = f"{path.removeprefix('.')} is {content!r}; " if steps and "[...]" not in path else ""
         raise StoreError(f"{where} is not {what}: {entry}{reason}") from error
+
+
+def plain(value: Json, name: str) -> Json:
+    """The value as JSON gives it back (tuples as lists, numbers as Python's), or an error that names what JSON cannot hold.
+
+    >>> plain({"classes": (1, 2)}, "settings")
+    {'classes': [1, 2]}
+    >>> plain({"recipe": {"device": 1j}}, "settings")
+    Traceback (most recent call last):
+    zoolearn.errors.SettingsError: settings.recipe.device is 1j, which JSON cannot hold; record its name or number
+    """
+    if value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value)):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [plain(entry, f"{name}[{place}]") for place, entry in enumerate(value)]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: plain(entry, f"{name}.{key}") for key, entry in value.items()}
+    raise SettingsError(f"{name} is {value!r}, which JSON cannot hold; record its name or number")

@@ -92,7 +92,7 @@ def finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Results |
 
 def _is(spec: RunSpec, results: Results, data: Path | None) -> bool:
     """Whether results are of this run, made with the code that there is now."""
-    if results.spec.identity != spec.identity or results.source != spec.source:
+    if results.spec.identity != spec.identity or results.code != spec.source:
         return False
     return "benchmark" not in spec.own or results.data == fingerprint_of_data(spec.tasks(data))
 

@@ -8,7 +8,6 @@ import json
 import platform
 import re
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,8 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.runs.source import OURS, UNREADABLE, digest
+from zoolearn.runs.code import UNREADABLE, digest, is_library
+from zoolearn.runs.source import OURS
 
 
 def is_place(word: str) -> bool:
@@ -54,15 +54,6 @@ def parted(words: str) -> list[str]:
 def _is_file(place: str) -> bool:
     file, _, name = place.strip().rpartition(":")
     return file.endswith(".py") and name.isidentifier() and Path(file).expanduser().is_file()
-
-
-def is_library(file: str) -> bool:
-    """Whether a file of a traceback is ours, Python's or an installed library's, or no file at all."""
-    folders = (
-        Path(__file__).parents[1],
-        *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")),
-    )
-    return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def last_own_place(trace: str) -> str:

@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -14,7 +13,7 @@ from msgspec import Meta
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.methods.learner import Episode
-from zoolearn.runs.decode import decode
+from zoolearn.runs.decode import decode, plain
 from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
 from zoolearn.runs.spec import RunSpec
@@ -107,7 +106,7 @@ class Results:
     )  # each time it was begun or continued: when, after how many episodes, on what
     command: str = ""  # the command line that began it; nothing if it was begun in Python
     data: str = ""  # a digest; nothing in older records
-    source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name
+    source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name, as it was begun
     parameters: int | None = None  # of a new net whose backbone is not ours
     diverged: str = ""  # how its latest training did, if it did
     failed: str = ""  # by which other error it ended, if it did
@@ -140,7 +139,15 @@ class Results:
     @property
     def made_with(self) -> list[Json]:
         """What a run depends on beside its description: the data, code that is not ours, and the size of its nets."""
-        return [self.data, self.source, self.parameters]
+        return [self.data, self.code, self.parameters]
+
+    @property
+    def code(self) -> dict[str, str]:
+        """Digests of code that is not ours; a run that went on with changed code is of neither the old nor the new."""
+        changed = {
+            f"after episode {each['episodes']}": "; ".join(each["code"]) for each in self.sittings if each.get("code")
+        }
+        return {**self.source, **changed}
 
     @property
     def made_by(self) -> str:
@@ -308,28 +315,6 @@ def _mean(shares: Mapping[str, float] | None) -> float | None:
 def _sum(counts: Iterable[int | None]) -> int | None:
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
-
-
-def plain(value: Json, name: str) -> Json:
-    """The value as JSON gives it back (tuples as lists, numbers as Python's), or an error that names what JSON cannot hold.
-
-    >>> plain({"classes": (1, 2)}, "settings")
-    {'classes': [1, 2]}
-    >>> plain({"recipe": {"device": 1j}}, "settings")
-    Traceback (most recent call last):
-    zoolearn.errors.SettingsError: settings.recipe.device is 1j, which JSON cannot hold; record its name or number
-    """
-    if value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value)):
-        return value
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real) and math.isfinite(value):
-        return float(value)
-    if isinstance(value, list | tuple):
-        return [plain(entry, f"{name}[{place}]") for place, entry in enumerate(value)]
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: plain(entry, f"{name}.{key}") for key, entry in value.items()}
-    raise SettingsError(f"{name} is {value!r}, which JSON cannot hold; record its name or number")
 
 
 def _results_file(path: Path) -> Path:

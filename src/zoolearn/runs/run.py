@@ -22,10 +22,9 @@ from zoolearn.locks import locked
 from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.names import registered_name
-from zoolearn.nets.net import passed
 from zoolearn.runs.arrivals import by_arrival, in_one_piece, names_of, train_samples
 from zoolearn.runs.class_incremental import class_incremental
-from zoolearn.runs.counting import count_rows
+from zoolearn.runs.counting import answer_costs, count_rows
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
@@ -153,6 +152,7 @@ def _episodes(
     if folder is not None:
         _check_nameless(header["settings"])
         code = folder.begin(header, anyway=anyway)
+        results.source = folder.header()["source"]  # what it was begun with; its sittings tell what was changed
         results.sittings = folder.sittings()
         if results.sittings:
             results.environment = results.sittings[0]["environment"]
@@ -288,6 +288,10 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, code: li
     """Notes on what the run goes on from here, and says what of it will change the bits; `code` is what was changed of it."""
     results.command = results.sittings[0]["command"] if results.sittings else command
     if results.finished:
+        if code and folder is not None:
+            log.warning(
+                "%s is finished, and since then %s: its numbers are those of before", folder.path, "; ".join(code)
+            )
         return
     now = environment()
     sitting = {
@@ -339,12 +343,3 @@ def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str,
         answers = learner.answer(task.test.x, task.name)  # of all rows: those beside a row may matter
         found[task.name] = accuracy(answers[unique], task.test.y[unique])
     return found
-
-
-def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
-    """What an answer for one sample takes, averaged over the tasks: milliseconds, in batches of `rows`, and passes through nets."""
-    started, before, asked = perf_counter(), passed.rows.copy(), 0
-    for task in benchmark:
-        learner.predict_proba(task.test.x[:rows], task.name)
-        asked += len(task.test.x[:rows])
-    return 1000 * (perf_counter() - started) / asked, (passed.rows - before)["asked"] / asked

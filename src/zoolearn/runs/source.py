@@ -4,17 +4,15 @@ Names do not tell two functions called `net` apart, nor a method from what it wa
 same, and are averaged over seeds, only if all of this is the same too.
 """
 
-import inspect
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from hashlib import sha256
 from typing import Any
 
 from zoolearn.data.stream import Benchmark
 from zoolearn.methods.learner import Learner
+from zoolearn.runs.code import digest
 
 OURS = "zoolearn."
-UNREADABLE = "unreadable"  # in place of a digest: typed into an interpreter, or made by a program
 
 
 def source_of(learner: Learner) -> dict[str, str]:
@@ -33,14 +31,6 @@ def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
                 thing = type(value) if is_dataclass(value) else value
                 if not str(getattr(thing, "__module__", "")).startswith(OURS):
                     yield f"{setting.name} {getattr(thing, '__name__', type(thing).__name__)}", thing
-
-
-def digest(thing: Any) -> str:
-    """A digest of the source of a class or function."""
-    try:
-        return sha256(inspect.getsource(thing).encode()).hexdigest()[:16]
-    except (OSError, TypeError):
-        return UNREADABLE
 
 
 def parameters_of(learner: Learner, benchmark: Benchmark) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Protocol, TypeVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,7 @@ class Progress:
     loss: float
 
 
+End = TypeVar("End")
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -81,13 +82,13 @@ class Checkpointing(Protocol):
         """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
 
 
-def run_to_end(work: Generator[Progress, None, Any]) -> Any:
+def run_to_end(work: Generator[object, None, End]) -> End:
     """Runs a generator to its end and gives what it returns."""
     while True:
         try:
             next(work)
         except StopIteration as end:
-            return end.value
+            return end.value  # type: ignore[no-any-return]
 
 
 def iter_fit(

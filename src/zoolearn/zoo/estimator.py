@@ -288,7 +288,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not sure:
             return named
         rows, _ = self._taken(X, reset=False)
-        reasons = why_none(torch.from_numpy(probabilities), sure, lambda: self._familiarity(name).strange(rows))
+        reasons = why_none(torch.from_numpy(probabilities), sure, self._familiarity(name).strange(rows))
         return np.array([None if why else label for label, why in zip(named, reasons, strict=True)], dtype=object)
 
     def _familiarity(self, name: str) -> Familiarity:

@@ -11,7 +11,7 @@ from msgspec.structs import replace as changed
 from zoolearn.errors import SettingsError
 from zoolearn.features import Extractor, embedded
 from zoolearn.runs.step import Step
-from zoolearn.zoo.changes.forgetting_rows import heard_again, made_again
+from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.disk.folder import ZooFolder
@@ -20,8 +20,8 @@ from zoolearn.zoo.disk.stored import stored_names
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.intake.leaks import digests_of, store_digests
 from zoolearn.zoo.intake.originals import check_at_hand, read_again
-from zoolearn.zoo.learning.episode import measure, now
-from zoolearn.zoo.learning.retraining import measured_again
+from zoolearn.zoo.learning.episode import now
+from zoolearn.zoo.learning.retraining import iter_retrain
 from zoolearn.zoo.zoo import Zoo
 
 
@@ -51,23 +51,16 @@ def refeatured(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
         if given.content is not None:
             zoo.folder.store_bytes("extractors", given.content)
         rest = yield from _read_again(zoo.folder, replace(index, chosen=settings, settings=settings), extractor)
-        rest = _with_heads(zoo.folder, rest, given)
+        since = {name: entry.episode for name, entry in rest.tasks.items()}
+        learner = settings.learner(given.names)
+        rest = run_to_end(
+            iter_retrain(zoo.folder, rest, learner, given.names, is_touched=lambda member: True, since=since)
+        )
         rest = rest.after("refeatured", now(), detail=f"from {index.settings.features['name']} to {extractor.name}")
         zoo.folder.commit(replace(rest, before=replace(index, before=None)))
     zoo.names = {**(zoo.names or {}), **given.names}
     zoo.refresh()
     return Refeatured(index.measures, rest.measures)
-
-
-def _with_heads(folder: ZooFolder, rest: Index, given: Given) -> Index:
-    members = tuple(made_again(folder, rest, member, member.tasks[0], given.names) for member in rest.members)
-    rest = rest.remade(members=members)
-    for task in rest.tasks:
-        rest = heard_again(folder, rest, task, given.names)
-    since = {name: entry.episode for name, entry in rest.tasks.items()}
-    episodes = tuple(measured_again(folder, rest, episode, since) for episode in rest.episodes)
-    rest = rest.remade(episodes=episodes)
-    return rest.measured(measure(folder, rest, list(rest.tasks)))
 
 
 def _all_rows(index: Index) -> Iterator[Rows]:
@@ -90,7 +83,7 @@ def _read_again(folder: ZooFolder, index: Index, extractor: Extractor) -> Genera
                 if rows is not None:
                     parts[side] = yield from _rows_again(folder, rows, extractor, done, total)
                     done += rows.count
-            arrivals.append(changed(arrival, train=parts["train"], test=parts["test"]))
+            arrivals.append(changed(arrival, train=parts["train"], test=parts["test"], asked=(), votes=None))
         tasks[task] = TaskEntry(task, tuple(arrivals))
     return index.remade(tasks=tasks)
 

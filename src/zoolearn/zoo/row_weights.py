@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from zoolearn.data.task import Examples, Task
+from zoolearn.data.task import Task
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
@@ -49,9 +49,8 @@ class WeightedZoo(ModelZoo):
             self.row_weights[task.name] = weights
         self.learn(task)
         if task.name in self.row_weights and task.name in self.kept:
-            places = Examples(torch.arange(len(weights), dtype=torch.float32)[:, None], task.train.y)
-            kept = replace(task, train=places, test=places).subsample(self.replay, derive(self.seed, "replay"))
-            self.row_weights[task.name] = weights[kept.train.x[:, 0].long()]
+            rows = task.subsample_rows(self.replay, derive(self.seed, "replay")) if self.replay < 1 else slice(None)
+            self.row_weights[task.name] = weights[rows]
 
     def weights_of(self, task: Task) -> torch.Tensor:
         return self.row_weights.get(task.name, torch.ones(len(task.train)))

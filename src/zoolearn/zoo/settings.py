@@ -1,15 +1,19 @@
 """A zoo's settings: chosen once, what was left open is settled by looking at the first data.
 
-Every setting is a field here and listed nowhere else: keyword arguments, flags, records and reports go by the fields.
+Every setting is a field here and listed nowhere else: keyword arguments, flags, records and reports go by the fields, and
+what is read from a folder is checked by their types.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal, ParamSpec, Self, TypedDict, TypeVar, cast, get_type_hints
 
 import torch
+from msgspec import Meta
 
-from zoolearn.errors import SettingsError, StoreError, unknown_name
+from zoolearn.data.task import STEP
+from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.model_zoo import GROW, WEIGH, ModelZoo, from_scratch
 from zoolearn.methods.registry import learner_from, plain_choice
@@ -18,23 +22,38 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, Shape
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.read_settings import (
-    LARGEST_SIDE,
-    OF_RECIPE,
-    or_none,
-    read_columns,
-    read_features,
-    read_grow,
-    read_recipe,
-    read_shape,
-)
-from zoolearn.zoo.reader import Reader
 
 ALWAYS_TOLD = ("epochs", "batch_size", "lr")  # of a recipe
 OPEN = {"backbone": "chosen by the first data", "epochs": "chosen for each episode"}  # in words, where not given
 
+Arguments = ParamSpec("Arguments")
+Made = TypeVar("Made")
 Names = Mapping[str, Callable[..., Any]]
+OF_RECIPE = [setting for setting in fields(Recipe) if "choices" not in setting.metadata]
+LONGEST_NAME = 200
+LARGEST_SIDE = 4096
+LARGEST_INPUT = 1 << 26  # values; a limit for files of strangers, not of nature
+UNIT = round(1 / STEP)
+Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+SideLength = Annotated[int, Meta(ge=4, le=LARGEST_SIDE)]
+Extent = Annotated[int, Meta(ge=1, le=LARGEST_INPUT)]
 FROM_SCRATCH = registered_name(from_scratch, GROW)
+
+
+class ExtractorRecord(TypedDict):
+    """What is written down of an extractor; its probe is compared when it is opened."""
+
+    name: Name
+    file: bool
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    size: SideLength | None
+    num_features: Extent
+    inputs: Name
+    views: Annotated[int, Meta(ge=1, le=2)]
+    step: Share
+    versions: Annotated[dict[Name, Name], Meta(max_length=10)]
+    probe: list[Annotated[int, Meta(ge=-UNIT, le=UNIT)]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,58 +66,40 @@ class ZooSettings:
     (3, 84, 84)
     """
 
-    backbone: str | None = field(
-        default=None, metadata={"read": or_none(Reader.name), "choices": BACKBONES, "metavar": "NAME"}
-    )
-    recipe: Mapping[str, Json] = field(
-        default_factory=lambda: {**_values(Recipe()), "epochs": None}, metadata={"read": read_recipe}
-    )
-    seed: int = field(default=0, metadata={"read": lambda record: record.whole(-(1 << 63), 1 << 63)})
-    tasks_per_episode: int = field(default=5, metadata={"read": lambda record: record.whole(1, 1 << 31)})
-    replay: float = field(default=1.0, metadata={"read": lambda record: record.number(0, 1)})
-    balance: float = field(
-        default=0.5,
-        metadata={
-            "read": lambda record: record.number(0, 1),
-            "help": "0 to 1: how far classes count as equally frequent",
-        },
-    )
-    weigh: str = field(default="boosted", metadata={"read": Reader.name, "choices": WEIGH})
-    grow: Json = field(default=FROM_SCRATCH, metadata={"read": read_grow, "choices": GROW})
-    side: int | None = field(
-        default=None,
-        metadata={
-            "read": or_none(lambda record: record.whole(4, LARGEST_SIDE)),
-            "help": "images are brought to NxN pixels",
-        },
-    )
+    backbone: Name | None = field(default=None, metadata={"choices": BACKBONES, "metavar": "NAME"})
+    recipe: Mapping[str, Json] = field(default_factory=lambda: {**_values(Recipe()), "epochs": None})
+    seed: int = 0
+    tasks_per_episode: Annotated[int, Meta(ge=1)] = 5
+    replay: Share = 1.0
+    balance: Share = field(default=0.5, metadata={"help": "0 to 1: how far classes count as equally frequent"})
+    weigh: Name = field(default="boosted", metadata={"choices": WEIGH})
+    grow: Json = field(default=FROM_SCRATCH, metadata={"choices": GROW})
+    side: SideLength | None = field(default=None, metadata={"help": "images are brought to NxN pixels"})
     grey: bool | None = field(
         default=None,
         metadata={
-            "read": or_none(Reader.flag),
             "help": "take images in grey, whatever the first data is",
             "help_no": "take images in colour, whatever the first data is",
         },
     )
-    features: Mapping[str, Json] | None = field(default=None, metadata={"read": or_none(read_features)})
-    shape: Shape | None = field(default=None, metadata={"read": or_none(read_shape), "settled": True})
-    columns: tuple[str, ...] = field(default=(), metadata={"read": read_columns, "settled": True})  # of a table
+    features: ExtractorRecord | None = None
+    shape: tuple[Extent, ...] | None = field(default=None, metadata={"settled": True})
+    columns: tuple[Name, ...] = field(default=(), metadata={"settled": True})  # of a table
 
     @classmethod
     def chosen(cls, **given: Any) -> Self:
         """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
-        own = {setting.name: setting for setting in fields(cls) if not setting.metadata.get("settled")}
-        del own["features"]  # an extractor has to be opened: `zoolearn.new` and `on_features`
-        of_recipe = [setting.name for setting in OF_RECIPE]
+        known = givable_settings()
         for name in given:
-            if name not in own and name not in of_recipe:
-                raise SettingsError(unknown_name("setting of a zoo", name, [*own, *of_recipe]))
+            if name not in known:
+                raise SettingsError(unknown_name("setting of a zoo", name, known))
+        of_recipe = {setting.name for setting in OF_RECIPE}
         plain = {
-            name: _plain(name, value, own[name].metadata["choices"]) if "choices" in own[name].metadata else value
+            name: _plain(name, value, known[name].metadata["choices"]) if "choices" in known[name].metadata else value
             for name, value in given.items()
-            if name in own and value is not None
+            if name not in of_recipe and value is not None
         }
-        plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in of_recipe if name in given})
+        plain["recipe"] = _recipe(given.get("recipe"), {name: given[name] for name in given if name in of_recipe})
         settings = cls(**plain)
         settings._check_images()
         names = own_names(**given)
@@ -124,7 +125,7 @@ class ZooSettings:
         side = record["size"]
         shape = (int(record["num_features"]),) if side is None else (3, side, side)
         settled = cls.chosen(backbone="identity", grow="statistics", tasks_per_episode=1, seed=given.get("seed"))
-        return replace(settled, features=dict(record), shape=shape)
+        return replace(settled, features=cast(ExtractorRecord, dict(record)), shape=shape)
 
     @classmethod
     def of(cls, learner: ModelZoo) -> Self:
@@ -228,13 +229,29 @@ class ZooSettings:
         learner.epochs = epochs or self.recipe["epochs"]
         return learner
 
-    @classmethod
-    def read(cls, record: Reader) -> Self:
-        settings = cls(**{setting.name: setting.metadata["read"](record[setting.name]) for setting in fields(cls)})
-        shape, columns = settings.shape, settings.columns
-        if columns and (shape is None or len(shape) != 1 or len(columns) > shape[0]):
-            raise StoreError(f"{record.place}.columns names {len(columns)} columns; inputs are of shape {shape}")
-        return settings
+
+def givable_settings() -> dict[str, Field[Any]]:
+    """What people may choose, of a zoo and of its recipe, by name; an extractor, which has to be opened, is not among it."""
+    own = [each for each in fields(ZooSettings) if not each.metadata.get("settled") and each.name != "features"]
+    return {setting.name: setting for setting in (*own, *OF_RECIPE)}
+
+
+def takes_settings(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
+    """Names the settings of a zoo in the signature of a function that takes them as `**settings`, for `help` and editors."""
+    written = signature(function)
+    *own, _ = written.parameters.values()
+    named = [_parameter(setting) for setting in givable_settings().values()]
+    function.__signature__ = written.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return function
+
+
+def _parameter(setting: Field[Any]) -> Parameter:
+    """A setting as a keyword argument; None where the data decide unless it is given."""
+    kinds = {**get_type_hints(ZooSettings), **get_type_hints(Recipe), "recipe": Recipe}
+    kind = str | Callable[..., Any] if "choices" in setting.metadata else kinds[setting.name]
+    is_open = setting.name in (*OPEN, "recipe")
+    default = None if is_open else setting.default
+    return Parameter(setting.name, Parameter.KEYWORD_ONLY, default=default, annotation=kind | None if is_open else kind)
 
 
 def _phrase(name: str, value: Json) -> str:

@@ -8,33 +8,34 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.data.task import Task
-from zoolearn.runs.step import Step
-from zoolearn.training.fit import Progress, run_to_end
+from zoolearn.runs.step import Step, at_once
+from zoolearn.training.fit import Progress
 from zoolearn.zoo.auto_epochs import Plan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, correction_of
 from zoolearn.zoo.changes.forgetting import Cost, cost_of, removing, undone
-from zoolearn.zoo.changes.forgetting_rows import check_forgettable, found_rows, rows_of_class, without_rows
+from zoolearn.zoo.changes.forgetting_rows import check_forgettable, rows_of_class, rows_of_files, without_rows
 from zoolearn.zoo.changes.purging import iter_purge
 from zoolearn.zoo.changes.renaming import renamed
 from zoolearn.zoo.disk.arrivals import Arrival
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.inputs.find import both_sources
-from zoolearn.zoo.intake.extracting import Given
+from zoolearn.zoo.intake.extracting import Features, Given
 from zoolearn.zoo.intake.growth import NewClasses
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.intake import Augment, Reading, iter_take_in, sources_of, taken_in
 from zoolearn.zoo.intake.split import without_copies
 from zoolearn.zoo.learning.episode import Learned, check_heads_only, iter_learn, now
 from zoolearn.zoo.learning.gate import check_limit, taken_back, tasks_below
-from zoolearn.zoo.settings import Names, ZooSettings, own_names
+from zoolearn.zoo.settings import Names, ZooSettings, own_names, takes_settings
 from zoolearn.zoo.zoo_reader import Data, ZooReader
 
 
 class Zoo(ZooReader):
     """A zoo in a folder: it learns a task at a time, answers for all, and needs nothing else than the folder.
 
+    What takes long has two names: `iter_learn` and its like are generators that say how they come on, `learn` does it at once.
     Reading needs no lock and sees whole states only; `refresh` takes up what another program has changed since. Every
     change is one atomic commit: a program that is killed leaves the zoo as it was before or after it.
 
@@ -59,24 +60,6 @@ class Zoo(ZooReader):
         ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()), extractor)
         return cls(folder, names)
 
-    def learn(
-        self,
-        task: Task,
-        *,
-        epochs: int | None = None,
-        new_classes: NewClasses = (),
-        unless_worse: float | None = None,
-    ) -> Learned:
-        """Learns one new task, or what a known one is to grow by; `new_classes` announces classes that it does not have yet.
-
-        Without `epochs`, those of the zoo's settings, or as many as the episode's rows need. `unless_worse=0.01`: if
-        held-out rows show beyond chance that an earlier task lost more than a point of accuracy, the episode is taken back,
-        and `Learned.worse` names these tasks. Copies among the rows of a new task are a warning.
-        """
-        work = self.iter_learn(task, epochs=epochs, new_classes=new_classes, unless_worse=unless_worse)
-        learned: Learned = run_to_end(work)  # type: ignore[arg-type]
-        return learned
-
     def iter_learn(
         self,
         task: Task,
@@ -85,7 +68,13 @@ class Zoo(ZooReader):
         new_classes: NewClasses = (),
         unless_worse: float | None = None,
     ) -> Generator[Step | Plan | Progress, None, Learned]:
-        """`learn`, step by step: what will be done, then how training goes."""
+        """Learns one new task, or what a known one is to grow by, and says what will be done, then how training goes.
+
+        `new_classes` announces classes that a known task does not have yet. Without `epochs`, those of the zoo's settings, or
+        as many as the episode's rows need. `unless_worse=0.01`: if held-out rows show beyond chance that an earlier task lost
+        more than a point of accuracy, the episode is taken back, and `Learned.worse` names these tasks. Copies among the rows
+        of a new task are a warning.
+        """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self._writing() as before:
@@ -103,43 +92,7 @@ class Zoo(ZooReader):
             learned = yield from self._iter_learn(before, index, arrival, epochs, unless_worse)
             return replace(learned, notes=tuple(notes))
 
-    def learn_from(
-        self,
-        name: str,
-        data: Data,
-        *,
-        test: Data | None = None,
-        holdout: float | Holdout = 0.2,
-        skip_broken: bool = False,
-        augment: Augment = "auto",
-        epochs: int | None = None,
-        new_classes: NewClasses = (),
-        skip_known: bool = False,
-        heads_only: bool = False,
-        unless_worse: float | None = None,
-    ) -> Learned:
-        """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
-
-        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
-        classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
-        `skip_known` leaves out rows that it has already. `heads_only` trains nothing: the head of its newest member is
-        fitted again to all rows, in seconds; enough for fewer rows than it has. `unless_worse` as in `learn`.
-        """
-        work = self.iter_learn_from(
-            name,
-            data,
-            test=test,
-            holdout=holdout,
-            skip_broken=skip_broken,
-            augment=augment,
-            epochs=epochs,
-            new_classes=new_classes,
-            skip_known=skip_known,
-            heads_only=heads_only,
-            unless_worse=unless_worse,
-        )
-        learned: Learned = run_to_end(work)  # type: ignore[arg-type]
-        return learned
+    learn = at_once(iter_learn)
 
     def iter_learn_from(
         self,
@@ -156,7 +109,14 @@ class Zoo(ZooReader):
         heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
-        """`learn_from`, step by step: how reading goes, what was understood, what will be done, how training goes."""
+        """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
+
+        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
+        classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
+        `skip_known` leaves out rows that it has already. `heads_only` trains nothing: the head of its newest member is
+        fitted again to all rows, in seconds; enough for fewer rows than it has. `unless_worse` as in `learn`.
+        It says how reading goes, what was understood, what will be done, how training goes.
+        """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
         with self._writing() as before:
@@ -179,18 +139,16 @@ class Zoo(ZooReader):
             work = self._iter_learn(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
             return replace((yield from work), notes=reading.notes)
 
-    def correct(self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None) -> Learned:
-        """Gives stored rows, by their numbers or paths, another class, or deletes them (None); an episode on what is then there.
-
-        Where only rows change that are held out, nothing is trained: the task is measured again.
-        """
-        learned: Learned = run_to_end(self.iter_correct(task, rows, epochs=epochs))  # type: ignore[arg-type]
-        return learned
+    learn_from = at_once(iter_learn_from)
 
     def iter_correct(
         self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
     ) -> Generator[Correction | Plan | Progress, None, Learned]:
-        """`correct`, step by step: what will change, what will be done, how training goes."""
+        """Gives stored rows, by their numbers or paths, another class, or deletes them (None): an episode on what is then there.
+
+        Where only rows change that are held out, nothing is trained: the task is measured again. It says what will change,
+        what will be done, how training goes.
+        """
         check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.writing() as before:
             correction = correction_of(self.folder, before, task, rows)
@@ -198,15 +156,15 @@ class Zoo(ZooReader):
             arrival = correction.arrival(self.folder, before)
             return (yield from self._iter_learn(before, before, arrival, epochs, None))
 
-    def purge(self, task: str, rows: Mapping[str | int, str | None]) -> None:
-        """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
-        run_to_end(self.iter_purge(task, rows))
+    correct = at_once(iter_correct)
 
     def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
-        """`purge`, step by step, while members are retrained."""
+        """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
         with self.folder.making_room() as index:
             correction = correction_of(self.folder, index, task, rows)
             self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
+
+    purge = at_once(iter_purge)
 
     def _iter_learn(
         self,
@@ -252,18 +210,15 @@ class Zoo(ZooReader):
             self._commit(earlier)
         return name
 
-    def forget(self, task: str, *, drop: bool = False) -> Cost:
-        """Removes a task permanently: its rows, its heads, and every weight that was trained on it."""
-        cost: Cost = run_to_end(self.forgetting(task, drop=drop))
-        return cost
-
-    def forgetting(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
-        """`forget`, step by step, while members are retrained."""
+    def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
+        """Removes a task permanently: its rows, its heads, and every weight that was trained on it; tells how retraining goes."""
         with self.folder.making_room() as index:
             cost = cost_of(index, task, drop=drop)
             rest = yield from removing(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
         return cost
+
+    forget = at_once(iter_forget)
 
     def forget_class(self, task: str, label: str) -> int:
         """Removes a class of a task permanently, and all its rows; gives their number. For zoos on features.
@@ -285,7 +240,7 @@ class Zoo(ZooReader):
         check_forgettable(self.index)
         with self.folder.making_room() as index:
             tasks = index.tasks.values() if task is None else [index.task(task)]
-            gone = found_rows(self.folder, tasks, [str(file) for file in files])
+            gone = rows_of_files(self.folder, tasks, [str(file) for file in files])
             self._commit(without_rows(self.folder, index, gone, self.names))
         return sum(len(numbers) for sides in gone.values() for numbers in sides.values())
 
@@ -329,11 +284,9 @@ def open(folder: Path | str, names: Names | None = None) -> Zoo:
     return Zoo(folder, names)
 
 
-def new(
-    folder: Path | str,
-    **settings: Any,
-) -> Zoo:
-    """Makes a zoo in a new or empty folder; settings are fields of `ZooSettings` or of a `Recipe`.
+@takes_settings
+def new(folder: Path | str, *, features: Features | None = None, size: int | None = None, **settings: Any) -> Zoo:
+    """Makes a zoo in a new or empty folder, with the settings of a zoo, and of the recipe by which its members are trained.
 
     `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
     settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
@@ -343,8 +296,7 @@ def new(
     things, as nets of its own are for what no pre-trained net has seen. A function from pictures (count, 3, size, size) to
     vectors may be given in place of the file, with their `size`.
     """
-    if settings.get("features") is not None:
-        features, size = settings.pop("features"), settings.pop("size", None)
+    if features is not None:
         given = Given.of(features, size)
         return Zoo.create(folder, given.settings(**settings), given.names, given.content)
     return Zoo.create(folder, ZooSettings.chosen(**settings), own_names(**settings))

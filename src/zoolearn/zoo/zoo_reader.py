@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,11 +16,11 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError, StoreError, UnknownTask
 from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
-from zoolearn.runs.step import Step
-from zoolearn.training.fit import run_to_end
+from zoolearn.runs.step import Step, at_once
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity, why_none
+from zoolearn.zoo.answers.answers import Answers
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity
 from zoolearn.zoo.answers.queries import rows_of
 from zoolearn.zoo.answers.recognition import SURE, Fitted, Recognised, check_unrecognisable, quality, recognised
 from zoolearn.zoo.changes import pruning
@@ -49,6 +49,7 @@ from zoolearn.zoo.settings import Names, ZooSettings
 from zoolearn.zoo.verifying import iter_verify
 
 Data = Path | str | Source
+Made = TypeVar("Made")
 Inputs = Any  # an array, a path or several, a picture of Pillow or several, a data frame
 
 
@@ -66,14 +67,13 @@ class ZooReader:
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
         self._familiar: dict[tuple[str, str], Familiarity] = {}  # by the task and the file of its newest member
-        self.folder.tidy(self.index)
+        self.folder.tidy()
 
     def __repr__(self) -> str:
         return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
 
     @property
     def path(self) -> Path:
-        """The folder."""
         return self.folder.path
 
     @property
@@ -98,7 +98,6 @@ class ZooReader:
 
     @property
     def recipe(self) -> Recipe:
-        """How members are trained."""
         return self.settings.learner(self.names).recipe
 
     @property
@@ -140,26 +139,30 @@ class ZooReader:
         correction = correction_of(self.folder, self.index, task, rows)
         return correction, cost_of_purge(self.folder, self.index, correction)
 
-    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes.
+    def answers(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> Answers:
+        """What the zoo says about inputs, now or as of episode `at`, and what each member says.
 
-        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows.
+        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows; members
+        that know fewer classes divide what others leave them.
         """
-        return self.together(self.votes(x, task, at), task, at)
+        check_sure(sure)
+        inputs = self.rows(x)
+        votes = self._on_newest(lambda: self._votes(inputs, task, at))
+        index, classes = self.index, self.index.task(task, at).classes  # only now: a newer state may have been taken up
+        weights = {number: index.weight(index.member(number), task, at) for number in votes}
+        knows = [index.knows(index.member(number), task) for number in votes]
+        mean = combine([*votes.values()], [*weights.values()], knows, classes)
+        mean = calibrated(mean, self.temperature(task, at))
+        strange = self.familiarity(task, at).strange(inputs) if sure else None
+        return Answers(task, index.generation, classes, mean, votes, weights, strange, sure)
 
-    def together(self, votes: Mapping[int, Tensor], task: str, at: int | None = None) -> Tensor:
-        """One answer of what members say, by their numbers; those that know fewer classes divide what others leave them."""
-        members = [self._member(number) for number in votes]
-        weights = [self.index.weight(member, task, at) for member in members]
-        knows = [self.index.knows(member, task) for member in members]
-        answer = combine(list(votes.values()), weights, knows, self.index.task(task, at).classes)
-        return calibrated(answer, self.temperature(task, at))
+    def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
+        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        return self.answers(x, task, at).probabilities
 
-    def temperature(self, task: str, at: int | None = None) -> float:
-        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
-        if at is None:
-            return self.measure(task).temperature
-        return measure(self.folder, self.index, [task], at)[task].temperature
+    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
+        """What each member that knows a task says, by the member's number."""
+        return self.answers(x, task, at).votes
 
     def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
@@ -167,29 +170,48 @@ class ZooReader:
         Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
         With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
         """
-        check_sure(sure)
-        inputs = self.rows(x)
-        answers = self.predict_proba(inputs, task, at)
-        reasons = why_none(answers, sure, lambda: self.familiarity(task, at).strange(inputs))
-        classes = self.index.task(task, at).classes  # only now: answering may have taken up a newer state
-        places = answers.argmax(dim=1).tolist()
-        return [None if why else classes[place] for place, why in zip(places, reasons, strict=True)]
+        return self.answers(x, task, at, sure).labels
+
+    def _votes(self, inputs: Tensor, task: str, at: int | None) -> dict[int, Tensor]:
+        index = self.index
+        voters = index.answering(task, at)
+        net_of = self._net_in(index)
+        pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
+        return {member.number: join(votes) for member, votes in zip(voters, zip(*pieces, strict=True), strict=True)}
+
+    def temperature(self, task: str, at: int | None = None) -> float:
+        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        if at is None:
+            return self.measure(task).temperature
+        return measure(self.folder, self.index, [task], at)[task].temperature
 
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
         """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        return self._on_newest(lambda: self._familiarity(task, at))
+
+    def _familiarity(self, task: str, at: int | None) -> Familiarity:
         voter = self.index.answering(task, at)[-1]
         if (task, voter.file) not in self._familiar:
-            try:
-                net = self._net_in(self.index)(voter)
-                found = stored_familiarity(self.folder, self.index, task, net, self.recipe)
-            except StoreError:
-                if not self._take_up_newer():
-                    raise
-                return self.familiarity(task, at)
-            self._familiar[task, voter.file] = found
+            net = self._net_in(self.index)(voter)
+            self._familiar[task, voter.file] = stored_familiarity(self.folder, self.index, task, net, self.recipe)
             if len(self._familiar) > MOST_FAMILIAR:
                 del self._familiar[next(iter(self._familiar))]
         return self._familiar[task, voter.file]
+
+    def _on_newest(self, work: Callable[[], Made]) -> Made:
+        """What `work` gives; once more where a file is gone because another program has changed the folder meanwhile.
+
+        Refused where rows may have been made by an extractor that is no longer the zoo's.
+        """
+        while True:
+            before = self.settings.features
+            try:
+                return work()
+            except StoreError:
+                if not self.refresh():
+                    raise
+            if self.settings.features != before:
+                raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
         """The task and the class of inputs whose task is not given, by stored rows of every task.
@@ -231,31 +253,6 @@ class ZooReader:
         """Uses what another `Zoo` of this folder has fitted."""
         self._fitted = fitted
 
-    def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
-        """What each member that knows a task says, by the member's number."""
-        try:
-            return self._votes(x, task, at)
-        except StoreError:
-            if not self._take_up_newer():  # a file is gone that the folder, as we know it, should have
-                raise
-            return self._votes(x, task, at)
-
-    def _take_up_newer(self) -> bool:
-        """`refresh` amid an answer; refused where rows may have been made by an extractor that is no longer the zoo's."""
-        before = self.settings.features
-        changed = self.refresh()
-        if self.settings.features != before:
-            raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
-        return changed
-
-    def _votes(self, x: Inputs, task: str, at: int | None) -> dict[int, Tensor]:
-        index = self.index
-        voters = index.answering(task, at)
-        inputs = self.rows(x)
-        net_of = self._net_in(index)
-        pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
-        return {member.number: join(said) for member, said in zip(voters, zip(*pieces, strict=True), strict=True)}
-
     def rows(self, x: Inputs) -> Tensor:
         """Inputs as they are stored; rows of features may be given as such."""
         extractor = self.extractor
@@ -269,9 +266,6 @@ class ZooReader:
         embed = None if extractor is None else partial(embedded, extractor)
         return Columns(wanted=self.settings.columns, embed=embed)
 
-    def _member(self, number: int) -> MemberEntry:
-        return self.index.member(number)
-
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
             key = member.file, member.heads
@@ -283,7 +277,7 @@ class ZooReader:
 
     def net(self, number: int) -> Net:
         """The net of a member."""
-        return self._net_in(self.index)(self._member(number))
+        return self._net_in(self.index)(self.index.member(number))
 
     def scores(self, task: str) -> Scores:
         """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
@@ -297,16 +291,13 @@ class ZooReader:
         """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
         return held_out_majority(self.folder, self.index.task(task))
 
-    def test(self, task: str, data: Data) -> Tested:
-        """How well a task is answered on new labelled data; nothing of it is kept."""
-        tested: Tested = run_to_end(self.iter_test(task, data))  # type: ignore[arg-type]
-        return tested
-
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
-        """`test`, step by step."""
+        """How well a task is answered on new labelled data, step by step; nothing of it is kept. `test` does it at once."""
         self.index.task(task)
         source = data if isinstance(data, Source) else source_of(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
+
+    test = at_once(iter_test)
 
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
         """What `forget` would do."""

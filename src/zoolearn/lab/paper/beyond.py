@@ -11,7 +11,7 @@ from zoolearn.lab.groups import Group, grouped
 from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
-from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
+from zoolearn.lab.tables import MISSING, Table, choose, human, markdown, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS
@@ -24,6 +24,9 @@ BUDGET = (
     "backbone",
     "precision",
 )  # what makes two runs cost alike; the rest of the settings are tricks
+MEASURES = ("seeds", "accuracy", "gain", "forgetting", "forward")
+FIRST = (STREAMS[0], "100%")  # the pass that the page opens with
+COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
 
 
 def all_judged(folders: Sequence[Path]) -> list[Judged]:
@@ -57,28 +60,74 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     sections: dict[tuple[str, str], list[Group]] = {}
     for group in grouped([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
+    everything = sorted(sections.items(), key=lambda section: section[0])
     parts = [
         "# Beyond the paper",
         "",
-        "Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs; nothing here is typed by hand.",
-        "Every section is one budget: the same data, epochs, replay and tasks an episode. The first row of a section is",
-        "the paper's Model Zoo, where that was run; the others change the settings that they name. Numbers are percent,",
-        "mean and sample standard deviation over seeds; a *gain* is over the paper's runs, seed by seed. *Trained* and",
-        "*asked* are rows in thousands, over the whole run: rows trained on (times epochs) and rows that finished nets",
-        "were shown while learning; *passes* are nets asked for one answer. *Forward* (transfer) is the accuracy right after a",
-        "task is learned, which others call learning accuracy.",
-        "",
+        *_in_one_pass([group for _, groups in everything for group in groups]),
         "The settings of preset `warm-start` were chosen by test rows of `coarse-cifar100`; those that preset `beyond` adds by",
         "training rows of it that were set aside ([how](evidence.md)). What each setting means:",
-        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Rows without a price are of settings that were",
-        "tried and deleted, [the log](log.md) tells what they were and what they gained, or parts of longer runs.",
+        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
+        "",
+        "*Accuracy*, *forgetting* and *forward* (transfer: the accuracy right after a task is learned, which others call learning",
+        "accuracy) are in percent, mean and sample standard deviation over seeds. *Trained* and *asked* are rows in thousands,",
+        "over the whole run: rows trained on (times epochs) and rows that finished nets were shown while learning; *passes* are",
+        "nets asked for one answer. Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs.",
+        "",
+        "## Every setting, budget by budget",
+        "",
+        "A budget is the same data, epochs, replay and tasks an episode. Its first row is the paper's Model Zoo, where that was",
+        "run; the others change the settings that they name. A *gain* is over the paper's runs, seed by seed. Rows without a",
+        "price are of settings that were tried and deleted, [the log](log.md) tells what they were and what they gained, or",
+        "parts of longer runs.",
         "",
     ]
-    for (benchmark, budget), groups in sorted(sections.items(), key=lambda section: section[0]):
+    for (benchmark, budget), groups in everything:
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
     parts += _judged(records) if records else []
     return "\n".join(parts)
+
+
+def _in_one_pass(groups: Sequence[Group]) -> list[str]:
+    """What the page is about in one table: the paper's zoo beside the presets, in one pass over whole streams."""
+    here = [group for group in groups if _learner(group.first)]
+    with_preset = {_pass(group.first) for group in here if tricks(group.first)}
+    shown = [group for group in here if _pass(group.first) in with_preset]
+    if not shown:
+        return []
+    shown.sort(key=lambda group: (STREAMS.index(group.first.benchmark), -_replay(group.first), _mean_accuracy(group)))
+    lines = [(*_pass(group.first), *_line(group, None, _learner(group.first))) for group in shown]
+    columns = ("benchmark", "replay", "learner", *MEASURES, *COSTS)
+    table = choose(Table(columns, tuple(lines), labels=3), [name for name in columns if name != "gain"])
+    told = ", ".join(f"{_learner(group.first)} {_told(group)}" for group in shown if _pass(group.first) == FIRST)
+    return [f"One pass over `{FIRST[0]}`, all rows kept: {told}.", "", markdown(table), ""]
+
+
+def _pass(run: Results) -> tuple[str, str]:
+    return run.benchmark, f"{_replay(run):.0%}"
+
+
+def _learner(run: Results) -> str:
+    """The paper's zoo or a preset of ours, with its precision, if it has seen a whole stream once; else nothing."""
+    changes = run.spec.changes
+    name = _preset(run) or ("" if tricks(run) else "the paper's zoo")
+    if run.spec.settings.get("epochs") != 1 or run.spec.options or "tasks_per_episode" in changes or not name:
+        return ""
+    return f"{name}, {changes['precision']}" if "precision" in changes else name
+
+
+def _replay(run: Results) -> float:
+    return float(run.spec.settings.get("replay", 1.0))
+
+
+def _mean_accuracy(group: Group) -> float:
+    return fmean(map(_accuracy, group.runs))
+
+
+def _told(group: Group) -> str:
+    value = percent([_accuracy(run) for run in group.runs])
+    return value if len(group.runs) > 1 else f"{value} (one seed)"
 
 
 def _beginnings(runs: Sequence[Results]) -> list[Results]:
@@ -140,19 +189,19 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     ordered = sorted(groups, key=lambda group: (len(tricks(group.first)), str(tricks(group.first))))
     base = next((group for group in ordered if not tricks(group.first)), None)
     lines = [_line(group, base) for group in ordered]
-    measures = ("seeds", "accuracy", "gain", "forgetting", "forward")
-    costs = ("trained", "asked", "passes", "parameters", "stored", "minutes")
     gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
     lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
     return [
-        f"## {benchmark}, {budget or 'default budget'}",
+        f"<details><summary>{benchmark}, {budget or 'default budget'}</summary>",
         "",
-        markdown(Table(("settings", *measures, *costs), tuple(lines), labels=1)),
+        markdown(Table(("settings", *MEASURES, *COSTS), tuple(lines), labels=1)),
         "",
         *([f"Lost: {'; '.join(lost)}.", ""] if lost else []),
         "```sh",
         *dict.fromkeys(run.made_by for group in ordered for run in group.runs),
         "```",
+        "",
+        "</details>",
         "",
     ]
 
@@ -200,10 +249,9 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def _line(group: Group, base: Group | None) -> tuple[str, ...]:
-    first = group.first
+def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:
     return (
-        _name(first),
+        name or _name(group.first),
         str(len(group.runs)),
         percent([run.summary()["average_accuracy"] for run in group.runs]),
         _signed(_gains(group, base)),

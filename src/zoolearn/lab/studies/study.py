@@ -12,10 +12,10 @@ import msgspec
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure, Number
-from zoolearn.runs.decode import decode
+from zoolearn.runs.decode import decode, plain
 from zoolearn.runs.environment import environment
 from zoolearn.runs.records import STUDIES, find_files, iter_records
-from zoolearn.runs.results import NotNegative, plain
+from zoolearn.runs.results import NotNegative
 
 
 @dataclass(frozen=True)

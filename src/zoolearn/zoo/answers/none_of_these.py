@@ -1,6 +1,6 @@
 """Answers that are "none of these": where the zoo is not sure enough of a class, or an input is like nothing stored."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -28,20 +28,20 @@ def check_sure(sure: float) -> None:
         raise SettingsError(f"sure is {sure}; it is the least chance of a class that is named, from 0 to 1")
 
 
-def why_none(probabilities: Tensor, sure: float, strange: Callable[[], Tensor]) -> list[Why | None]:
+def why_none(probabilities: Tensor, sure: float, strange: Tensor | None) -> list[Why | None]:
     """Why each input is none of the classes; None where a class is named: always, if it need not be sure at all.
 
     >>> import torch
     >>> answers = torch.tensor([[0.95, 0.05], [0.6, 0.4], [0.97, 0.03]])
-    >>> why_none(answers, 0.9, lambda: torch.tensor([False, False, True]))
+    >>> why_none(answers, 0.9, torch.tensor([False, False, True]))
     [None, 'not sure', 'strange']
     """
-    if not sure:
+    if not sure or strange is None:
         return [None] * len(probabilities)
     unsure = (probabilities.max(dim=1).values < sure).tolist()
     return [
         "strange" if is_strange else "not sure" if is_unsure else None
-        for is_strange, is_unsure in zip(strange().tolist(), unsure, strict=True)
+        for is_strange, is_unsure in zip(strange.tolist(), unsure, strict=True)
     ]
 
 

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from zoolearn.errors import DataError
-from zoolearn.zoo.inputs.cells import LARGEST
+from zoolearn.zoo.inputs.cells import LARGEST, listed
 from zoolearn.zoo.inputs.find import streamed
 from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
 from zoolearn.zoo.inputs.source import Block
 from zoolearn.zoo.inputs.tables import Columns, table_source
 from zoolearn.zoo.inputs.texts import Embed
 from zoolearn.zoo.settings import ZooSettings
-
-MOST_NAMED = 10
 
 
 def rows_of(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
@@ -63,10 +61,9 @@ def _together(blocks: Sequence[Block]) -> Tensor:
     """The rows of all blocks; refused if one cannot be read: answers would no longer stand beside their inputs."""
     broken = [row for block in blocks for row in block.broken]
     if broken:
-        listed = "".join(f"\n  {row.name}: {row.reason}" for row in broken[:MOST_NAMED])
-        more = f"\n  and {len(broken) - MOST_NAMED} more" if len(broken) > MOST_NAMED else ""
         rows = len(broken) + sum(len(block.x) for block in blocks)
-        raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{listed}{more}")
+        lines = listed(f"{row.name}: {row.reason}" for row in broken)
+        raise DataError(f"{len(broken)} of {rows} inputs cannot be read; leave them out:{lines}")
     return torch.from_numpy(np.concatenate([block.x for block in blocks]))
 
 

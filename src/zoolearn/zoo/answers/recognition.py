@@ -7,13 +7,15 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.task_inference import TaskInference
+from zoolearn.beyond.task_inference import MOST_EVIDENCE, TaskInference, evenly
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.files import Json
 from zoolearn.zoo.disk.index import Index
 
 SURE = 0.5  # chance of a task from which on it is named, by default
 LEAST_QUALITY = 0.3
 ROWS_JUDGED = 200  # of each task
+JUDGED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class Recognised:
     def chance(self) -> float:
         """Of the likeliest task."""
         return max(self.chances.values())
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "task": self.task,
+            "class": self.label,
+            "probability": self.probability if self.task is not None else None,
+            "strange": self.strange,
+            "chances": self.chances,
+        }
 
 
 def check_unrecognisable(index: Index, sure: float = 0.0) -> None:
@@ -78,15 +89,22 @@ class Fitted:
 
 def quality(which: TaskInference, held: Mapping[str, Tensor]) -> Quality:
     """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
-    right, strangers = [], []
-    for place, name in enumerate(which.tasks):
-        evidence = which.evidence(held[name][:ROWS_JUDGED])
+    counts = [min(ROWS_JUDGED, len(held[name])) for name in which.tasks]
+    rows = [(place, row) for place, count in enumerate(counts) for row in range(count)]
+    judged = [rows[one] for one in evenly(len(rows), MOST_EVIDENCE // len(which.tasks)).tolist()]
+    right: dict[int, list[float]] = {}  # by task
+    strangers: dict[int, list[float]] = {}
+    for some in (judged[start : start + JUDGED_AT_ONCE] for start in range(0, len(judged), JUDGED_AT_ONCE)):
+        evidence = which.evidence(torch.stack([held[which.tasks[place]][row] for place, row in some]))
+        owners = torch.tensor([place for place, _ in some])
         inferred = which.infer_from(evidence, SURE)
-        right.append(float(((inferred.chances.argmax(dim=1) == place) & inferred.certain).float().mean()))
-        others = [other for other in range(len(which.tasks)) if other != place]
-        if others:
-            strangers.append(float(which.infer_from(evidence[:, others], SURE).certain.float().mean()))
-    return Quality(fmean(right), fmean(strangers) if strangers else 0.0)
+        is_right = (inferred.chances.argmax(dim=1) == owners) & inferred.certain
+        others = evidence.scatter(1, owners[:, None], -torch.inf)
+        is_named = which.infer_from(others, SURE).certain & (len(counts) > 1)
+        for (place, _), found, named in zip(some, is_right.tolist(), is_named.tolist(), strict=True):
+            right.setdefault(place, []).append(found)
+            strangers.setdefault(place, []).append(named)
+    return Quality(fmean(map(fmean, right.values())), fmean(map(fmean, strangers.values())))
 
 
 def recognised(

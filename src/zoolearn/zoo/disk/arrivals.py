@@ -13,14 +13,13 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from zoolearn.zoo.disk.journal import Digest
-from zoolearn.zoo.reader import LONGEST_NAME
+from zoolearn.zoo.settings import Name
 
 SIZES = {"uint8": 1, "int16": 2, "float32": 4, "int64": 8}
 
 Dtype = Literal["uint8", "int16", "float32", "int64"]
 Side = Literal["train", "test"]
 SIDES: tuple[Side, Side] = ("train", "test")
-Name = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Count = Annotated[int, Meta(ge=0)]
 Number = Annotated[int, Meta(ge=1)]
 
@@ -38,7 +37,7 @@ class Stored(Struct, frozen=True, gc=False):
         return prod(self.shape) * SIZES[self.dtype]
 
 
-class Rows(Struct, frozen=True, gc=False):
+class Rows(Struct, frozen=True, gc=False, omit_defaults=True):
     """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
 
     Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none. `digests` are
@@ -69,7 +68,7 @@ class Fixes(Struct, frozen=True, gc=False):
     deleted: Count
 
 
-class Arrival(Struct, frozen=True, gc=False):
+class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
 
     `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all

@@ -10,14 +10,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from zoolearn.zoo.disk.arrivals import Arrival, Count, Name, Number
+from zoolearn.zoo.disk.arrivals import Arrival, Count, Number
 from zoolearn.zoo.disk.journal import Digest
+from zoolearn.zoo.settings import Name
 
 LONGEST_TEXT = 10_000
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-class MemberEntry(Struct, frozen=True, gc=False):
+class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
     """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
 
     `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
@@ -56,7 +57,7 @@ class MemberEntry(Struct, frozen=True, gc=False):
         return task in self.share and task not in self.silent
 
 
-class Measure(Struct, frozen=True, gc=False):
+class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
     """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
 
     `balanced` is the mean of the classes' accuracies, so that a rare one counts as much as a frequent one.
@@ -71,7 +72,7 @@ class Measure(Struct, frozen=True, gc=False):
     temperature: Annotated[float, Meta(gt=0, le=100)] = 1.0
 
 
-class EpisodeEntry(Struct, frozen=True, gc=False):
+class EpisodeEntry(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an episode did; its task is None once it was forgotten.
 
     `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.

@@ -7,19 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
-from zoolearn.zoo.disk.arrivals import Arrival, Stored
+from zoolearn.files import Json
+from zoolearn.zoo.disk.arrivals import Arrival, Count, Stored
 from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.index_checks import check_record
 from zoolearn.zoo.disk.journal import Body, Chain, Journal, Mark
 from zoolearn.zoo.disk.lazy import LazyView
 from zoolearn.zoo.disk.records import Contents, Entry, Records
-from zoolearn.zoo.reader import Reader
 from zoolearn.zoo.settings import ZooSettings
 
 
@@ -27,6 +26,17 @@ class Prints(Struct, frozen=True, array_like=True, gc=False):
     """What the rows that came in an episode are known again by, 8 bytes each."""
 
     rows: bytes
+
+
+class State(Struct):
+    """What the head of an index says of a zoo: its settings, not yet checked, and how much of its journals counts."""
+
+    generation: Count
+    chosen: dict[str, Json]
+    settings: dict[str, Json]
+    episodes: Mark
+    rows: Mark
+    contents: Mark
 
 
 class EpisodeFiles:
@@ -38,17 +48,19 @@ class EpisodeFiles:
         self.rows = Body(folder, "rows", Prints)
         self.contents = Journal(folder, "contents", Entry)
 
-    def read(self, head: Reader, settings: ZooSettings) -> Records:
+    def read(self, head: State, settings: ZooSettings) -> Records:
         """The episodes that a head tells of, each checked when it is asked for."""
-        self.contents.read(read_mark(head["contents"]))
-        return self._read(read_mark(head["episodes"]), read_mark(head["rows"]), settings)
+        self.contents.read(head.contents)
+        return self._read(head.episodes, head.rows, settings)
 
     def _read(self, records: Mark, rows: Mark, settings: ZooSettings) -> Records:
         entries = self.contents.lines
         self.rows.read(rows, LazyView(len(entries), lambda place: entries[place].rows))
+        known = self.records.lines
         lines = self.records.read(records, LazyView(len(entries), lambda place: entries[place].record))
         if len(lines.data) < records.bytes:  # read at once: what is asked for later is of this very state
             raise StoreError(f"{lines.path} was cut short; restore it from a copy")
+        lines.take_over(known)
         found = Records(lines, len(lines), contents=Contents(entries))
         lines.check = lambda record, place: check_record(found, settings, record, place, str(lines.path))
         return found
@@ -113,11 +125,3 @@ class EpisodeFiles:
         """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
         for each in (self.records, self.rows, self.contents):
             each.settle(keep)
-
-
-def read_mark(record: Reader) -> Mark:
-    """How much of a file counts."""
-    try:
-        return msgspec.convert(record.value, Mark)
-    except msgspec.ValidationError as error:
-        raise StoreError(f"{record.place}: {error}; the file is damaged or was not written by zoolearn") from error

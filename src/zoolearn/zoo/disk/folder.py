@@ -25,9 +25,8 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,7 +40,7 @@ from zoolearn.locks import locked
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.disk.arrivals import Dtype, Stored
 from zoolearn.zoo.disk.entries import LogEntry
-from zoolearn.zoo.disk.incoming import INCOMING, PLACES, Incoming, is_file_of_a_zoo
+from zoolearn.zoo.disk.incoming import INCOMING, PLACES, Incoming, RowsWriter, is_file_of_a_zoo
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.disk.journal import NAME
@@ -166,7 +165,7 @@ class ZooFolder:
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
         self.reserve.keep(self.index.bytes)
 
-    def tidy(self, index: Index) -> None:
+    def tidy(self) -> None:
         """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""
         if not self.incoming.folder.exists() or not os.access(self.path, os.W_OK):
             return
@@ -221,34 +220,21 @@ class ZooFolder:
         source = other.file(place, digest)
         with _reading(source):
             file = source.open("rb")
-        with file, self.incoming.receiving(place) as part:
-            with part.open("wb") as copy:
-                shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
-                copy.flush()
-                os.fsync(copy.fileno())
-            self.incoming.accept(part, place, digest)
+        with file, self.incoming.writing(place) as copy:
+            shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
+        if copy.digest.hexdigest() != digest:
+            raise StoreError(f"{source} was altered: its checksum differs; restore it from a copy")
 
-    def store_bytes(self, place: str, content: bytes) -> str:
-        """Writes the bytes of a file; gives their digest."""
-        digest = sha256(content).hexdigest()
-        with self.incoming.receiving(place) as part:
-            with part.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            self.incoming.accept(part, place, digest)
-        return digest
+    def store_bytes(self, place: str, content: bytes) -> None:
+        """Writes the bytes of a file."""
+        with self.incoming.writing(place) as file:
+            file.write(content)
 
     @contextmanager
-    def receiving_rows(self, dtype: Dtype, shape: Shape) -> "Iterator[RowsWriter]":
+    def receiving_rows(self, dtype: Dtype, shape: Shape) -> Iterator[RowsWriter]:
         """Takes rows of this shape, block by block, and makes one raw tensor of them."""
-        with self.incoming.receiving("data") as part:
-            with part.open("wb") as file:
-                writer = RowsWriter(file, dtype, shape)
-                yield writer
-                file.flush()
-                os.fsync(file.fileno())
-            self.incoming.accept(part, "data", writer.stored.digest)
+        with self.incoming.writing("data") as file:
+            yield RowsWriter(file, dtype, shape)
 
     def store_blocks(self, blocks: Iterable[NDArray[Any]], dtype: Dtype, shape: Shape) -> Stored:
         """Writes rows of this shape as one raw tensor."""
@@ -310,37 +296,6 @@ class ZooFolder:
             if found[name].dtype != dtype:
                 raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
         return found
-
-    def damage(self, index: Index) -> Iterator[tuple[str, str | None]]:
-        """Every file of the zoo, read in full, with what is wrong with it (None if nothing)."""
-        for name in sorted(index.files()):
-            place, digest = name.split("/")[0], name.split("/")[1].split(".")[0]
-            try:
-                wrong = None if checksum(self.file(place, digest)) == digest else "was altered: its checksum differs"
-            except (StoreError, OSError) as error:
-                wrong = str(error).removeprefix(f"{self.path / name} ")
-            yield name, wrong
-
-
-class RowsWriter:
-    """A raw tensor that grows row by row, and its digest."""
-
-    def __init__(self, file: IO[bytes], dtype: Dtype, shape: Shape) -> None:
-        self.file, self.dtype, self.shape = file, dtype, shape
-        self.digest, self.rows = sha256(), 0
-
-    def add(self, block: NDArray[Any]) -> None:
-        """Appends some rows."""
-        if len(block):
-            raw = np.ascontiguousarray(block, self.dtype).data.cast("B")
-            self.digest.update(raw)
-            self.file.write(raw)
-            self.rows += len(block)
-
-    @property
-    def stored(self) -> Stored:
-        """What was written so far."""
-        return Stored(self.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
 
 
 @contextmanager

@@ -5,14 +5,23 @@ them. What is noted and not named is deleted, by who wrote it or by the next pro
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
 from zoolearn.files import flush
-from zoolearn.zoo.reader import DIGEST
+from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.disk.arrivals import Dtype, Stored
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
 
 TENSORS = ".safetensors"
 PLACES = {"members": TENSORS, "votes": TENSORS, "statistics": TENSORS, "data": ".bin", "extractors": ".onnx"}
@@ -38,6 +47,17 @@ class Incoming:
             raise StoreError(f"cannot write into {self.zoo / place}: {error.strerror}; nothing was changed") from error
         finally:
             part.unlink(missing_ok=True)
+
+    @contextmanager
+    def writing(self, place: str) -> "Iterator[NewFile]":
+        """A file to write, which gets its name once it is whole."""
+        with self.receiving(place) as part:
+            with part.open("wb") as file:
+                new = NewFile(file)
+                yield new
+                file.flush()
+                os.fsync(file.fileno())
+            self.accept(part, place, new.digest.hexdigest())
 
     def accept(self, part: Path, place: str, digest: str) -> None:
         """Gives a file that is whole its name."""
@@ -79,6 +99,37 @@ class Incoming:
                 part.unlink(missing_ok=True)
         self.names.unlink(missing_ok=True)  # last: until then the next program sweeps again
         self.folder.rmdir()
+
+
+class NewFile:
+    """A file that is being written, and the digest of its bytes so far."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.digest = file, sha256()
+
+    def write(self, content: bytes | memoryview) -> None:
+        """Appends some bytes."""
+        self.digest.update(content)
+        self.file.write(content)
+
+
+class RowsWriter:
+    """A raw tensor that grows row by row."""
+
+    def __init__(self, file: NewFile, dtype: Dtype, shape: Shape) -> None:
+        self.file, self.dtype, self.shape = file, dtype, shape
+        self.rows = 0
+
+    def add(self, block: NDArray[Any]) -> None:
+        """Appends some rows."""
+        if len(block):
+            self.file.write(np.ascontiguousarray(block, self.dtype).data.cast("B"))
+            self.rows += len(block)
+
+    @property
+    def stored(self) -> Stored:
+        """What was written so far."""
+        return Stored(self.file.digest.hexdigest(), self.dtype, (self.rows, *self.shape))
 
 
 def is_file_of_a_zoo(name: str) -> bool:

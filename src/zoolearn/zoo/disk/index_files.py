@@ -9,27 +9,34 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.zoo.disk.arrivals import Stored
 from zoolearn.zoo.disk.entries import LogEntry
-from zoolearn.zoo.disk.episode_files import EpisodeFiles, read_mark
+from zoolearn.zoo.disk.episode_files import EpisodeFiles, State
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_checks import check_index, check_printable
-from zoolearn.zoo.disk.journal import Chain, Journal
+from zoolearn.zoo.disk.journal import Chain, Journal, Mark
 from zoolearn.zoo.disk.records import Records
-from zoolearn.zoo.reader import Reader
-from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.read_settings import read_settings
 
 FORMAT = 4
 HEAD, JOURNALS = "zoo.json", "index"
 LARGEST_HEAD = 256 << 20
-STATE = ("generation", "chosen", "settings", "episodes", "rows", "contents")
+Kind = TypeVar("Kind")
+
+
+class WithLog(Struct):
+    """What a head says of the log."""
+
+    log: Mark
 
 
 class IndexFiles:
@@ -60,7 +67,7 @@ class IndexFiles:
         while True:
             head = self._head()
             try:
-                return self._log(Reader(dict(head), str(self.head)))
+                return self._log(head)
             except StoreError:
                 if self._head() == head:
                     raise
@@ -82,22 +89,23 @@ class IndexFiles:
         return head
 
     def _index(self, head: Mapping[str, Json]) -> Index:
-        record = Reader(dict(head), str(self.head))
-        before = self._state(record["before"], self.earlier) if head.get("before") else None
-        return replace(self._state(record, self.episodes), log=self._log(record), before=before)
+        before = self._state(head["before"], self.earlier) if head.get("before") else None
+        return replace(self._state(head, self.episodes), log=self._log(head), before=before)
 
-    def _state(self, record: Reader, files: EpisodeFiles) -> Index:
+    def _state(self, head: Json, files: EpisodeFiles) -> Index:
         """What a head says of a zoo, that of now or of the one before."""
-        settings = ZooSettings.read(record["settings"])
-        return Index(
-            ZooSettings.read(record["chosen"]),
-            settings,
-            record["generation"].whole(0, 1 << 62),
-            files.read(record, settings),
-        )
+        state = self._read(head, State)
+        chosen, settings = (read_settings(record, f"{self.head}.settings") for record in (state.chosen, state.settings))
+        return Index(chosen, settings, state.generation, files.read(state, settings))
 
-    def _log(self, record: Reader) -> Chain[LogEntry]:
-        lines = self.log.read(read_mark(record["log"]))
+    def _read(self, record: Json, kind: type[Kind]) -> Kind:
+        try:
+            return msgspec.convert(record, kind)
+        except msgspec.ValidationError as error:
+            raise StoreError(f"{self.head}: {error}; the file is damaged or was not written by zoolearn") from error
+
+    def _log(self, head: Json) -> Chain[LogEntry]:
+        lines = self.log.read(self._read(head, WithLog).log)
         lines.check = lambda entry, place: check_printable(entry, str(lines.path))
         return Chain(lines, len(lines))
 
@@ -145,7 +153,7 @@ class IndexFiles:
         """What the head keeps of itself as it is now, where that is what undo gives back."""
         if index.before is None or self.known is None:
             return None
-        return {word: self.known[0][word] for word in STATE}
+        return {word: self.known[0][word] for word in State.__struct_fields__}
 
     @property
     def bytes(self) -> int:

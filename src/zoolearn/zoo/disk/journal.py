@@ -11,11 +11,11 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from zoolearn.errors import StoreError
@@ -74,7 +74,8 @@ class Lines(Generic[Item]):
 
     @cached_property
     def _ends(self) -> list[int]:
-        return [*accumulate(map(len, self.data.splitlines(keepends=True)))]
+        ends: list[int] = (np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1).tolist()
+        return ends
 
     def end(self, count: int) -> int:
         """Where the first so many lines end."""
@@ -105,13 +106,23 @@ class Lines(Generic[Item]):
             ) from error
 
     def all(self) -> list[Item]:
-        """All of them, decoded at once where they were compared with their checksum at once."""
-        if self.marks is None:
-            try:
-                return self.decoder.decode_lines(self.data)
-            except (msgspec.MsgspecError, RecursionError):
-                pass  # one of them has a number to be told by
+        """All of them, compared with their checksums and decoded at once."""
+        data = self.data[: self.end(len(self))]
+        lines = data.splitlines(keepends=True)
+        is_whole = self.marks is None or [mark.digest for mark in self.marks] == [*map(_digest, lines)]
+        try:
+            if is_whole and len(items := self.decoder.decode_lines(data)) == len(self):
+                self.decoded = dict(enumerate(items))
+        except (msgspec.MsgspecError, RecursionError):
+            pass  # one of them has a number to be told by
         return [self[place] for place in range(len(self))]
+
+    def take_over(self, known: "Lines[Item]") -> None:
+        """Does not decode again what is the same in lines that were read before."""
+        old, now = known.marks or (), self.marks or ()
+        for place, item in known.decoded.items():
+            if place < len(now) and old[place] == now[place]:
+                self.decoded[place] = item
 
 
 class Chain(Sequence[Item]):
@@ -274,16 +285,12 @@ class Body(_Growing[Item]):
         self.written: tuple[Mark | None, bytes | None] = None, None  # what is at hand of what was last written
 
     def read(self, mark: Mark, marks: Sequence[Line]) -> Lines[Item]:
-        """The records up to a mark; those that were decoded before are not decoded again."""
+        """The records up to a mark."""
         lines = Lines(
             self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
         )
         if lines.end(len(lines)) != mark.bytes:
             raise _altered(lines.path)
-        known = self.lines
-        for place, item in known.decoded.items():
-            if place < len(marks) and known.marks is not None and known.marks[place] == marks[place]:
-                lines.decoded[place] = item
         self.mark, self.lines = mark, lines
         return lines
 

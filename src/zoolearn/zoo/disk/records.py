@@ -7,9 +7,10 @@ from itertools import chain
 from msgspec import Struct
 
 from zoolearn.errors import StoreError
-from zoolearn.zoo.disk.arrivals import Name, Number
+from zoolearn.zoo.disk.arrivals import Number
 from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.journal import Chain, Line, Lines
+from zoolearn.zoo.settings import Name
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
@@ -178,9 +179,11 @@ class Records(Chain[Record]):
             found |= about.losses
         return found
 
-    def keeps_rows(self, task: str) -> bool:
-        """Whether there are rows of a task to train on."""
-        return any(self.abouts[place].is_kept for place in self.arrivals(task))
+    @property
+    def kept_tasks(self) -> list[str]:
+        """The names of tasks of which there are rows to train on, in the order they were learned."""
+        kept = {about.task for about in self.abouts if about.is_kept}
+        return [name for name in self.tasks if name in kept]
 
     def names_file(self, name: str) -> bool:
         """Whether a file, by its name relative to the folder, belongs to one of them."""

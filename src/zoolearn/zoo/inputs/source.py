@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.nets.backbones import Shape
+from zoolearn.words import some
 from zoolearn.zoo.inputs.cells import LARGEST, listed, missing_cells
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fitted, picture_size
@@ -74,19 +75,18 @@ class Source(ABC):
         return listed((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
 
+@dataclass(eq=False)
 class Pictures(Source):
-    """Image files, or the bytes of image files."""
+    """Image files, or the bytes of image files, which `open_row` opens; else names are paths."""
 
-    def __init__(
-        self,
-        where: str,
-        names: Sequence[str],
-        labels: Sequence[str] | None,
-        opened: Callable[[int], Path | IO[bytes]] | None = None,
-        classes: tuple[str, ...] | None = None,
-    ) -> None:
-        self.where, self.names, self.labels, self.classes = where, names, labels, classes
-        self.opened = opened or (lambda row: Path(names[row]))
+    where: str
+    names: Sequence[str]
+    labels: Sequence[str] | None
+    open_row: Callable[[int], Path | IO[bytes]] | None = None
+    classes: tuple[str, ...] | None = None
+
+    def opened(self, row: int) -> Path | IO[bytes]:
+        return Path(self.names[row]) if self.open_row is None else self.open_row(row)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -138,20 +138,19 @@ class Pictures(Source):
             return Broken(self.name(row), str(error))
 
 
+@dataclass(eq=False)
 class Numbers(Source):
     """An array, in memory or memory-mapped: uint8 images (N,H,W), (N,H,W,C), (N,C,H,W), or features (N,D)."""
 
-    def __init__(
-        self,
-        where: str,
-        x: NDArray[Any],
-        labels: Sequence[str] | None,
-        classes: tuple[str, ...] | None = None,
-        columns: tuple[str, ...] = (),
-        numbered: Sequence[int] | None = None,
-    ) -> None:
-        self.where, self.x, self.labels, self.classes, self.columns = where, x, labels, classes, columns
-        self.numbered = numbered  # the rows' numbers, as a spreadsheet counts them
+    where: str
+    x: NDArray[Any]
+    labels: Sequence[str] | None
+    classes: tuple[str, ...] | None = None
+    columns: tuple[str, ...] = ()
+    numbered: Sequence[int] | None = None  # the rows' numbers, as a spreadsheet counts them
+
+    def __post_init__(self) -> None:
+        where, x, labels = self.where, self.x, self.labels
         if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
             raise DataError(f"{where} has shape {x.shape}; give images (N,H,W), (N,H,W,C), (N,C,H,W) or features (N,D)")
         if x.ndim > 2 and x.dtype != np.uint8:
@@ -225,7 +224,7 @@ class Numbers(Source):
         if not self.columns or len(self.columns) != len(row):
             return f"holds a value that is {why}"
         odd = [repr(name) for name, value in zip(self.columns, row, strict=True) if not abs(value) <= LARGEST]
-        shown = ", ".join(odd[:3]) + (", ..." if len(odd) > 3 else "")
+        shown = some(odd, 3)
         return f"column {shown} is {why}" if len(odd) == 1 else f"columns {shown} are {why}"
 
     def _images(self, chosen: NDArray[Any], shape: Shape) -> NDArray[np.uint8]:

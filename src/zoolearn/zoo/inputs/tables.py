@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError, MissingData, unknown_name
+from zoolearn.words import some
 from zoolearn.zoo.inputs.cells import Table, is_index, labels_of, numbers_of
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Broken, Numbers, Pictures, Source
@@ -65,7 +66,7 @@ class Columns:
         """What a zoo was taught with must be there; where it learns, nothing else may be."""
         missing = [name for name in self.wanted if name not in names]
         more = [name for name in names if name not in self.wanted]
-        known = ", ".join(self.wanted[:MOST_NAMED]) + (", ..." if len(self.wanted) > MOST_NAMED else "")
+        known = some(self.wanted)
         if missing and missing[0] in (self.label, *self.ignore):
             wanted_as = "named as the label" if missing[0] == self.label else "to be left out"
             raise DataError(
@@ -157,7 +158,7 @@ def _texts_of(path: Path, table: Table, rows: Sequence[int], labels: list[str] |
     if column is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --text which one holds the texts")
     texts = ["" if value is None else str(value) for value in table[column].tolist()]
-    return Texts(str(path), texts, labels, columns.embed, column, rows)
+    return Texts(str(path), texts, labels, columns.embed, rows, column)
 
 
 def _named(

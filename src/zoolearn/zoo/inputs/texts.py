@@ -1,6 +1,7 @@
 """Texts: a column of a table, or the lines of a text file; a zoo on features of texts takes what its extractor makes of them."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,26 +19,21 @@ TEXT_NAMES = ("text", "texts", "body", "message", "sentence", "question")
 SUFFIX = ".txt"
 
 
+@dataclass(eq=False)
 class Texts(Source):
     """Texts with the function that makes rows of them."""
 
-    def __init__(
-        self,
-        where: str,
-        texts: Sequence[str],
-        labels: Sequence[str] | None,
-        embed: Embed,
-        column: str = "",
-        numbered: Sequence[int] | None = None,
-    ) -> None:
-        self.where, self.texts, self.labels, self.embed, self.column = where, texts, labels, embed, column
-        self.numbered = numbered or range(1, len(texts) + 1)
+    where: str
+    texts: Sequence[str]
+    labels: Sequence[str] | None
+    embed: Embed
+    numbered: Sequence[int]  # the rows' numbers, as a spreadsheet or an editor counts them
+    column: str = ""
 
     def __len__(self) -> int:
         return len(self.texts)
 
     def name(self, row: int) -> str:
-        """The file and the row, as a spreadsheet or an editor counts it."""
         return f"{self.where}, row {self.numbered[row]}"
 
     def look(self) -> Look:
@@ -73,4 +69,4 @@ def lines_source(path: Path, embed: Embed) -> Source:
     numbered = [number for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
         raise DataError(f"{path} holds no text; give one a line")
-    return Texts(str(path), [lines[number - 1] for number in numbered], None, embed, numbered=numbered)
+    return Texts(str(path), [lines[number - 1] for number in numbered], None, embed, numbered)

@@ -7,6 +7,7 @@ from shlex import join
 from typing import Literal
 
 from zoolearn.errors import DataError
+from zoolearn.words import plural, some
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.inputs.folders import natural
 
@@ -46,10 +47,10 @@ class Growth:
 
     def __str__(self) -> str:
         words = [f"{count:,} more {name}" for name, count in self.more.items()]
-        new = [f"{name} with {count:,} row{'' if count == 1 else 's'}" for name, count in self.new.items()]
-        parts = _some(words)
+        new = [f"{name} with {plural(count, 'row')}" for name, count in self.new.items()]
+        parts = [some(words)] if words else []
         if new:
-            parts += [f"1 new class {new[0]}" if len(new) == 1 else f"{len(new)} new classes: {', '.join(_some(new))}"]
+            parts += [f"1 new class {new[0]}" if len(new) == 1 else f"{len(new)} new classes: {some(new)}"]
         return f"{self.task}: {', '.join(parts)}"
 
     def unannounced(self, announced: NewClasses) -> list[str]:
@@ -100,7 +101,3 @@ def _are_alike(one: str, other: str) -> bool:
     swapped = short[start : start + 2] == long[start : start + 2][::-1]
     rest = start + (2 if swapped else 1)
     return short[rest:] == long[rest:] and not (short[start].isdigit() or long[start].isdigit())
-
-
-def _some(words: Sequence[str]) -> list[str]:
-    return [*words[:MOST_NAMED], *([f"and {len(words) - MOST_NAMED} more"] if len(words) > MOST_NAMED else [])]

@@ -26,8 +26,7 @@ from zoolearn.zoo.intake.growth import Growth, NewClasses
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.leaks import Prints, digests_of, store_digests
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
-from zoolearn.zoo.reader import LONGEST_NAME
-from zoolearn.zoo.settings import ZooSettings
+from zoolearn.zoo.settings import LONGEST_NAME, ZooSettings
 
 ROWS_AT_ONCE = 1024
 
@@ -79,7 +78,7 @@ def iter_take_in(
     classes = _classes(index, name, data, growth, new_classes)
     entry = index.tasks.get(name, TaskEntry(name, ()))
     if test is None:
-        check_counts(data, _numbers(data, classes), classes, entry.classes)
+        check_counts(data, class_numbers(data, classes), classes, entry.classes)
     look = data.look()
     for column in look.columns:
         _check_odd_name("column", column)
@@ -235,15 +234,15 @@ def _labels(source: Source) -> Sequence[str]:
     return source.labels
 
 
-def _numbers(source: Source, classes: Sequence[str]) -> list[int]:
-    """The number of each row's class."""
+def class_numbers(
+    source: Source, classes: Sequence[str], otherwise: str = "it was not in the training data"
+) -> list[int]:
+    """The number of each row's class; `otherwise` is what people are told of a class that is not there."""
     place = {name: number for number, name in enumerate(classes)}
     labels = _labels(source)
     for row, label in enumerate(labels):
         if label not in place:
-            raise DataError(
-                f"{source.name(row)}: {unknown_name('class', label, classes)}; it was not in the training data"
-            )
+            raise DataError(f"{source.name(row)}: {unknown_name('class', label, classes)}; {otherwise}")
     return [place[label] for label in labels]
 
 
@@ -256,7 +255,7 @@ def _iter_read(
     extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
     """Writes the rows that can be read, whatever side they come to; collects the others."""
-    numbers = _numbers(source, classes)
+    numbers = class_numbers(source, classes)
     rows: list[int] = []
     broken: list[Broken] = []
     prints = Prints()

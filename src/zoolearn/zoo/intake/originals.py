@@ -7,20 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
+from zoolearn.words import some
 from zoolearn.zoo.inputs.source import Pictures
 from zoolearn.zoo.intake.extracting import row_ids
-
-MOST_NAMED = 10
 
 
 def check_at_hand(names: Sequence[str]) -> None:
     """Refuses where a file is gone."""
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
-        more = f" and {len(missing) - MOST_NAMED:,} more" if len(missing) > MOST_NAMED else ""
         raise DataError(
-            f"{len(missing):,} files are not where they were when they were learned from: {', '.join(missing[:MOST_NAMED])}"
-            f"{more}; put them back (paths that are not whole begin at the current folder), or learn from others"
+            f"{len(missing):,} files are not where they were when they were learned from: {some(missing)}; put them back (paths that are not whole begin at the current folder), or learn from others"
         )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.seeds import derive
+from zoolearn.words import plural, some
 from zoolearn.zoo.disk.arrivals import Arrival, Side, Stored, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -20,7 +21,6 @@ from zoolearn.zoo.intake.holdout import Holdout, last_rows, random_rows
 from zoolearn.zoo.intake.leaks import Digests, Prints, by_names, earlier_sides, joined, stored_digests
 
 MOST_ALIKE = 5  # groups of pictures that are named
-MOST_NAMED = 10  # rows in one note
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def divide(
     stored = known_rows(folder, entry, read, classes, skip_known=skip_known)
     side, held = ([row for row in rows if row not in stored[place]] for rows, place in ((side, 0), (held, -1)))
     if sum(map(len, stored)):
-        notes.append(f"{rows_of(sum(map(len, stored)))} left out, for being stored already")
+        notes.append(f"{plural(sum(map(len, stored)), 'row')} left out, for being stored already")
     if not side and len(read) == 1:
         side, held = held, []
     if not side:
@@ -100,7 +100,7 @@ def known_rows(
             if odd:
                 was = classes[known[digests[odd[0]]]]
                 raise DataError(
-                    f"{rows_of(len(odd))} stored already under another label ({_names(taken, odd)}; the first as {was!r}); "
+                    f"{plural(len(odd), 'row')} stored already under another label ({_names(taken, odd)}; the first as {was!r}); "
                     "leave them out, or change what is stored (`zoo correct`)"
                 )
         other = stored["held" if place == 0 else "train"]
@@ -108,7 +108,7 @@ def known_rows(
         if crossed and not skip_known:
             how = "held out of this task to measure it" if place == 0 else "trained on already, and so no test"
             raise DataError(
-                f"{rows_of(len(crossed))} {'is' if len(crossed) == 1 else 'are'} {how} ({_names(taken, crossed)}); leave "
+                f"{plural(len(crossed), 'row')} {'is' if len(crossed) == 1 else 'are'} {how} ({_names(taken, crossed)}); leave "
                 "out what the task has already: --skip-known (skip_known=True)"
             )
         found.append(
@@ -135,7 +135,7 @@ def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[
             f"{data.source.where}: all {len(train)} rows to train on are held out to test on too; give other rows to test "
             "on, or leave --test out: then some are held out"
         )
-    left = f"{rows_of(len(copied))} to train on left out, for being held out too ({_names(data, sorted(copied))})"
+    left = f"{plural(len(copied), 'row')} to train on left out, for being held out too ({_names(data, sorted(copied))})"
     return [row for row in train if row not in copied], [left] if copied else []
 
 
@@ -155,7 +155,7 @@ def _divide_at_random(
     notes = _copies(data, copies) + _alike(data, pairs) + _contradictions(data, classes)
     if others:
         notes.append(
-            f"{rows_of(sum(int(group) in others for group in groups))} known from earlier tasks: on the side where they "
+            f"{plural(sum(int(group) in others for group in groups), 'row')} known from earlier tasks: on the side where they "
             "are there, so that nothing that is held out is trained on"
         )
     notes += [
@@ -195,7 +195,7 @@ def without_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[A
     if len(kept) == train.count:
         return arrival, notes
     rest = choose_rows(folder, train, kept, labels[kept])
-    left = f"{rows_of(train.count - len(kept))} to train on left out of task {arrival.task!r}, for being test rows too"
+    left = f"{plural(train.count - len(kept), 'row')} to train on left out of task {arrival.task!r}, for being test rows too"
     arrived = dict(zip(arrival.classes, counts, strict=True))
     return changed(arrival, train=rest, counts=arrived), [left, *notes]
 
@@ -204,7 +204,7 @@ def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]
     sides = earlier_sides(folder, index, prints)
     counts = {task: int(np.isin(prints, known).sum()) for task, side, known in sides if side == "held"}
     return [
-        f"{rows_of(count)} to train on {'is' if count == 1 else 'are'} held out of task {task!r}: its accuracy may be too "
+        f"{plural(count, 'row')} to train on {'is' if count == 1 else 'are'} held out of task {task!r}: its accuracy may be too "
         "good from now on"
         for task, count in counts.items()
         if count
@@ -214,14 +214,9 @@ def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]
 def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
     found, first, counts = np.unique(groups, return_index=True, return_counts=True)
     more = int(counts.sum() - len(found))
-    some = sorted(int(row) for row in first[counts > 1])
-    return (
-        [
-            f"{rows_of(more)} {'is a copy of another' if more == 1 else 'are copies of others'}, kept on one side ({_names(data, some)})"
-        ]
-        if more
-        else []
-    )
+    copied = sorted(int(row) for row in first[counts > 1])
+    what = plural(more, "row is a copy of another", "rows are copies of others")
+    return [f"{what}, kept on one side ({_names(data, copied)})"] if more else []
 
 
 def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
@@ -240,11 +235,9 @@ def _lookalikes_across(train: Taken, held: Taken) -> list[str]:
     both = Prints(train.prints.digests + held.prints.digests, train.prints.thumbnails + held.prints.thumbnails)
     cut = len(train.rows)
     across = [(one, other - cut) for one, other in both.lookalikes() if one < cut <= other]
-    names = ", ".join(
-        f"{held.source.name(held.rows[other])} like {train.source.name(train.rows[one])}"
-        for one, other in across[:MOST_NAMED]
-    )
-    return [f"{rows_of(len(across))} held out that look like ones that are trained on: {names}"] if across else []
+    pairs = [f"{held.source.name(held.rows[other])} like {train.source.name(train.rows[one])}" for one, other in across]
+    what = f"{plural(len(across), 'row')} held out that look like ones that are trained on"
+    return [f"{what}: {some(pairs)}"] if across else []
 
 
 def _contradictions(data: Taken, classes: Sequence[str]) -> list[str]:
@@ -259,19 +252,11 @@ def _contradictions(data: Taken, classes: Sequence[str]) -> list[str]:
             )
     if not found:
         return []
-    more = f", and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    verb = "occurs" if len(found) == 1 else "occur"
-    return [f"{rows_of(len(found))} {verb} in two classes: {', '.join(found[:MOST_NAMED])}{more}"]
-
-
-def rows_of(count: int) -> str:
-    """A number of rows in words."""
-    return "1 row" if count == 1 else f"{count:,} rows"
+    return [f"{plural(len(found), 'row occurs', 'rows occur')} in two classes: {some(found)}"]
 
 
 def _names(data: Taken, rows: Sequence[int]) -> str:
-    names = ", ".join(data.source.name(data.rows[row]) for row in rows[:MOST_NAMED])
-    return names + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
+    return some([data.source.name(data.rows[row]) for row in rows])
 
 
 def check_counts(source: Source, labels: Sequence[int], classes: Sequence[str], known: Sequence[str] = ()) -> list[str]:
@@ -286,12 +271,9 @@ def check_counts(source: Source, labels: Sequence[int], classes: Sequence[str], 
             f"{source.where}: every class has 1 example; at least one class needs 2, so that one can be held out to test on"
         )
     alone = [name for name, count in new if count == 1]
-    some = ", ".join(map(repr, alone[:MOST_NAMED])) + (", ..." if len(alone) > MOST_NAMED else "")
-    return (
-        [
-            f"{'class' if len(alone) == 1 else 'classes'} {some}: 1 row, which is trained on. None is held out, so how well it is "
-            "answered is not measured; expect many mistakes until more rows come"
-        ]
-        if alone
-        else []
-    )
+    if not alone:
+        return []
+    return [
+        f"{'class' if len(alone) == 1 else 'classes'} {some([*map(repr, alone)])}: 1 row, which is trained on. None is held out, "
+        "so how well it is answered is not measured; expect many mistakes until more rows come"
+    ]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import perf_counter
@@ -11,7 +11,7 @@ import torch
 from msgspec.structs import replace as changed
 from torch import Tensor
 
-from zoolearn.data.task import Examples, Task
+from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Member, on_labels
 from zoolearn.methods.model_zoo import ModelZoo
@@ -234,11 +234,7 @@ def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZo
     """Where the rows that are kept of an arrival lie; all of them are there already."""
     if arrival.train is None or learner.replay == 1:
         return arrival.train
-    numbers = Examples(torch.arange(len(part.train), dtype=torch.float32)[:, None], part.train.y)
-    kept = replace(part, train=numbers, test=numbers, augment=()).subsample(
-        learner.replay, derive(learner.seed, "replay")
-    )
-    rows = kept.train.x[:, 0].long()
+    rows = part.subsample_rows(learner.replay, derive(learner.seed, "replay"))
     return choose_rows(folder, arrival.train, rows, part.train.y[rows])
 
 

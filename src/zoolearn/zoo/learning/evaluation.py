@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from zoolearn.beyond.temperature import calibrated
-from zoolearn.errors import DataError, unknown_name
+from zoolearn.errors import DataError
 from zoolearn.runs.step import Step
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import stored_labels
 from zoolearn.zoo.inputs.source import Broken, Source
+from zoolearn.zoo.intake.intake import class_numbers
 from zoolearn.zoo.intake.leaks import row_digests, stored_digests
 from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Scores
@@ -76,7 +77,7 @@ def iter_test(
     classes, shape = index.task(task).classes, index.settings.shape
     assert shape is not None
     rows = list(range(len(source)))
-    numbers = _numbers(source, task, classes)
+    numbers = class_numbers(source, classes, f"task {task!r} can only be tested on its own classes")
     trained = [stored_digests(folder, entry, "train") for entry in index.tasks.values() if entry.keeps_rows]
     known = np.concatenate(trained) if trained else np.empty(0, np.uint64)
     seen = 0
@@ -100,16 +101,6 @@ def iter_test(
     probabilities, truth = torch.cat(answers), torch.tensor(labels)
     scores = Scores.of(probabilities, truth, classes)
     return Tested(task, scores, seen, _mistakes(source, tested_rows, probabilities, truth, classes), tuple(broken))
-
-
-def _numbers(source: Source, task: str, classes: Sequence[str]) -> list[int]:
-    """The number of the class of every row."""
-    place = {name: number for number, name in enumerate(classes)}
-    for row, label in enumerate(source.labels or ()):
-        if label not in place:
-            known = unknown_name("class", label, classes)
-            raise DataError(f"{source.name(row)}: {known}; task {task!r} can only be tested on its own classes")
-    return [place[label] for label in source.labels or ()]
 
 
 def _mistakes(

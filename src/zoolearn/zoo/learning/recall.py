@@ -145,8 +145,7 @@ class KnownVotes(Votes):
     read: Callable[[], Votes]
 
     def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
-        super().__init__("stored")
-        self.__dict__.update(loss=loss, read=read)  # the loss as `Votes` keeps it
+        self.__dict__.update(rows="stored", loss=loss, read=read)  # as `Votes` keeps them, without a total
 
     def add(self, said: Tensor, weight: float) -> Votes:
         """With one member's vote beside those that are stored."""
@@ -176,7 +175,7 @@ def learner_of(
     learner.members = members_of(index, net_of)
     learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
     learner.arrived = LazyDict(index.tasks, lambda name: arrived_of(index.tasks[name]))  # type: ignore[assignment]
-    kept = [name for name in index.tasks if index.records.keeps_rows(name)]
+    kept = index.records.kept_tasks
     learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
     stored, losses = StoredVotes(folder, index), index.records.losses
     for name in kept if learner.tasks_per_episode > 1 else ():

@@ -1,5 +1,6 @@
 """The routes: what can be asked of a zoo over HTTP."""
 
+import json
 import logging
 from collections.abc import Callable, Collection
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.files import Json
 from zoolearn.zoo.answers.recognition import check_unrecognisable
 from zoolearn.zoo.intake.intake import check_growable, check_name
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
@@ -99,10 +101,9 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         assert shape is not None
         answers_a_row = 1 + len(index.voters(name)) if votes else 1
         async with service.read_rows(request, shape, answers_a_row * len(index.tasks[name].classes)) as rows:
-            answers, first = await service.ask(name, rows, sure)
-        answer = answers.told(first, len(rows), sure)
-        service.answered(name, answer, rows)
-        return Response(answer.json(votes=votes), media_type="application/json")
+            answers = await service.ask(name, rows, sure)
+        content = {"task": name, "generation": answers.generation, "predictions": answers.to_json(votes=votes)}
+        return _json(content)
 
     @app.post(
         "/recognise",
@@ -121,9 +122,8 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         shape = index.settings.shape
         assert shape is not None
         async with service.read_rows(request, shape, len(index.tasks)) as rows:
-            found, first = await service.recognise(repr(sure), rows)
-        service.recognised(found.rows[first : first + len(rows)])
-        return Response(found.json(first, len(rows)), media_type="application/json")
+            generation, found = await service.recognise(sure, rows)
+        return _json({"generation": generation, "recognitions": [row.to_json() for row in found]})
 
     @app.get("/healthz", responses={421: refusals()[421]})
     async def health() -> Health:
@@ -244,6 +244,11 @@ def _check_learning(app: FastAPI) -> None:
     @app.get("/training", include_in_schema=False)
     async def training() -> None:
         raise Problem(404, why)
+
+
+def _json(content: dict[str, Json]) -> Response:
+    """An answer on a hot route: as it is, not by way of a model of its form."""
+    return Response(json.dumps(content, allow_nan=False), media_type="application/json")
 
 
 def _flag(value: str) -> bool:

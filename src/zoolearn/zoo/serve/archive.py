@@ -22,9 +22,9 @@ from zoolearn.zoo.inputs.cells import composed
 from zoolearn.zoo.inputs.folders import SPLITS, is_litter
 from zoolearn.zoo.inputs.pictures import SUFFIXES
 from zoolearn.zoo.inputs.source import Pictures
-from zoolearn.zoo.reader import LONGEST_NAME
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem
+from zoolearn.zoo.settings import LONGEST_NAME
 
 WANTED = "send a zip, tar or tar.gz with one folder of images for each class"
 DIRECTORY_BYTES = 16 << 20  # of a zip's list of names, which is read at once

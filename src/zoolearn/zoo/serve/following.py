@@ -1,14 +1,12 @@
 """The newest state of a zoo folder, whoever changes it meanwhile."""
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import torch
@@ -16,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.beyond.familiarity import Familiarity
-from zoolearn.errors import StoreError, ZooError
+from zoolearn.errors import ZooError
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, NONE, Why, why_none
+from zoolearn.zoo.answers.answers import Answers
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR
 from zoolearn.zoo.answers.recognition import Fitted, Recognised
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.entries import MemberEntry
@@ -29,95 +28,6 @@ from zoolearn.zoo.serve.aside import Aside
 from zoolearn.zoo.serve.rows import Rows
 
 LOOK_EVERY = 0.5  # seconds
-
-
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What the zoo said about some rows, and each member by itself with the weight of its vote."""
-
-    task: str
-    generation: int
-    classes: tuple[str, ...]
-    mean: NDArray[np.float32]
-    votes: dict[int, NDArray[np.float32]]
-    weights: dict[int, float]
-    strange: Tensor | None = None  # which rows are like nothing stored of the task, where that was asked for
-
-    def told(self, first: int, count: int, sure: float) -> "Told":
-        """The part of one question, which wants to be so sure."""
-        rows = slice(first, first + count)
-        reasons = why_none(torch.from_numpy(self.mean[rows]), sure, lambda: cast(Tensor, self.strange)[rows])
-        return Told(self, rows, reasons)
-
-
-@dataclass(frozen=True, eq=False)
-class Told:
-    """The answer to one question: its rows of `answers`, and why some of them are none of the classes."""
-
-    answers: Answers
-    rows: slice
-    reasons: Sequence[Why | None]
-
-    def json(self, *, votes: bool) -> bytes:
-        """As it is sent."""
-        answers = self.answers
-        predictions = []
-        for row, why in zip(answers.mean[self.rows].tolist(), self.reasons, strict=True):
-            likeliest = self._one(row)
-            predictions.append({**likeliest, "class": None if why else likeliest["class"], "none_of_these": why})
-        if votes:
-            for prediction in predictions:
-                prediction["votes"] = []
-            for member, said in answers.votes.items():
-                for prediction, row in zip(predictions, said[self.rows].tolist(), strict=True):
-                    vote = {"member": member, "weight": answers.weights[member], **self._one(row)}
-                    prediction["votes"].append(vote)  # type: ignore[attr-defined]
-        content = {"task": answers.task, "generation": answers.generation, "predictions": predictions}
-        return json.dumps(content, allow_nan=False).encode()
-
-    @property
-    def strange(self) -> list[bool] | None:
-        """Which rows are like nothing stored of the task, where they were compared."""
-        found = self.answers.strange
-        return None if found is None else found[self.rows].tolist()
-
-    def named(self) -> Iterator[tuple[str, float]]:
-        """What each row is called, and the probability of its likeliest class."""
-        for row, why in zip(self.answers.mean[self.rows], self.reasons, strict=True):
-            best = int(row.argmax())
-            yield f"({NONE})" if why else self.answers.classes[best], float(row[best])
-
-    def _one(self, probabilities: list[float]) -> dict[str, object]:
-        """An answer by names; a member knows the first classes only where others came after it."""
-        best = max(probabilities)
-        classes = self.answers.classes[: len(probabilities)]
-        return {
-            "class": classes[probabilities.index(best)],
-            "probability": best,
-            "probabilities": dict(zip(classes, probabilities, strict=True)),
-        }
-
-
-@dataclass(frozen=True, eq=False)
-class Recognitions:
-    """What the zoo made of rows whose task was not told."""
-
-    generation: int
-    rows: list[Recognised]
-
-    def json(self, first: int, count: int) -> bytes:
-        """The part of one question."""
-        found = [
-            {
-                "task": row.task,
-                "class": row.label,
-                "probability": row.probability if row.task is not None else None,
-                "strange": row.strange,
-                "chances": row.chances,
-            }
-            for row in self.rows[first : first + count]
-        ]
-        return json.dumps({"generation": self.generation, "recognitions": found}, allow_nan=False).encode()
 
 
 class Outdated(Exception):
@@ -146,35 +56,16 @@ class Following:
 
     def ask(self, task: str, rows: Rows) -> Answers:
         """Every vote on some rows, and their average; on the thread."""
-        return self._ask(task, _tensor(rows))
-
-    def _ask(self, task: str, x: Tensor) -> Answers:
-        while True:
-            try:
-                votes = self.zoo.votes(x, task)
-                break
-            except StoreError:
-                if not self.zoo.refresh():  # nobody has changed the zoo under our hands: it is damaged
-                    raise
-        weights = {number: self.index.weight(self.index.member(number), task) for number in votes}
-        mean = self.zoo.together(votes, task)
-        said = {number: vote.numpy() for number, vote in votes.items()}
-        return Answers(task, self.zoo.generation, self.index.task(task).classes, mean.numpy(), said, weights)
+        return self.zoo.answers(_tensor(rows), task)
 
     def ask_surely(self, task: str, rows: Rows) -> Answers:
         """`ask`, and which rows are like nothing stored of the task; on the thread."""
-        familiar = self._comparison(task)
-        if familiar is None:
-            raise Outdated
-        x = self.zoo.rows(_tensor(rows))
-        return replace(self._ask(task, x), strange=familiar.strange(x))
+        familiarity, x = self._comparison(task), self.zoo.rows(_tensor(rows))
+        return replace(self.zoo.answers(x, task), strange=familiarity.strange(x))
 
     def strange(self, task: str, rows: Rows) -> list[bool]:
         """Which rows are like nothing stored of a task; on the thread."""
-        familiar = self._comparison(task)
-        if familiar is None:
-            raise Outdated
-        found: list[bool] = familiar.strange(self.zoo.rows(_tensor(rows))).tolist()
+        found: list[bool] = self._comparison(task).strange(self.zoo.rows(_tensor(rows))).tolist()
         return found
 
     def features(self, texts: Sequence[str]) -> Rows:
@@ -192,13 +83,13 @@ class Following:
                 return None
         return self.majorities[key]
 
-    def recognise(self, sure: str, rows: Rows) -> Recognitions:
-        """The task and class of some rows, where the chance of the task is at least so high; on the thread."""
+    def recognise(self, sure: str, rows: Rows) -> tuple[int, list[Recognised]]:
+        """The task and class of some rows, where the chance of the task is at least so high, and of which state; on the thread."""
         if self.fitted is None or self.fitted.generation != self.zoo.generation:
             raise Outdated
         self.zoo.take_up(self.fitted)
         found = self.zoo.recognise(_tensor(rows), float(sure))
-        return Recognitions(self.zoo.generation, found)
+        return self.zoo.generation, found
 
     async def fit(self) -> None:
         """Fits what tells tasks apart, once for each state."""
@@ -208,17 +99,21 @@ class Following:
 
     async def compare(self, task: str) -> None:
         """Fits what tells rows that are like nothing stored of a task, once for each state."""
-        if self._comparison(task) is None:
-            found = await self.aside.make(f"task {task}", lambda zoo: (zoo.generation, zoo.familiarity(task)))
-            self.compared.pop(task, None)
-            self.compared[task] = found
-            if len(self.compared) > MOST_FAMILIAR:
-                del self.compared[next(iter(self.compared))]
-            await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)  # it may be of a newer state
+        with suppress(Outdated):
+            self._comparison(task)
+            return
+        found = await self.aside.make(f"task {task}", lambda zoo: (zoo.generation, zoo.familiarity(task)))
+        self.compared.pop(task, None)
+        self.compared[task] = found
+        if len(self.compared) > MOST_FAMILIAR:
+            del self.compared[next(iter(self.compared))]
+        await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)  # it may be of a newer state
 
-    def _comparison(self, task: str) -> Familiarity | None:
+    def _comparison(self, task: str) -> Familiarity:
         generation, found = self.compared.get(task, (-1, None))
-        return found if generation == self.zoo.generation else None
+        if found is None or generation != self.zoo.generation:
+            raise Outdated
+        return found
 
     async def follow(self) -> None:
         """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from zoolearn.zoo.reader import LONGEST_NAME
+from zoolearn.zoo.settings import LONGEST_NAME
 
 
 class Message(BaseModel):

@@ -13,12 +13,14 @@ from starlette.datastructures import UploadFile
 
 from zoolearn.errors import DataError, UnknownTask, ZooError
 from zoolearn.nets.backbones import Shape
+from zoolearn.zoo.answers.answers import Answers
+from zoolearn.zoo.answers.none_of_these import NONE
 from zoolearn.zoo.answers.recognition import Recognised
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.learning.scores import Scores
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import NOT_TOLD, Counters, Drift
-from zoolearn.zoo.serve.following import Answers, Following, Outdated, Recognitions, Told
+from zoolearn.zoo.serve.following import Following, Outdated
 from zoolearn.zoo.serve.limits import Limits, Room, limited
 from zoolearn.zoo.serve.listing import Listing
 from zoolearn.zoo.serve.problems import Problem, busy
@@ -53,7 +55,9 @@ class Service:
         self.next_sample = 0.0
         self.answers = Batcher[Answers](self.model, self.following.ask, together, self.backlog, note)
         self.sure_answers = Batcher[Answers](self.model, self.following.ask_surely, together, self.backlog, note)
-        self.recognitions = Batcher[Recognitions](self.model, self.following.recognise, together, self.backlog, note)
+        self.recognitions = Batcher[tuple[int, list[Recognised]]](
+            self.model, self.following.recognise, together, self.backlog, note
+        )
 
     @property
     def index(self) -> Index:
@@ -117,36 +121,43 @@ class Service:
         with _problems_in_words():
             return await loop.run_in_executor(self.model, self.following.zoo.scores, task)
 
-    async def ask(self, task: str, rows: Rows, sure: float) -> tuple[Answers, int]:
-        """What the model says about rows of a task, and the place of the first row in it."""
+    async def ask(self, task: str, rows: Rows, sure: float) -> Answers:
+        """What the zoo says about rows of a task; counted, and those compared with what is stored that had to be sure."""
         with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
-                if not sure:
-                    return await self.answers.answer(task, rows)
-                while True:
-                    await self.following.compare(task)
-                    with suppress(Outdated):
-                        return await self.sure_answers.answer(task, rows)
+                answers, first = await (self._ask_surely(task, rows) if sure else self.answers.answer(task, rows))
+        answers = answers.select(first, len(rows), sure)
+        self._count(task, answers, rows)
+        return answers
 
-    async def recognise(self, sure: str, rows: Rows) -> tuple[Recognitions, int]:
-        """What the model makes of rows whose task is not told, and the place of the first one in it."""
+    async def _ask_surely(self, task: str, rows: Rows) -> tuple[Answers, int]:
+        while True:
+            await self.following.compare(task)
+            with suppress(Outdated):
+                return await self.sure_answers.answer(task, rows)
+
+    async def recognise(self, sure: float, rows: Rows) -> tuple[int, list[Recognised]]:
+        """What the zoo makes of rows whose task is not given, and its state; counted."""
         with _problems_in_words():
             async with asyncio.timeout(self.limits.answer_seconds):
-                while True:
-                    await self.following.fit()
-                    with suppress(Outdated):
-                        return await self.recognitions.answer(sure, rows)
-
-    def recognised(self, found: Sequence[Recognised]) -> None:
-        """Counts what was made of rows whose task was not told."""
+                (generation, found), first = await self._recognise(repr(sure), rows)
+        found = found[first : first + len(rows)]
         self.counters.found([row.task for row in found])
         self._compared(NOT_TOLD, [row.strange for row in found])
+        return generation, found
 
-    def answered(self, task: str, told: Told, rows: Rows) -> None:
+    async def _recognise(self, sure: str, rows: Rows) -> tuple[tuple[int, list[Recognised]], int]:
+        while True:
+            await self.following.fit()
+            with suppress(Outdated):
+                return await self.recognitions.answer(sure, rows)
+
+    def _count(self, task: str, answers: Answers, rows: Rows) -> None:
         """Counts what was answered; of answers that were compared with nothing, some rows now and then are, afterwards."""
-        self.counters.answered(task, told.named())
-        if told.strange is not None:
-            self._compared(task, told.strange)
+        names = [name or f"({NONE})" for name in answers.labels]
+        self.counters.answered(task, zip(names, answers.probabilities.max(dim=1).values.tolist(), strict=True))
+        if answers.strange is not None:
+            self._compared(task, answers.strange.tolist())
         elif self.sampling is None or (self.sampling.done() and monotonic() >= self.next_sample):
             self.next_sample = monotonic() + self.limits.sample_seconds
             self.sampling = asyncio.create_task(self._sample(task, rows[: self.limits.sampled_rows]))
