@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
 from tempfile import TemporaryDirectory
@@ -48,6 +49,7 @@ SIZES = (
     (5000, 320, 50),
     (50_000, 320, 100),
 )
+KINDS = ("coarse", "split")
 DRAWS = {1: 20, 5: 20, 20: 10, 100: 4}  # of this many rows a class
 BARS = {
     ("coarse", 1): (46.5, 11.0, 29.2, 3.7), ("split", 1): (70.3, 5.1, 33.1, 5.1),
@@ -64,9 +66,14 @@ def measure(*, quick: bool) -> list[Table]:
     if "ZOOLEARN_EXTRACTOR" in os.environ:
         extractor = Path(os.environ["ZOOLEARN_EXTRACTOR"])
         tables += [_photographs(extractor), _served(extractor, 3 if quick else 9), _large(extractor, quick=quick)]
-        rows = CifarRows(Extractor.of_file(extractor))
+        rows = CifarRows.of(Extractor.of_file(extractor))
         draws = {count: 2 if quick else number for count, number in DRAWS.items()}
-        tables += [_bars(rows, draws), _growth(rows, 5 if quick else 30), _whole(rows, (20,) if quick else (20, 500))]
+        tables += [
+            _bars(rows, draws),
+            _bars(rows.unseen(), {1: 2 if quick else 40}, first=1000),
+            _growth(rows, 5 if quick else 30),
+            _whole(rows, (20,) if quick else (20, 500)),
+        ]
     return tables
 
 
@@ -117,12 +124,12 @@ def _photographs(extractor: Path) -> Table:
     return table
 
 
-def _photograph(folder: Path, number: int, size: tuple[int, int] | None = None) -> int:
+def _photograph(folder: Path, number: int) -> int:
     """Writes one, smooth with noise as cameras make it; gives its bytes."""
     from PIL import Image
 
     rng = np.random.default_rng(number)
-    width, height = size or ((1280, 960) if number % 2 else (2310, 1732))
+    width, height = (1280, 960) if number % 2 else (2310, 1732)
     look = rng.integers(0, 256, (60, 80, 3)) // 2 + rng.integers(0, 256, (1, 1, 3)) // 2
     smooth = Image.fromarray(look.astype(np.uint8)).resize((width, height), Image.Resampling.BICUBIC)
     noisy = np.asarray(smooth) + rng.normal(0, 7, (height, width, 3))
@@ -243,21 +250,35 @@ def light(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
     return pictures.reshape(len(pictures), -1).astype(np.float32) @ LIGHT
 
 
+@dataclass(frozen=True)
 class CifarRows:
     """The features of CIFAR-100 by class, and the classes of its superclasses."""
 
-    def __init__(self, extractor: Extractor) -> None:
+    superclasses: Sequence[Sequence[str]]
+    train: Mapping[str, Tensor]
+    test: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, extractor: Extractor) -> "CifarRows":
         cache = FeatureCache(extractor)
         coarse = benchmark("coarse-cifar100")
-        self.superclasses = [task.classes for task in coarse]
-        self.train: dict[str, Tensor] = {}
-        self.test: dict[str, Tensor] = {}
+        train: dict[str, Tensor] = {}
+        test: dict[str, Tensor] = {}
         for task in coarse:
-            for part, found in ((task.train, self.train), (task.test, self.test)):
+            for part, found in ((task.train, train), (task.test, test)):
                 rows = torch.from_numpy(cache.rows(part.x, task.name))
                 found |= {name: rows[part.y == label] for label, name in enumerate(task.classes)}
+        return cls([task.classes for task in coarse], train, test)
 
-    def groups(self, kind: str, draw: int) -> list[Sequence[str]]:
+    def unseen(self) -> "CifarRows":
+        """Of the rows to learn from, 40 of each class that no draw of one row took, and 100 more to test on."""
+        places = {name: unseen_places(name)[:140] for name in self.train}
+        train = {name: self.train[name][found[:40]] for name, found in places.items()}
+        return CifarRows(
+            self.superclasses, train, {name: self.train[name][found[40:]] for name, found in places.items()}
+        )
+
+    def groups(self, kind: str, draw: int) -> Sequence[Sequence[str]]:
         """The classes of 20 tasks, of which a draw takes the first 10."""
         if kind == "coarse":
             return self.superclasses if draw % 2 == 0 else self.superclasses[::-1]
@@ -267,10 +288,19 @@ class CifarRows:
     def task(self, name: str, counts: Mapping[str, int], draw: int) -> Task:
         """So many random rows of each class to learn from, and all test rows."""
         train = [
-            self.train[kind][torch.randperm(500, generator=generator(derive(draw, kind)))[:count]]
-            for kind, count in counts.items()
+            self.train[kind][_drawn_places(draw, kind, len(self.train[kind]))[:count]] for kind, count in counts.items()
         ]
         return Task(name, *map(_examples, (train, [self.test[kind] for kind in counts])), tuple(counts))
+
+
+def _drawn_places(draw: int, kind: str, rows: int) -> Tensor:
+    return torch.randperm(rows, generator=generator(derive(draw, kind)))
+
+
+def unseen_places(name: str) -> list[int]:
+    """The rows of a class that no draw of one row takes, in an order of chance."""
+    seen = {int(_drawn_places(derive(draw, kind, 1), name, 500)[0]) for kind in KINDS for draw in range(DRAWS[1])}
+    return [place for place in _drawn_places(derive(0, "unseen"), name, 500).tolist() if place not in seen]
 
 
 def _examples(parts: Sequence[Tensor]) -> Examples:
@@ -306,14 +336,16 @@ def _untold(which: StatInference, tasks: Sequence[Task]) -> tuple[Tensor, Tensor
     return torch.cat(said), torch.cat(labels), tuple(map(str, range(first)))
 
 
-def _bars(rows: CifarRows, draws: Mapping[int, int]) -> Table:
+def _bars(rows: CifarRows, draws: Mapping[int, int], first: int = 0) -> Table:
+    """So many draws of so many rows a class, from the draw of this number on."""
     columns = ["tasks", "rows a class", "draws"]
     for name in ("told", "told ece", "not told", "not told ece"):
         columns += [name, "bar"]
-    table = Table("10 tasks of 5 classes, percent", [*columns, "sd told", "log-loss"])
-    for kind in ("coarse", "split"):
+    unseen = ", rows that chose nothing" if first else ""
+    table = Table(f"10 tasks of 5 classes, percent{unseen}", [*columns, "sd told", "log-loss"])
+    for kind in KINDS:
         for count, number in draws.items():
-            found = list(_drawn(rows, kind, count, number))
+            found = list(_drawn(rows, kind, count, range(first, first + number)))
             measured = [fmean(column) for column in zip(*found, strict=True)]
             bars = [value + more for value, more in zip(BARS[kind, count], LEEWAY, strict=True)]
             cells = [cell for pair in zip(measured, bars, strict=False) for cell in pair]
@@ -321,8 +353,8 @@ def _bars(rows: CifarRows, draws: Mapping[int, int]) -> Table:
     return table
 
 
-def _drawn(rows: CifarRows, kind: str, count: int, draws: int) -> Iterator[tuple[float, ...]]:
-    for draw in range(draws):
+def _drawn(rows: CifarRows, kind: str, count: int, draws: range) -> Iterator[tuple[float, ...]]:
+    for draw in draws:
         groups = rows.groups(kind, draw)[:10]
         tasks = [
             rows.task(str(place), dict.fromkeys(group, count), derive(draw, kind, count))
@@ -358,7 +390,7 @@ def _growth(rows: CifarRows, growths: int) -> Table:
 def _whole(rows: CifarRows, counts: Sequence[int]) -> Table:
     columns = ["benchmark", "rows a class", "told", "told ece", "not told", "not told ece", "log-loss", "seconds"]
     table = Table("all 20 tasks, percent; seconds to learn and answer", columns)
-    for kind in ("coarse", "split"):
+    for kind in KINDS:
         for count in counts:
             groups = rows.groups(kind, 0)
             tasks = [rows.task(str(place), dict.fromkeys(group, count), 0) for place, group in enumerate(groups)]

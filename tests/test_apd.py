@@ -9,10 +9,9 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, show
 from zoolearn.errors import SettingsError
-from zoolearn.methods.apd import Apd
-from zoolearn.methods.parts import additive
-from zoolearn.methods.parts.additive import AdditiveLayer, Held, objective
-from zoolearn.methods.parts.taskweight import TaskNorm, parts
+from zoolearn.methods import apd as method
+from zoolearn.methods.apd import AdditiveLayer, Apd, Held, objective
+from zoolearn.methods.bases.task_net import TaskNorm, parts
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import lenet_apd, resnet18_s
@@ -126,7 +125,7 @@ def test_the_loss_is_that_of_the_paper():
 @pytest.mark.parametrize("shape", [(7, 5), (6, 4, 3, 3)])
 @pytest.mark.parametrize("weight", [1.0, 2.5])
 def test_what_holds_the_past_has_the_gradients_that_autograd_finds(monkeypatch, cached, shape, weight):
-    monkeypatch.setattr(additive, "CACHED", cached)
+    monkeypatch.setattr(method, "CACHED", cached)
     rng = torch.Generator().manual_seed(0)
     shared, past, anchors = (torch.randn(*size, generator=rng) for size in (shape, (3, *shape), (3, *shape)))
     scales = torch.rand(3, shape[0], generator=rng)

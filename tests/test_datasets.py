@@ -34,7 +34,7 @@ from published_files import (
 from zoolearn.data import datasets
 from zoolearn.data.datasets.catalog import SOURCES, Layout, PublishedFile, Source
 from zoolearn.data.datasets.mini_imagenet import cache_files
-from zoolearn.data.datasets.progress import shown
+from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.data.datasets.safe_pickle import load_pickle
 from zoolearn.errors import DataError, MissingData, StoreError
 
@@ -607,10 +607,10 @@ def test_status_names_listed_images_that_are_not_there(tmp_path):
 
 
 def test_progress_is_shown_where_someone_is_looking(monkeypatch, capsys):
-    assert list(shown([1, 2], "counting", total=2)) == [1, 2]
+    assert list(iter_with_bar([1, 2], "counting", total=2)) == [1, 2]
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    assert list(shown([b"ab", b"c"], "counting", total=3, size=len)) == [b"ab", b"c"]
+    assert list(iter_with_bar([b"ab", b"c"], "counting", total=3, size=len)) == [b"ab", b"c"]
     assert "counting" in capsys.readouterr().err
 
 

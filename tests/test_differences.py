@@ -1,5 +1,6 @@
 """What runs say together: whether one is above another, in one sentence, and differences seed by seed."""
 
+from dataclasses import replace
 from statistics import stdev
 
 import pytest
@@ -8,7 +9,8 @@ from evidence_toys import TASKS, finished_run
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.lab.differences import ONE_ORDER, differences, pair_groups
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
+from zoolearn.lab.report import report
 from zoolearn.lab.sections import accuracies, conclusion, same_in_all, sections
 
 
@@ -24,7 +26,7 @@ def group(method, accuracies, seeds=None, tasks=None):
 
 
 def difference(mine, theirs):
-    return pair_groups(*(grouped(runs)[0] for runs in (mine, theirs)))
+    return pair_groups(*(group_by_settings(runs)[0] for runs in (mine, theirs)))
 
 
 def test_seeds_are_compared_with_themselves_not_with_the_mean():
@@ -45,6 +47,7 @@ def test_one_order_of_tasks_is_told_and_several_are_not():
     orders = [TASKS, TASKS[::-1]]
     assert difference(group("er", [0.6, 0.7]), group("ewc", [0.5, 0.6])).one_order
     assert not difference(group("er", [0.6, 0.7], tasks=orders), group("ewc", [0.5, 0.6], tasks=orders)).one_order
+    assert not difference(group("er", [0.6]), group("ewc", [0.5])).one_order, "one seed says nothing of orders"
     assert ONE_ORDER in differences([*group("er", [0.6, 0.7]), *group("ewc", [0.5, 0.6])], "ewc").notes
 
 
@@ -93,6 +96,22 @@ def test_the_table_of_differences_names_its_reference_and_refuses_what_is_unclea
         differences(zoos, "model-zoo")
     with pytest.raises(SettingsError, match="isolate"):
         differences(zoos, "isolate")
+
+
+def test_seeds_that_were_lost_stand_in_the_table_of_differences():
+    lost = [replace(finished_run(method, 1, episodes=2), diverged="the loss is nan") for method in ("er", "ewc", "si")]
+    table = differences([finished_run("er"), finished_run("ewc", base=0.5), *lost], "er")
+    assert [(row[1], *row[3:]) for row in table.rows] == [
+        ("ewc", "-10.00", "1, 1 of 2 diverged"),
+        ("si", "-", "0, 1 of 1 diverged"),
+    ]
+    assert "Of er on split-digits, 1 of 2 diverged." in table.notes
+
+
+def test_runs_of_one_seed_in_orders_made_by_hand_are_neither_paired_nor_left_out():
+    (other,) = group("ewc", [0.5], tasks=[TASKS[::-1]])
+    assert [row[3:] for row in differences([*group("er", [0.6]), other], "er").rows] == [("-", "0")]
+    assert report([*group("ewc", [0.7]), other]).rows[0][2] == "2 orders"
 
 
 def test_the_command_prints_differences(tmp_path, capsys):

@@ -9,9 +9,9 @@ import torch
 from by_hand import WHOLE, descended, much_closer, smooth, vague
 from toys import TINY, benchmark, show, with_norm
 from zoolearn.errors import SettingsError
+from zoolearn.methods.bases.penalties import JOINS, QuadraticPenalty, separate
 from zoolearn.methods.ewc import Ewc
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, separate
 from zoolearn.methods.parts.pergrad import FISHERS, batched
 from zoolearn.seeds import global_seed
 
@@ -27,28 +27,28 @@ def test_the_penalty_and_its_pull_are_zero_right_after_a_task(fisher: Any, ancho
     tasks = benchmark(2)
     for number, task in enumerate(tasks):
         learner.learn(task)
-        weights = Flat(learner.shared(learner.net)).data()
-        assert float(learner.spring.importance.min()) >= 0
-        assert float(learner.spring.importance.sum()) > 0
+        weights = Flat(learner.shared_parameters(learner.net)).data()
+        assert float(learner.penalty.importance.min()) >= 0
+        assert float(learner.penalty.importance.sum()) > 0
         if number == 0 or anchors is not separate:
-            assert torch.equal(learner.spring.anchor, weights)
-            assert float(learner.spring.value(weights)) == 0
-            assert torch.equal(learner.spring.gradient(weights), torch.zeros_like(weights))
+            assert torch.equal(learner.penalty.anchor, weights)
+            assert float(learner.penalty.value(weights)) == 0
+            assert torch.equal(learner.penalty.gradient(weights), torch.zeros_like(weights))
 
 
 def test_separate_anchors_are_the_sum_over_tasks() -> None:
     first, second = benchmark(2)
     learner = ewc(anchors=separate)
     learner.learn(first)
-    one = learner.spring
+    one = learner.penalty
     learner.learn(second)
-    flat = Flat(learner.shared(learner.net))
-    examples = learner.choose_examples(second)  # all of them, in another order
+    flat = Flat(learner.shared_parameters(learner.net))
+    examples = learner.draw_examples(second, learner.fisher_samples, "fisher")  # all of them, in another order
     two = QuadraticPenalty(
         flat.data(), learner.fisher(learner.net, second.name, flat, examples, 0, 20), torch.tensor(0.0)
     )
     weights = flat.data() + torch.linspace(-1, 1, len(flat))
-    assert torch.allclose(learner.spring.value(weights), one.value(weights) + two.value(weights), rtol=1e-4)
+    assert torch.allclose(learner.penalty.value(weights), one.value(weights) + two.value(weights), rtol=1e-4)
 
 
 def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() -> None:
@@ -58,8 +58,8 @@ def test_for_two_quadratic_tasks_the_penalised_minimum_is_that_of_both_losses() 
         for _ in range(2)
     )
     learner = ewc(strength=1.0, limited=False)
-    learner.spring = first  # the information of a quadratic loss is its curvature
-    held = learner.tighten(torch.device("cpu"))
+    learner.penalty = first  # the information of a quadratic loss is its curvature
+    held = learner.scale_penalty(learner.strength, learner.limited)
     weights = first.anchor.clone()
     for _ in range(2000):
         weights -= 0.3 * (second.gradient(weights) + held.gradient(weights))
@@ -74,7 +74,7 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
     learner = ewc(backbone=smooth, recipe=WHOLE, strength=20.0, limited=False)
     learner.learn(first)
     anchor = Flat(learner.net.backbone.parameters()).data()
-    information = learner.spring.importance
+    information = learner.penalty.importance
     start = learner.grow_net(second)
 
     def wanted(strength: float) -> torch.Tensor:
@@ -87,9 +87,9 @@ def test_a_task_is_learned_against_half_the_strength_times_the_information_times
 
 def test_no_weight_is_held_firmer_than_one_over_the_rate() -> None:
     learner = ewc(recipe=replace(TINY, lr=0.5), strength=3.0)
-    learner.spring = QuadraticPenalty(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
-    read_heartbeat = learner.tighten(torch.device("cpu"))
-    assert torch.allclose(read_heartbeat.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
+    learner.penalty = QuadraticPenalty(torch.zeros(3), torch.tensor([0.1, 0.6, 9.0]), torch.tensor(0.0))
+    held = learner.scale_penalty(learner.strength, learner.limited)
+    assert torch.allclose(held.gradient(torch.ones(3)), torch.tensor([0.3, 1.8, 2.0]))
 
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept() -> None:
@@ -103,13 +103,13 @@ def test_the_information_is_taken_from_the_chosen_samples_through_the_task_s_own
     first, second = benchmark(2)
     learner = ewc(fisher=batched, fisher_samples=5, fisher_batch=5, strength=0.0)
     learner.learn(first)
-    past = learner.spring.importance
-    examples = learner.choose_examples(second)
+    past = learner.penalty.importance
+    examples = learner.draw_examples(second, learner.fisher_samples, "fisher")
     learner.learn(second)
-    flat = Flat(learner.shared(learner.net))
+    flat = Flat(learner.shared_parameters(learner.net))
     assert len(examples) == 5
     new = batched(learner.net, second.name, flat, examples, 0, 5)
-    assert torch.allclose(learner.spring.importance, past + new)
+    assert torch.allclose(learner.penalty.importance, past + new)
 
 
 def test_the_information_of_tag_s_code_is_of_the_label_s_logit_and_of_an_untrained_head() -> None:
@@ -132,11 +132,11 @@ def test_tag_s_code_counts_the_newest_task_t_parts_of_t_and_one() -> None:
     learner = ewc(fisher=batched, anchors=JOINS["tag"], fisher_samples=10, fisher_batch=10)
     wanted: Any = 0.0
     for t, task in enumerate(benchmark(3), start=1):
-        examples = learner.choose_examples(task)
+        examples = learner.draw_examples(task, learner.fisher_samples, "fisher")
         learner.learn(task)
-        new = batched(learner.net, task.name, Flat(learner.shared(learner.net)), examples, 0, 10)
+        new = batched(learner.net, task.name, Flat(learner.shared_parameters(learner.net)), examples, 0, 10)
         wanted = (wanted + t * new) / (t + 1)
-        assert torch.allclose(learner.spring.importance, wanted)
+        assert torch.allclose(learner.penalty.importance, wanted)
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"fisher_samples": 0}, {"fisher_batch": 0}, {"decay": 2.0}])

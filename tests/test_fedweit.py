@@ -8,10 +8,9 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, show
 from zoolearn.errors import SettingsError
-from zoolearn.methods.apd import Apd
+from zoolearn.methods.apd import AdditiveLayer, Apd, objective
+from zoolearn.methods.bases.task_net import parts
 from zoolearn.methods.fedweit import FedWeit, KnowingLayer
-from zoolearn.methods.parts.additive import AdditiveLayer, objective
-from zoolearn.methods.parts.taskweight import parts
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import global_seed

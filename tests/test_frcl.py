@@ -12,8 +12,8 @@ from zoolearn.methods.frcl import (
     Frcl,
     GaussianHead,
     Inducing,
-    exchanges,
     features_of,
+    iter_exchanges,
     least_unexplained,
     random_points,
     with_one,
@@ -90,7 +90,7 @@ def test_right_after_a_task_function_and_weights_agree_where_points_outnumber_fe
 
 def test_the_search_never_explains_less_and_more_than_a_random_draw():
     x = torch.randn(60, 12, generator=generator(0), dtype=torch.float64) * torch.logspace(0, -2, 12).double()
-    values = [value for _, value in exchanges(x, 5, 40, 1e-3, seed=0)]
+    values = [value for _, value in iter_exchanges(x, 5, 40, 1e-3, seed=0)]
     assert len(values) == 41
     assert values == sorted(values, reverse=True)
     assert values[-1] < values[0]

@@ -97,7 +97,7 @@ def test_without_a_member_that_knows_all_and_with_a_class_that_is_not_wanted_not
     (old,), (new,) = votes_of(1, 2), votes_of(1, 3)
     with pytest.raises(DataError, match="no voter knows all of the classes cat, dog, fox"):
         combine([old], [1.0], [OLD], ALL)
-    with pytest.raises(DataError, match="a vote speaks of class 'fox', which is not among cat, dog"):
+    with pytest.raises(DataError, match="a vote is about class 'fox', which is not among cat, dog"):
         combine([old, new], [1.0, 1.0], [OLD, ALL], OLD)
 
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
+from zoolearn.methods.bases.task_net import LAYERS, TaskNorm, parts
 from zoolearn.methods.hat import Gate, Hat, compensation, freedom, new_use, scale_at, with_gates
-from zoolearn.methods.parts.taskweight import LAYERS, TaskNorm, parts
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import lenet_apd, resnet18_s

@@ -15,7 +15,7 @@ from toys import learner_of, pictures
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.lab.differences import differences
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.labels import labels
 from zoolearn.lab.report import report
 from zoolearn.lab.sections import sections
@@ -102,7 +102,7 @@ def net(width: int):
 
 
 def table(*runs: Results) -> list[int]:
-    return [len(group.runs) for group in grouped(runs)]
+    return [len(group.runs) for group in group_by_settings(runs)]
 
 
 def test_two_data_sets_under_one_name_are_two_rows():
@@ -134,7 +134,7 @@ def test_nets_and_methods_that_names_do_not_tell_apart_are_told_apart_in_tables(
     runs = [replace(finished_run("er"), method="Own", source=source, parameters=3) for source in sources]
     assert report(runs).header[2] == "settings"
     assert [row[2] for row in report(runs).rows] == ["source of Own=aaaaaaaa", "source of Own=bbbbbbbb"]
-    assert labels(grouped(runs)) == ["Own (source of Own=aaaaaaaa)", "Own (source of Own=bbbbbbbb)"]
+    assert labels(group_by_settings(runs)) == ["Own (source of Own=aaaaaaaa)", "Own (source of Own=bbbbbbbb)"]
     runs = [replace(finished_run("er"), parameters=count) for count in (2, 256)]
     assert [row[2] for row in report(runs).rows] == ["parameters=2", "parameters=256"]
 

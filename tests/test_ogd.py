@@ -68,9 +68,9 @@ def test_whatever_is_trained_moves_orthogonally_to_the_basis(settings: dict[str,
     first, second = benchmark(2)
     learner = ogd(recipe=replace(TINY, **settings))
     learner.learn(first)
-    basis, before = learner.basis, Flat(learner.shared(learner.net)).data()
+    basis, before = learner.basis, Flat(learner.shared_parameters(learner.net)).data()
     learner.learn(second)
-    moved = Flat(learner.shared(learner.net)).data() - before
+    moved = Flat(learner.shared_parameters(learner.net)).data() - before
     assert float(moved.norm()) > 0.01
     assert float((basis @ moved).norm()) < 1e-4 * float(moved.norm())
 

@@ -9,7 +9,7 @@ from zoolearn.cli import main
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.lab.differences import pair_groups
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.report import find_runs, report
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
@@ -87,7 +87,7 @@ def test_what_is_neither_a_seed_nor_a_file_is_refused(tmp_path: Path, capsys: py
 def test_orders_are_averaged_like_seeds_and_called_orders(tmp_path: Path, option: str, capsys) -> None:
     zoo("sweep", "fine-tune", "split-digits", *BRIEF, "--vary", f"{option}=1,2,3", "--out", tmp_path)
     assert "seeds 3 orders" in " ".join(capsys.readouterr().out.split())
-    (group,) = grouped([*find_runs([tmp_path]).values()])
+    (group,) = group_by_settings([*find_runs([tmp_path]).values()])
     assert len(group.runs) == 3
     difference = pair_groups(group, group)
     assert difference is not None
@@ -105,7 +105,7 @@ def test_streams_of_permuted_pixels_are_of_the_same_data_and_other_data_is_not(t
     zoo("sweep", "fine-tune", "permuted-mnist", *BRIEF[:4], "--data", tmp_path, "--vary", "permutation_seed=0,1",
         "--tasks", "2", "--device", "cpu", "--on", "here", "--out", tmp_path / "runs")  # fmt: skip
     runs = [*find_runs([tmp_path / "runs"]).values()]
-    assert [group.seeds for group in grouped(runs)] == ["2 orders"]
+    assert [group.seeds for group in group_by_settings(runs)] == ["2 orders"]
 
 
 def test_classes_in_other_orders_are_of_the_same_data() -> None:

@@ -13,7 +13,7 @@ from toys import outcome
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.report import find_runs
 from zoolearn.runs import own
 from zoolearn.runs.jobs import job
@@ -137,7 +137,9 @@ def test_a_run_from_files_is_the_run_that_python_makes() -> None:
     assert results.accuracy == in_python.accuracy
     assert (results.method, results.benchmark, results.settings["backbone"]) == ("Mine", "own", "wide")
     assert [*results.source] == ["Mine", "backbone wide", "benchmark stream"]
-    assert [len(group.runs) for group in grouped([*find_runs(["files", "python"]).values()])] == [1], "they are one run"
+    assert [len(group.runs) for group in group_by_settings([*find_runs(["files", "python"]).values()])] == [1], (
+        "they are one run"
+    )
 
 
 def test_training_images_are_varied_by_a_function_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +170,7 @@ def test_parameters_of_a_benchmark_are_flags_and_belong_to_what_a_run_is(capsys:
     six, seven = (Results.load(Path("sweep") / f"rows={rows}-seed0") for rows in (6, 7))
     assert seven.settings["benchmark"] == {"clean": False, "first_tasks": 2, "kinds": ["a", "b"], "rows": 7}
     assert "rows" not in six.settings["benchmark"], "as usual"
-    assert len(grouped([six, seven])) == 2
+    assert len(group_by_settings([six, seven])) == 2
     zoo("run", "fine-tune", "own_bench.py:varied", "--rows", "7", *words, "--out", "run")
     assert outcome(Path("run")) == outcome(Path("sweep/rows=7-seed0"))
     zoo("run", "fine-tune", "own_bench.py:needs", "--rows=7", *BRIEF, "--out", "needs")

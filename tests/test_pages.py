@@ -20,7 +20,7 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
 from zoolearn.lab.pages import page
 from zoolearn.lab.pages.charts import chart_html
-from zoolearn.lab.pages.sources import gather
+from zoolearn.lab.report import gather
 from zoolearn.lab.run_figures import average_over_episodes, figures, section_figures
 from zoolearn.lab.sections import sections
 from zoolearn.lab.studies.study import Study

@@ -6,9 +6,8 @@ import pytest
 
 from zoolearn.lab.paper.rows import Row
 from zoolearn.lab.paper.tables import TABLES
-from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.published import PRESETS
+from zoolearn.lab.published import EVERY, PRESETS, Preset
 from zoolearn.lab.tune.space import PAPER, part_of_space
 from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.runs.settings import flatten

@@ -144,7 +144,7 @@ class TestReproduction:
         missing = table_page(TABLES["published-rows"], []).partition("## Not run")[2]
         for method in ("lwf", "derpp"):
             assert re.search(
-                rf"- {method} der-2020 on split-cifar10: .*theirs is the full ResNet18, and 50 epochs", missing
+                rf"- {method} der-2020 on split-cifar10: .*it needs the full ResNet18 and 50 epochs", missing
             )
 
     @pytest.mark.parametrize(

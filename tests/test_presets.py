@@ -5,9 +5,8 @@ import pytest
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
-from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.published import PRESETS
+from zoolearn.lab.published import EVERY, PRESETS, Preset
 from zoolearn.methods.registry import settings_of
 from zoolearn.runs.settings import flatten
 from zoolearn.runs.spec import RunSpec

@@ -8,7 +8,7 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, same, show, state, with_norm
 from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.taskweight import Norm
+from zoolearn.methods.bases.task_net import Norm
 from zoolearn.methods.progressive import LATERALS, Progressive, Shortcut
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.net import Net

@@ -10,10 +10,9 @@ from evidence_toys import finished_run
 from zoolearn.cli import main
 from zoolearn.errors import StoreError
 from zoolearn.files import load_json
-from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.paper.reproduction import PAGES, write_reproduction
-from zoolearn.lab.report import find_runs
+from zoolearn.lab.report import find_runs, gather
 from zoolearn.lab.studies.study import find_studies
 from zoolearn.runs.execute import Plan, execute_all
 from zoolearn.runs.records import ENDING, JUDGED, STUDIES, iter_records, iter_runs, load_records, save_records

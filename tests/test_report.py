@@ -6,7 +6,7 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.errors import DataError, StoreError
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix, per_task, single_run
 from zoolearn.lab.pages import page
@@ -350,7 +350,7 @@ def test_a_task_that_came_in_parts_was_learned_when_the_last_of_them_had_come():
         ("2-3", "50.00", "50.00", "+0.00"),
         ("mean", "37.50", "37.50", "+0.00"),
     )
-    assert matrix("zoo", grouped([in_parts()])[0]).rows == (
+    assert matrix("zoo", group_by_settings([in_parts()])[0]).rows == (
         ("1", "75.00", ""),
         ("2", "100.00", "50.00"),
         ("3", "25.00", "50.00"),
@@ -410,7 +410,7 @@ def test_labels_are_short_the_default_has_none_and_many_settings_have_the_name_o
     usual = finished_run("fine-tune", 0, "split-cifar100")
     published = replace(finished_run("fine-tune", 0, "split-cifar100"), settings=preset.spec.record())
     zoos = [finished_run("model-zoo", 0, "split-cifar100", replay=replay) for replay in (1.0, 0.1)]
-    groups = grouped([usual, published, *zoos])
+    groups = group_by_settings([usual, published, *zoos])
     assert labels(groups) == ["fine-tune", "fine-tune (tag-2022)", "model-zoo", "model-zoo (replay=0.1)"]
 
 
@@ -420,13 +420,16 @@ def test_runs_of_one_preset_with_other_epochs_are_told_apart():
     runs = [replace(finished_run("model-zoo", 0, "split-cifar100"), settings=spec.record()) for spec in longer]
     usual = finished_run("model-zoo", 0, "split-cifar100")
     both = ["beyond, epochs=1", "beyond, epochs=10"]
-    assert labels(grouped([usual, *runs])) == ["model-zoo (epochs=1)", *(f"model-zoo ({name})" for name in both)]
+    assert labels(group_by_settings([usual, *runs])) == [
+        "model-zoo (epochs=1)",
+        *(f"model-zoo ({name})" for name in both),
+    ]
     assert column(report([usual, *runs]), "settings")[1:] == both
 
 
 def test_groups_that_nothing_else_tells_apart_are_numbered():
     runs = [run(tasks=("0-1", f"{digit}-9")) for digit in range(3)]
-    assert labels(grouped(runs)) == ["model-zoo", "model-zoo #2", "model-zoo #3"]
+    assert labels(group_by_settings(runs)) == ["model-zoo", "model-zoo #2", "model-zoo #3"]
 
 
 def test_shuffled_orders_are_not_averaged_with_the_benchmarks_own():
@@ -465,7 +468,7 @@ def test_seeds_that_diverged_stand_in_the_table_and_a_setting_that_always_did_ha
     table = report([finished_run(seed=0), finished_run(seed=1), *lost, broken])
     assert column(table, "seeds") == ["2, 2 of 5 diverged, 1 of 5 failed"]
     assert "model-zoo on split-digits, seed 4, failed: KeyError: 'x'" in " ".join(table.notes)
-    assert [len(group.runs) for group in grouped([finished_run(), never])] == [1]
+    assert [len(group.runs) for group in group_by_settings([finished_run(), never])] == [1]
 
 
 def test_a_page_has_the_row_of_a_setting_that_always_diverged_and_says_what_failed():

@@ -8,7 +8,7 @@ from torch import nn
 
 from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
-from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, parts
+from zoolearn.methods.bases.task_net import TaskNorm, begin_task, parts
 from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100

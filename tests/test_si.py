@@ -79,7 +79,7 @@ def second_task(**settings: Any) -> tuple[Si, Any, Any]:
 
 def test_a_task_is_learned_against_the_strength_times_the_importance_times_the_squared_way() -> None:
     learner, start, task = second_task(strength=5.0)
-    anchor, importance = Flat(start.backbone.parameters()).data(), learner.spring.importance
+    anchor, importance = Flat(start.backbone.parameters()).data(), learner.penalty.importance
 
     def wanted(strength: float) -> torch.Tensor:
         return descended(start, task, lambda weights: strength * (importance * (weights - anchor) ** 2).sum())
@@ -92,7 +92,7 @@ def test_a_task_is_learned_against_the_strength_times_the_importance_times_the_s
 def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> None:
     learner, net, task = second_task(strength=20.0)
     shared, head = Flat(net.backbone.parameters()), Flat(net.head(task.name).parameters())
-    start, importance = shared.data(), learner.spring.importance
+    start, importance = shared.data(), learner.penalty.importance
     shares, with_penalty = torch.zeros_like(start), torch.zeros_like(start)
     for _ in range(WHOLE.epochs):
         gradient, of_head = (gradient_on(net, task, part) for part in (shared, head))
@@ -105,24 +105,24 @@ def test_the_gradient_is_without_the_penalty_and_the_displacement_with_it() -> N
     way = shared.data() - start
     wanted, other = (torch.relu(importance + each / (way.square() + 1e-3)) for each in (shares, with_penalty))
     learner.learn(task)
-    assert much_closer(learner.spring.importance, wanted, [other])
+    assert much_closer(learner.penalty.importance, wanted, [other])
 
 
 def test_importance_is_never_negative_and_nothing_pulls_right_after_a_task() -> None:
     learner = si()
     for task in benchmark(3):
         learner.learn(task)
-        weights = Flat(learner.shared(learner.net)).data()
-        assert float(learner.spring.importance.min()) >= 0
-        assert float(learner.spring.importance.max()) > 0
-        assert torch.equal(learner.spring.anchor, weights)
-        assert torch.equal(learner.spring.gradient(weights), torch.zeros_like(weights))
+        weights = Flat(learner.shared_parameters(learner.net)).data()
+        assert float(learner.penalty.importance.min()) >= 0
+        assert float(learner.penalty.importance.max()) > 0
+        assert torch.equal(learner.penalty.anchor, weights)
+        assert torch.equal(learner.penalty.gradient(weights), torch.zeros_like(weights))
 
 
 def test_the_running_sum_is_kept_at_zero_or_more() -> None:
     learner = si(damping=1.0)
-    learner.spring = learner.consolidate(torch.tensor([2.0, 1.0, -1.0]), torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
-    assert learner.spring.importance.tolist() == [1.0, 1.0, 0.0]
+    learner.penalty = learner.consolidate(torch.tensor([2.0, 1.0, -1.0]), torch.zeros(3), torch.tensor([1.0, 0.0, 0.0]))
+    assert learner.penalty.importance.tolist() == [1.0, 1.0, 0.0]
     again = learner.consolidate(torch.tensor([-0.5, -3.0, 2.0]), torch.zeros(3), torch.zeros(3))
     assert again.importance.tolist() == [0.5, 0.0, 2.0]
 
@@ -131,7 +131,7 @@ def test_a_weight_that_does_not_move_is_not_important() -> None:
     learner = show(si(backbone=with_idle, recipe=replace(TINY, weight_decay=0.1)), benchmark(2))
     names = [name for name, _ in learner.net.backbone.named_parameters()]
     assert names[0] == "idle"
-    assert torch.equal(learner.spring.importance[:3], torch.zeros(3))
+    assert torch.equal(learner.penalty.importance[:3], torch.zeros(3))
 
 
 def test_with_adam_a_share_counts_the_way_that_adam_went_and_the_spring_pulls_through_it() -> None:

@@ -168,7 +168,7 @@ def test_a_record_that_names_a_file_elsewhere_is_refused(tmp_path, stopped, name
     record = load_json(folder / "episodes/0001.json")
     forged(folder / "episodes/0001.json", files={name: record["files"]["members/0001"]})
     for attempt in (lambda: load(folder), lambda: go_on("model-zoo", folder)):
-        with pytest.raises(StoreError, match="none of ours"):
+        with pytest.raises(StoreError, match="which zoolearn does not write"):
             attempt()
 
 

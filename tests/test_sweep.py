@@ -72,6 +72,15 @@ def test_a_wrong_word_is_named_before_anything_starts(
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("methods", ["er,ewc", "mine.py:Lwf,mine.py:Er"])
+def test_one_method_is_swept_and_the_way_to_run_several_is_told(
+    capsys: pytest.CaptureFixture[str], methods: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["sweep", methods, "split-digits", "--vary", "lr=0.1"])
+    assert f"{methods} are 2 methods, and this command takes one; `zoo run {methods}" in capsys.readouterr().err
+
+
 def test_a_run_that_diverges_does_not_stop_the_others_and_stands_in_the_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,9 @@ from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.bases.single_net import FineTune
+from zoolearn.methods.bases.task_net import Guard, TaskNorm, begin_task, follow, parts, replace_modules, sequence
 from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.hat import Hat
-from zoolearn.methods.parts.protect import Guard
-from zoolearn.methods.parts.taskweight import TaskNorm, begin_task, follow, parts, replace_modules, sequence
 from zoolearn.methods.progressive import Progressive, adapter
 from zoolearn.methods.rmn import MappedLayer, Rmn
 from zoolearn.nets.net import Net

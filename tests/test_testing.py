@@ -198,8 +198,8 @@ def altered(info: Any, *path: Any, value: Any) -> Any:
     ("path", "value", "told"),
     [
         (("episode",), "2", "episode is '2' where the learner has of type int"),
-        (("spring", "anchor"), 0.5, "spring.anchor is '0.5' where the learner has a tensor"),
-        (("spring",), {"anchor": "tensor"}, "where the learner has a record of anchor, importance, rest"),
+        (("penalty", "anchor"), 0.5, "penalty.anchor is '0.5' where the learner has a tensor"),
+        (("penalty",), {"anchor": "tensor"}, "where the learner has a record of anchor, importance, rest"),
         (("classes", "stripes"), "stripes 0", r"classes\['stripes'\] is 'stripes 0' where the learner has a list"),
         (("net", "spec", "heads"), [2], "net .*heads.1"),
         (("net", "spec", "backbone"), "os.system", "unknown backbone 'os.system'"),
@@ -216,14 +216,17 @@ def test_saved_data_is_held_against_the_fields_and_what_differs_is_named(path: A
 
 def test_fields_and_tensors_too_many_or_too_few_are_named() -> None:
     snapshot = save(show(Subject(Si).fresh(), TOYS[:1]))
-    tensors = dict(snapshot.files["spring/0001"])
+    tensors = dict(snapshot.files["penalty/0001"])
     with pytest.raises(StoreError, match="what was saved has no field 'path'"):
         restore(Subject(Si).fresh(), [save(show(Subject(FineTune).fresh(), TOYS[:1]))])
     with pytest.raises(StoreError, match="FineTune has no field 'path'"):
         restore(Subject(FineTune).fresh(), [snapshot])
     for files, told in (
-        ({**snapshot.files, "spring/0001": {**tensors, "spring.more": torch.zeros(1)}}, "has no tensor 'spring.more'"),
-        ({**snapshot.files, "spring/0001": {"spring.rest": tensors["spring.rest"]}}, "spring.anchor is 'tensor'"),
+        (
+            {**snapshot.files, "penalty/0001": {**tensors, "penalty.more": torch.zeros(1)}},
+            "has no tensor 'penalty.more'",
+        ),
+        ({**snapshot.files, "penalty/0001": {"penalty.rest": tensors["penalty.rest"]}}, "penalty.anchor is 'tensor'"),
     ):
         with pytest.raises(StoreError, match=told):
             restore(Subject(Si).fresh(), [State(snapshot.info, files)])

@@ -12,8 +12,8 @@ from zoolearn.cli import main
 from zoolearn.data.stream import sample_per_class, validation_split
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
-from zoolearn.lab.preset import Preset, save_preset
-from zoolearn.lab.presets import find_preset
+from zoolearn.lab.presets import find_preset, save_preset
+from zoolearn.lab.published import Preset
 from zoolearn.lab.tune.search import Search
 from zoolearn.lab.tune.space import PAPER, Choice, Range, part_of_space
 from zoolearn.lab.tune.trials import rungs

@@ -11,12 +11,10 @@ from torch import nn
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import fit_head
-from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.beyond.temperature import calibrated
 from zoolearn.beyond.voting import collect_outputs, member_stats
-from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entropy
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError

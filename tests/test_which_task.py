@@ -75,21 +75,23 @@ def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
     which = WhichTask(zoo_of(toys))
     answers = {task.name: which.zoo.predict_proba(task.test.x, task.name) for task in toys}
     judged = class_incremental(which, toys.tasks, answers, sure=0.5)
-    rows = right = right_task = answered = right_answered = 0
+    shares = []
     for task in toys:
+        counts = [0, 0, 0, 0]
+        guesses, sure_guesses = which.guess(task.test.x), which.guess(task.test.x, sure=0.5)
         classes = which.zoo.predict(task.test.x, task.name)
-        for guess, sure, named, y in zip(
-            which.guess(task.test.x), which.guess(task.test.x, sure=0.5), classes, task.test.y, strict=True
-        ):
-            rows += 1
-            right_task += guess == task.name
-            right += guess == task.name and named == y
-            answered += sure is not None
-            right_answered += sure == task.name and named == y
-    assert 0 < right < right_task < rows
-    assert right_answered < answered < rows
-    assert (judged.accuracy, judged.task_accuracy) == (right / rows, right_task / rows)
-    assert (judged.answered, judged.accuracy_if_answered) == (answered / rows, right_answered / answered)
+        for guess, sure, named, y in zip(guesses, sure_guesses, classes, task.test.y, strict=True):
+            counts[0] += guess == task.name and bool(named == y)
+            counts[1] += guess == task.name
+            counts[2] += sure is not None
+            counts[3] += sure == task.name and bool(named == y)
+        shares.append([count / len(task.test) for count in counts])
+    right, right_task, answered, right_answered = (sum(column) / len(toys) for column in zip(*shares, strict=True))
+    assert 0 < right < right_task < 1
+    assert right_answered < answered < 1
+    assert len({len(task.test) for task in toys}) > 1, "each task counts alike, not each row"
+    assert (judged.accuracy, judged.task_accuracy) == pytest.approx((right, right_task))
+    assert (judged.answered, judged.accuracy_if_answered) == pytest.approx((answered, right_answered / answered))
 
 
 def test_tables_are_brought_to_the_scales_of_many_tasks_at_once_or_one_by_one(monkeypatch):

@@ -29,6 +29,7 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.features.quantizing import quantized
 from zoolearn.files import checksum
+from zoolearn.runs.step import Step
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
 from zoolearn.zoo.disk.stored import row_names, stored_task
@@ -300,6 +301,16 @@ def test_rows_of_files_know_their_file_and_its_path(empty, tmp_path):
     wanted = {str(path): checksum(path) for path in folder.rglob("*.png")}
     assert origins(empty, "birds", "train") | origins(empty, "birds", "test") == wanted
     assert empty.measure("birds").accuracy > 0.5
+
+
+def test_reading_tells_how_far_it_is_from_the_first_picture_on(empty, tmp_path, monkeypatch):
+    monkeypatch.setattr("zoolearn.zoo.inputs.source.PICTURES_AT_ONCE", 10)
+    steps = [
+        event
+        for event in empty.iter_learn_from("birds", save_pictures(tmp_path / "birds", TASKS[0]))
+        if isinstance(event, Step)
+    ]
+    assert [(step.done, step.total) for step in steps] == [(0, 24), (10, 24), (20, 24), (24, 24)]
 
 
 def test_a_picture_of_two_tasks_is_held_out_in_both(empty, tmp_path):

@@ -6,7 +6,7 @@ ZooError
 ├── SettingsError    a setting with an impossible value, or one that differs from a run's record
 ├── UnknownTask      a question about a task that the learner never met
 ├── StoreError       a file or folder that is damaged, foreign, newer, or cannot be written
-│   └── InUse        a folder that somebody else is writing to just now
+│   └── InUse        a folder that another process is writing to
 ├── WorkerDied       a worker process ended without a word
 └── Diverged         training produced a loss that is not a finite number
 
@@ -42,7 +42,7 @@ class StoreError(ZooError):
 
 
 class InUse(StoreError):
-    """A folder that somebody else is writing to just now."""
+    """A folder that another process is writing to."""
 
 
 class WorkerDied(ZooError):

@@ -33,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
     try:
         yield part
-        part.chmod(mode)  # some writers make files that nobody else may read
+        part.chmod(mode)  # some writers make files that no other user may read
         flush(part)
         os.replace(part, path)
         flush(path.parent)

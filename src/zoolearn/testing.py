@@ -86,8 +86,8 @@ def check_declarations(subject: Subject) -> None:
     learner = subject.fresh(seed=3)
     kind: type = type(learner)
     saved_types(kind)
-    silent = [part.name for part in fields(learner) if part.init and not part.metadata.get("help")]
-    _claim(silent == ["recipe"], f"settings {silent} have no help in their metadata")
+    helpless = [part.name for part in fields(learner) if part.init and not part.metadata.get("help")]
+    _claim(helpless == ["recipe"], f"settings {helpless} have no help in their metadata")
     again = learner_from(type(learner), settings_of(learner), {mlp_100.__name__: mlp_100})
     _claim(settings_of(again) == settings_of(learner), "settings that were written down give another learner")
 
@@ -165,20 +165,20 @@ def check_features(subject: Subject) -> None:
     tasks = [blobs("near"), blobs("far", classes=3)]
     learner = show(subject.fresh(LEARNING), tasks)
     right = accuracy(learner.predict_proba(tasks[-1].test.x.double().numpy(), "far"), tasks[-1].test.y)
-    _claim(right > 2 / 3, f"features are told in {right:.0%} only")
-    _refused(lambda: learner.predict_proba(torch.full((1, 6), float("nan")), "far"), DataError, "NaN")
+    _claim(right > 2 / 3, f"features are right in {right:.0%} only")
+    _check_refused(lambda: learner.predict_proba(torch.full((1, 6), float("nan")), "far"), DataError, "NaN")
 
 
 def check_refusals(subject: Subject) -> None:
     """Unknown tasks and inputs of another kind are refused, and nothing is lost by it."""
     learner = show(subject.fresh(), TOYS[:2])
     before = answers(learner, TOYS[:2])
-    _refused(lambda: learner.predict_proba(TOYS[0].test.x, "stripe"), UnknownTask, "did you mean 'stripes'")
-    _refused(lambda: subject.fresh().predict_proba(TOYS[0].test.x, "stripes"), UnknownTask, "there is none")
-    _refused(lambda: learner.learn(pictures("wide", shape=(1, 8, 9))), DataError, "this learner takes (1, 8, 8)")
-    _refused(lambda: learner.learn(blobs()), DataError, "task 'blobs' has inputs")
+    _check_refused(lambda: learner.predict_proba(TOYS[0].test.x, "stripe"), UnknownTask, "did you mean 'stripes'")
+    _check_refused(lambda: subject.fresh().predict_proba(TOYS[0].test.x, "stripes"), UnknownTask, "there is none")
+    _check_refused(lambda: learner.learn(pictures("wide", shape=(1, 8, 9))), DataError, "this learner takes (1, 8, 8)")
+    _check_refused(lambda: learner.learn(blobs()), DataError, "task 'blobs' has inputs")
     for x in (torch.zeros(2, 1, 8, 9).byte(), torch.zeros(2, 1, 8, 8), torch.zeros(1, 8, 8).byte()):
-        _refused(lambda x=x: learner.predict_proba(x, "stripes"), DataError, "(count, 1, 8, 8) torch.uint8")  # type: ignore[misc]
+        _check_refused(lambda x=x: learner.predict_proba(x, "stripes"), DataError, "(count, 1, 8, 8) torch.uint8")  # type: ignore[misc]
     _claim(list(learner.classes) == ["stripes", "dots"], "what was refused counts as met")
     _claim(equal(answers(learner, TOYS[:2]), before), "what was refused changed the answers")
 
@@ -204,7 +204,7 @@ def check_growth(subject: Subject) -> None:
     _claim(torch.allclose(output.sum(dim=1), torch.ones(len(output)), atol=1e-5), "probabilities do not sum to 1")
     is_new = whole.test.y == len(first.classes)
     recall = accuracy(output[is_new], whole.test.y[is_new])
-    _claim(recall > 0.5, f"a class that came later is told in {recall:.0%} only")
+    _claim(recall > 0.5, f"a class that came later is right in {recall:.0%} only")
     _claim(
         learner.evaluate([whole])[first.name] == accuracy(output, whole.test.y), "accuracy is not that of the answers"
     )
@@ -255,7 +255,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
         path = Path(folder, "cut")
         for _ in range(SITTINGS):
             learner = subject.fresh()
-            latest = _sitting(learner, stream, path)
+            latest = _continue_run(learner, stream, path)
             if latest is not None and latest.finished:
                 break
         else:
@@ -270,7 +270,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
         _claim(again.num_parameters == whole.num_parameters, "what was loaded has another number of parameters")
 
 
-def _sitting(learner: Learner, stream: Benchmark, folder: Path) -> Results | None:
+def _continue_run(learner: Learner, stream: Benchmark, folder: Path) -> Results | None:
     """Goes on with a run until its second report of a training: one checkpoint later, somewhere in an episode."""
     latest, reports = None, 0
     work = progress(learner, stream, folder, checkpoint_every=1)
@@ -341,7 +341,7 @@ def _claim(holds: bool, broken: str) -> None:
         raise AssertionError(broken)
 
 
-def _refused(work: Callable[[], object], kind: type[ZooError], words: str) -> None:
+def _check_refused(work: Callable[[], object], kind: type[ZooError], words: str) -> None:
     try:
         work()
     except kind as refusal:

@@ -1,6 +1,6 @@
 """Distillation: one small net that answers for every task as a whole zoo does, trained on the rows that the zoo stores."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,11 @@ from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Work, iter_fit
 from zoolearn.training.recipe import Recipe
 
 
-def iter_distil(
-    zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: float = 0.5
-) -> Generator[Progress, None, tuple[Net, float]]:
+def iter_distil(zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: float = 0.5) -> Work[tuple[Net, float]]:
     """A net with a head for each task, and the loss it came to.
 
     It begins with the newest member's backbone and learns towards the zoo's class probabilities of the rows, mixed with

@@ -41,7 +41,7 @@ def fit_head(
     """The head of these features that is most likely to be right about rows like these.
 
     Where the features themselves were trained on some of the rows, `held_out` marks the others: only they are asked how
-    likely the head is to be right. Where they come in `blocks` of so many columns, the pull is as strong on each.
+    likely the head is to be right. Where they come in `blocks` of columns, the pull is as strong on each.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
     >>> head = fit_head(x, torch.tensor([0, 0, 1, 1]), classes=2)

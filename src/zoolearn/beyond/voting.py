@@ -78,9 +78,8 @@ class TaskOutputs:
 
 def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutputs]:
     """Asks every member once about the test rows of the tasks it votes on."""
-    softens = (
-        isinstance(zoo.grow, WarmStart) and zoo.grow.held_out and not zoo.grow.refit_heads
-    )  # fitted heads are softened as they are fitted
+    # fitted heads are softened as they are fitted
+    softens = isinstance(zoo.grow, WarmStart) and zoo.grow.held_out and not zoo.grow.refit_heads
     factors_by_flips = {
         flips: torch.tensor([_inverse_temperature(zoo, member, flips) for member in zoo.members]) if softens else None
         for flips in {False, flip_is_safe(tasks[0].shape)}
@@ -91,13 +90,10 @@ def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutput
         first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
         counted = vote_weights([member.votes[task.name] for member in members])
         weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
-        outputs = {
-            flips: Outputs(
-                _member_outputs(zoo, members, task.name, task.test.x, flips),
-                factors[voters] if factors is not None else None,
-            )
-            for flips, factors in factors_by_flips.items()
-        }
+        outputs = {}
+        for flips, factors in factors_by_flips.items():
+            answers = _member_outputs(zoo, members, task.name, task.test.x, flips)
+            outputs[flips] = Outputs(answers, factors[voters] if factors is not None else None)
         yield TaskOutputs(task, torch.tensor(weights), outputs[False], outputs.get(True))
 
 
@@ -133,11 +129,11 @@ def member_stats(outputs: Sequence[TaskOutputs], *, flips: bool) -> MemberStats:
         labels = of_task.task.test.y
         each = [accuracy(answer, labels) for answer in answers]
         together = accuracy(mean(_logs(answers), of_task.weights), labels)
-        rows.append((together, each[-1], max(each), fmean(each), _differing(answers.argmax(dim=2))))
+        rows.append((together, each[-1], max(each), fmean(each), _disagreement(answers.argmax(dim=2))))
     return MemberStats(*map(fmean, zip(*rows, strict=True)))
 
 
-def _differing(named: Tensor) -> float:
+def _disagreement(named: Tensor) -> float:
     """The share of rows on which two members differ, over all pairs; 0 for one member."""
     members = len(named)
     if members < 2:

@@ -3,17 +3,17 @@
 Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from zoolearn.beyond.held_out import is_held_out
 from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
-from zoolearn.beyond.open_softmax import open_cross_entropy
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.model_zoo import ModelZoo
@@ -21,7 +21,8 @@ from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
 from zoolearn.seeds import derive
 from zoolearn.settings import check_settings, setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.batches import Batch
+from zoolearn.training.fit import Work
 from zoolearn.training.predict import compute_features, probabilities
 
 LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
@@ -62,7 +63,7 @@ class WarmStart:
     def __post_init__(self) -> None:
         check_settings(WarmStart, vars(self))
 
-    def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
+    def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Work[Member]:
         """The member of an episode that trains on these tasks."""
         seen = [self._seen(zoo, task) for task in tasks]
         names = {task.name for task in tasks}
@@ -118,12 +119,12 @@ class WarmStart:
         """The vote on a task whose head is fitted to the finished features."""
         if task.name not in net.tasks:
             net.add_head(task.name, len(task.classes), task.train.x)
-        head = self._fitted(zoo, net, task)
+        head = self._fit_head(zoo, net, task)
         set_head(net, task.name, head)
         zoo.correct_priors(net, task)
         return self._vote(zoo, task, head.unseen)
 
-    def _fitted(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
+    def _fit_head(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = compute_features(net, net.scale_features(task.train.x, task.name), zoo.recipe)
         return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
 
@@ -160,3 +161,57 @@ def _rows(task: Task, mask: Tensor) -> Examples:
 def label_logs(answers: Tensor, labels: Tensor) -> Tensor:
     """The logarithm of the probability of each row's label."""
     return answers.gather(1, labels[:, None])[:, 0].double().clamp_min(torch.finfo(torch.float32).tiny).log()
+
+
+def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
+    """Which rows are held out: about this share, decided for each row by its content alone.
+
+    So the same rows are held out of whatever part of the data is kept, in any order, and of two equal rows both or none.
+    A class of which nothing would be left to train on gives none.
+
+    >>> rows = Examples(torch.arange(200.0)[:, None], torch.arange(200) % 2)
+    >>> held = is_held_out(rows, 0.25, seed=0)
+    >>> torch.equal(is_held_out(rows.select(torch.arange(100, 200)), 0.25, seed=0), held[100:])
+    True
+    """
+    limit = round(share * 2**32)
+    key = seed.to_bytes(8, "big", signed=True)
+    numbers = [
+        int.from_bytes(blake2b(row.tobytes(), digest_size=4, key=key).digest(), "big")
+        for row in examples.x.contiguous().numpy()
+    ]
+    held = torch.tensor(numbers) < limit
+    for label in set(examples.y[held].tolist()):
+        rows = examples.y == label
+        if bool(held[rows].all()):
+            held &= ~rows
+    return held
+
+
+def open_cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """Mean over rows of the negative log-likelihood of each row's label among the classes of all heads of the net.
+
+    With `smoothing`, this share of a label is spread evenly over all of them.
+    """
+    heads = [head for head in net.heads if isinstance(head, nn.Linear)]
+    weight, bias = torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads])
+    sizes = torch.tensor([head.out_features for head in heads])
+    first = (sizes.cumsum(0) - sizes)[[net.head_index[task] for task in batch.tasks]]
+    labels = batch.y + first.to(batch.y.device)[batch.task_index]
+    features = net.embed(net.scale_features_mixed(batch.x, batch.tasks, batch.task_index))
+    logits = F.linear(features, weight[:, : features.shape[1]], bias)
+    return F.cross_entropy(logits, labels, label_smoothing=smoothing)
+
+
+def refit_head(zoo: ModelZoo, member: Member, task: Task) -> Member:
+    """A member that sees as another does, with one head, fitted to all rows of a task that are at hand."""
+    net = zoo.new_net([task], member.net.seed)
+    if member.net.blocks:
+        net.read_layers()
+    net.backbone.load_state_dict(member.net.backbone.state_dict())
+    if net.standardize:  # its features are those of inputs on this scale
+        scale = member.net.columns[member.net.head_index[task.name]]
+        net.columns[0].load_state_dict(scale.state_dict())
+    grow = zoo.grow if isinstance(zoo.grow, WarmStart) else WarmStart(vote_sharpness=0.0, held_out=0.0)
+    vote = grow.fitted_vote(zoo, net.freeze(), task)
+    return Member(net.freeze(), {task.name: vote}, member.loss, zoo.episode, trained=False)

@@ -22,6 +22,8 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress as Training
 
+SECONDS_BACK = 600.0  # that the time left is judged by: a step may take minutes, and two must be seen
+
 End = TypeVar("End")
 
 
@@ -41,6 +43,7 @@ class Bars:
             console=console,
             disable=not console.is_terminal,
             transient=True,
+            speed_estimate_period=SECONDS_BACK,
         )
 
     def show(self, name: str, done: int | None = None, total: int | None = None, note: str = "") -> None:

@@ -22,12 +22,12 @@ from zoolearn.cli.streams import (
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
-from zoolearn.lab.preset import EVERY, Preset
 from zoolearn.lab.presets import find_preset
+from zoolearn.lab.published import EVERY, Preset
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan
-from zoolearn.runs.own import Own, is_place
+from zoolearn.runs.own import Own, is_place, split_names
 from zoolearn.runs.settings import recipe_defaults
 from zoolearn.runs.spec import ORDERS, RunSpec
 from zoolearn.runs.step_log import Log
@@ -104,6 +104,10 @@ def _setting_in(flag: str) -> str:
 
 
 def _kind(method: str) -> type[Learner]:
+    if len(several := split_names(method)) > 1:
+        raise SettingsError(
+            f"{method} are {len(several)} methods, and this command takes one; `zoo run {method} ...` runs all"
+        )
     if is_place(method):
         return Own.at(method).method()
     if method not in METHODS:

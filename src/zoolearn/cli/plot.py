@@ -12,8 +12,8 @@ from zoolearn.cli.folders import check_no_zoo, is_zoo
 from zoolearn.cli.report import read_names
 from zoolearn.errors import SettingsError
 from zoolearn.lab.figures import Figure, Map, Panel, Plot, Series
-from zoolearn.lab.pages.sources import gather
 from zoolearn.lab.plots import WIDTH, Format, Print, save_figures
+from zoolearn.lab.report import gather
 from zoolearn.lab.run_figures import figures
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.learning.scores import Scores

@@ -18,7 +18,7 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import save_text
 from zoolearn.lab.differences import differences
 from zoolearn.lab.frames import rows_as_csv, run_rows, save_parquet
-from zoolearn.lab.groups import grouped
+from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
@@ -92,7 +92,7 @@ def _tables(results: Sequence[Results], options: ReportOptions) -> list[Table]:
     if options.matrix and options.against:
         raise SettingsError("--matrix and --against are two tables; give one of them")
     if options.matrix:
-        groups = grouped(results)
+        groups = group_by_settings(results)
         return [matrix(name, group) for name, group in zip(labels(groups), groups, strict=True)]
     return [differences(results, options.against) if options.against else report(results)]
 
@@ -158,7 +158,7 @@ def write_zoo_page(folder: Path, file: Path) -> None:
 def write_page(folders: Sequence[Path], file: Path, command: Sequence[str]) -> None:
     """Writes the page of all runs and studies below the folders, and says how much it weighs."""
     from zoolearn.lab.pages import page
-    from zoolearn.lab.pages.sources import gather
+    from zoolearn.lab.report import gather
 
     results, figures = gather(folders)
     save_text(file, page("Runs and studies" if figures else "Runs", results, figures, command))

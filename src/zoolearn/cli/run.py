@@ -21,7 +21,7 @@ from zoolearn.lab.one_run import single_run
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.execute import Plan, execute
 from zoolearn.runs.jobs import Local
-from zoolearn.runs.own import parted
+from zoolearn.runs.own import split_names
 from zoolearn.runs.run import describe
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(wrap(USAGE.format(methods=", ".join(METHODS), benchmarks=", ".join(BENCHMARKS))))
         return
-    names = list(dict.fromkeys(parted(arguments[0])))
+    names = list(dict.fromkeys(split_names(arguments[0])))
     form = read_form(names, arguments[1:], f"zoo run {arguments[0]}", RunOptions)
     specs = {
         f"{spec.method}-{spec.benchmark}-seed{spec.seed}": spec

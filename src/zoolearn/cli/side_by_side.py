@@ -9,7 +9,7 @@ from zoolearn.cli import output
 from zoolearn.cli.bars import follow_all
 from zoolearn.lab.report import report
 from zoolearn.lab.tables import text
-from zoolearn.runs.execute import Plan, execute_all, finished
+from zoolearn.runs.execute import Plan, execute_all, load_finished
 from zoolearn.runs.jobs import Done, Failed, Place
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
@@ -19,7 +19,7 @@ def run_side_by_side(specs: Mapping[str, RunSpec], folder: Path, plan: Plan, pla
     """Carries out runs, by their titles, each in its own folder below `folder`; what is finished is only read."""
     console = output.console()
     outcome = {
-        title: results for title, spec in specs.items() if (results := finished(spec, folder / title, plan.data))
+        title: results for title, spec in specs.items() if (results := load_finished(spec, folder / title, plan.data))
     }
     if outcome:
         console.print(f"{len(outcome)} of {len(specs)} runs are finished; nothing to train for them")

@@ -14,7 +14,7 @@ from zoolearn.cli.flags import flag
 from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_plan, make_specs, read_form, read_value
 from zoolearn.cli.side_by_side import run_side_by_side
 from zoolearn.errors import SettingsError
-from zoolearn.runs.own import Own, is_place, parted
+from zoolearn.runs.own import Own, is_place, split_names
 from zoolearn.runs.spec import RunSpec
 
 USAGE = """usage: zoo sweep METHOD BENCHMARK --vary SETTING=VALUE,VALUE... [--vary ...] [--seeds N] [--out DIR] [--on ray] ...
@@ -92,4 +92,4 @@ def _values(form: Any, text: str) -> tuple[str, list[Any]]:
     _, hint = find_setting(form, name)
     if not equals or not values.strip():
         raise SettingsError(f"--vary {text}: no values; write --vary {name}=VALUE,VALUE")
-    return name, list(dict.fromkeys(read_value(name, hint, value) for value in parted(values)))
+    return name, list(dict.fromkeys(read_value(name, hint, value) for value in split_names(values)))

@@ -18,9 +18,10 @@ from zoolearn.cli.form import RunOptions, change_settings, find_setting, make_pl
 from zoolearn.cli.streams import find_benchmark
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.preset import Preset, save_preset
+from zoolearn.lab.presets import save_preset
+from zoolearn.lab.published import Preset
 from zoolearn.lab.tune.search import Search
-from zoolearn.lab.tune.space import PAPER, described, part_of_space
+from zoolearn.lab.tune.space import PAPER, describe_space, part_of_space
 from zoolearn.lab.tune.trials import Trial, Tuning, rungs
 from zoolearn.methods.registry import settings_of
 from zoolearn.runs.jobs import Failed, Ray
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
         "settings": settings_of(spec.learner()),
         "benchmark": spec.benchmark,
         "options": dict(spec.options),
-        "space": described(space),
+        "space": describe_space(space),
         "search": form.run.search,
         **({"source": spec.source} if spec.source else {}),
     }

@@ -12,7 +12,7 @@ from zoolearn.seeds import derive, generator
 
 
 def in_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchmark:
-    """Every task in parts of so many classes each; a seed deals the classes of every task, and the parts in between each other.
+    """Every task in parts of `sizes` classes; a seed deals the classes of every task, and the parts in between each other.
 
     The parts of a task come in their order, each with the training and test rows of its own classes; all orders of the
     parts of all tasks that leave it so are equally likely.

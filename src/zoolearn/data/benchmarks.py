@@ -74,9 +74,8 @@ def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order
 
     Of each class the first 80 % of the images train and the rest test, always: no test image is ever trained on.
     """
-    return _split(
-        "split-miniimagenet", datasets.mini_imagenet(data), ("crop", "flip"), 5, classes_per_task, class_order
-    )
+    images = datasets.mini_imagenet(data)
+    return _split("split-miniimagenet", images, ("crop", "flip"), 5, classes_per_task, class_order)
 
 
 def rotated_digits(data: Data = None, angles: Sequence[float] = ANGLES, digits_per_class: int = 10) -> Benchmark:
@@ -132,7 +131,7 @@ def benchmark(
     What the benchmark's own function takes makes another one of its kind: `tasks`, `permutation_seed`, `angles` and
     `digits_per_class` of streams, `classes_per_task` and `class_order` of splits.
     `only` are the places of tasks, from 0, in their order.
-    With `arrivals` tasks come in parts of so many classes each, between one another: (3, 1, 1) of tasks of five classes.
+    With `arrivals` tasks come in parts of these numbers of classes, between one another: (3, 1, 1) of tasks of five classes.
 
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
@@ -252,9 +251,8 @@ def options_record(
         others["angles"] = [*map(float, angles)]
     if arrivals:
         others |= {"arrivals": list(arrivals), "arrivals_seed": arrivals_seed}
-    return {
-        name: [*value] if isinstance(value, tuple) else value for name, value in others.items() if value is not None
-    }
+    given = {name: value for name, value in others.items() if value is not None}
+    return {name: [*value] if isinstance(value, tuple) else value for name, value in given.items()}
 
 
 def rotate(examples: Examples, angle: float) -> Examples:
@@ -322,16 +320,11 @@ def _split(
 
 
 def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:
-    return tuple(
-        Task(
-            name,
-            of_classes(dataset.train, labels),
-            of_classes(dataset.test, labels),
-            tuple(dataset.classes[label] for label in labels),
-            augment,
-        )
-        for name, labels in groups.items()
-    )
+    tasks = []
+    for name, labels in groups.items():
+        train, test = of_classes(dataset.train, labels), of_classes(dataset.test, labels)
+        tasks.append(Task(name, train, test, tuple(dataset.classes[label] for label in labels), augment))
+    return tuple(tasks)
 
 
 def _parts(examples: Examples, count: int, per_class: int) -> Iterable[Examples]:

@@ -5,6 +5,7 @@ from hashlib import blake2b
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor
 
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Examples, Task
@@ -14,7 +15,7 @@ _known: WeakKeyDictionary[Task, tuple[str, str]] = WeakKeyDictionary()
 
 def fingerprint(benchmark: Benchmark) -> str:
     """Changes when a task's name, classes, sizes, labels or any pixel does (in order)."""
-    return _joined(part for task in benchmark for part in _digests(task))
+    return _join_digests(part for task in benchmark for part in _digests(task))
 
 
 def fingerprint_of_data(benchmark: Benchmark) -> str:
@@ -25,7 +26,7 @@ def fingerprint_of_data(benchmark: Benchmark) -> str:
     else:
         parts = [_digests(task) for task in benchmark]
     drawn = "samples_seed" in options
-    return _joined(sorted(part for pair in parts for part in (pair[1:] if drawn else pair)))
+    return _join_digests(sorted(part for pair in parts for part in (pair[1:] if drawn else pair)))
 
 
 def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]:
@@ -37,7 +38,7 @@ def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]
             rows = x.flatten(1).sum(1, dtype=torch.float64) if permuted else x
             shape = (name, task.augment, tuple(x.shape), str(x.dtype))
             digest = blake2b(repr(shape).encode(), digest_size=16)
-            digest.update(rows.contiguous().numpy().data.cast("B"))
+            digest.update(_bytes(rows))
             pair.append(digest.hexdigest())
         yield pair[0], pair[1]
 
@@ -53,10 +54,14 @@ def _digest(task: Task, examples: Examples) -> str:
     shape = (tuple(examples.x.shape), str(examples.x.dtype))
     digest = blake2b(repr((task.name, task.classes, task.augment, shape)).encode(), digest_size=16)
     for tensor in (examples.x, examples.y):
-        if tensor.numel():  # a part of a task may bring nothing to test on
-            digest.update(tensor.contiguous().numpy().data.cast("B"))
+        digest.update(_bytes(tensor))
     return digest.hexdigest()
 
 
-def _joined(parts: Iterable[str]) -> str:
+def _bytes(tensor: Tensor) -> memoryview:
+    """Without a copy; of no rows, which a part may have to test on, there are none."""
+    return tensor.contiguous().numpy().data.cast("B") if tensor.numel() else memoryview(b"")
+
+
+def _join_digests(parts: Iterable[str]) -> str:
     return blake2b("".join(parts).encode(), digest_size=16).hexdigest()

@@ -20,9 +20,8 @@ class Benchmark:
     tasks: tuple[Task, ...]
     options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
     source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
-    near_duplicates: Mapping[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # by task, the test rows of which a row to train on is nearly a copy; empty where nobody has looked
+    # by task, the test rows of which a row to train on is nearly a copy; empty where it is not known
+    near_duplicates: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.tasks:

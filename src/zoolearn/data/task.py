@@ -199,7 +199,7 @@ def merge_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
 
 
 def _from_arrays(x: NDArray[np.generic], y: NDArray[np.int64]) -> Examples:
-    with warnings.catch_warnings():  # shared memory is read-only, and nobody writes to examples
+    with warnings.catch_warnings():  # shared memory is read-only, and examples are never written to
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return Examples(torch.from_numpy(x), torch.from_numpy(y))
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.data.datasets.progress import shown
+from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, StoreError
@@ -50,7 +50,7 @@ class FeatureCache:
         digests = [blake2b(picture.numpy().tobytes(), digest_size=DIGEST).digest() for picture in pictures]
         missing = [row for row, digest in enumerate(digests) if digest not in self.known]
         made: Rows = {}
-        for row in shown(missing, f"{self.extractor.name}: {title}", total=len(missing)):
+        for row in iter_with_bar(missing, f"{self.extractor.name}: {title}", total=len(missing)):
             one = resized(pictures[row : row + 1].numpy(), self.extractor.size or 0)
             made[digests[row]] = embedded(self.extractor, one)[0]
             if len(made) == ROWS:

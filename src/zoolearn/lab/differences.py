@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.groups import Group, count_seeds, grouped, order_of, seeds_of
+from zoolearn.lab.groups import Group, average_accuracy, count_seeds, group_by_settings, order_of, seeds_of
 from zoolearn.lab.labels import labels
 from zoolearn.lab.streams import tasks_of_groups
 from zoolearn.lab.tables import MISSING, Table, percent
@@ -45,7 +45,7 @@ def pair_groups(group: Group, other: Group) -> Difference | None:
     """
     known = {seeds_of(run): run for run in other.runs}
     pairs = [(run, known[seeds_of(run)]) for run in group.runs if seeds_of(run) in known]
-    points = [100 * (_average(mine) - _average(theirs)) for mine, theirs in pairs]
+    points = [100 * (average_accuracy(mine) - average_accuracy(theirs)) for mine, theirs in pairs]
     if not points:
         return None
     orders = {order_of(run) for pair in pairs for run in pair}
@@ -67,22 +67,19 @@ def half_interval(values: Sequence[float]) -> float | None:
     return float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * stdev(values) / math.sqrt(len(values)))
 
 
-def _average(run: Results) -> float:
-    return run.summary()["average_accuracy"] or 0.0
-
-
 def differences(results: Sequence[Results], reference: str) -> Table:
     """How far every group is above one of the same tasks, seed by seed, best first.
 
     The reference is a method, or a name as the table gives it where there are several groups of the method.
     """
-    groups = grouped(results)
+    groups = group_by_settings(results, lost=True)
     apart: dict[str, list[Group]] = {}
     for tasks, group in zip(tasks_of_groups(groups), groups, strict=True):
         apart.setdefault(tasks, []).append(group)
     rows: list[tuple[float, tuple[str, ...]]] = []
     known: dict[str, list[str]] = {}
     one_order = is_known = False
+    lost: list[str] = []
     for tasks, alike in apart.items():
         known[tasks] = labels(alike)
         named = list(zip(known[tasks], alike, strict=True))
@@ -92,8 +89,9 @@ def differences(results: Sequence[Results], reference: str) -> Table:
             names = ", ".join(repr(name) for name, _ in exact)
             raise SettingsError(f"{reference!r} is {len(exact)} groups of runs on {tasks}; give one of {names}")
         is_known = is_known or bool(exact)
+        lost += [f"Of {reference} on {tasks}{group.losses}." for _, group in exact if group.losses]
         for name, group in named if exact else ():
-            if group is not exact[0][1] and group.first.finished:
+            if group is not exact[0][1] and (group.first.finished or not group.runs):
                 difference = pair_groups(group, exact[0][1])
                 one_order = one_order or (difference is not None and difference.one_order)
                 rows.append(_difference_row(tasks, name, group, difference))
@@ -104,12 +102,13 @@ def differences(results: Sequence[Results], reference: str) -> Table:
     rows.sort(key=lambda row: (row[1][0], -row[0]))
     header = ("benchmark", "method", "average accuracy", f"above {reference}", "seeds in common")
     notes = ["Points of average accuracy, and the 95 % interval of their mean over seeds that both have."]
-    return Table(header, tuple(row for _, row in rows), 2, (*notes, ONE_ORDER) if one_order else tuple(notes))
+    notes += [*([ONE_ORDER] if one_order else []), *lost]
+    return Table(header, tuple(row for _, row in rows), 2, tuple(notes))
 
 
 def _difference_row(
     tasks: str, name: str, group: Group, difference: Difference | None
 ) -> tuple[float, tuple[str, ...]]:
-    accuracy = percent([run.summary()["average_accuracy"] for run in group.runs])
     shown = (MISSING, "0") if difference is None else (str(difference), difference.over.removesuffix(" seeds"))
-    return difference.mean if difference else -math.inf, (tasks, name, accuracy, *shown)
+    shown = (shown[0], shown[1] + group.losses)
+    return difference.mean if difference else -math.inf, (tasks, name, percent(group.values()), *shown)

@@ -250,11 +250,8 @@ def draw_map(ax: Axes, chart: Map, width: float) -> Any:
     every = math.ceil(letter * (1.8 if leaning else _longest(chart.columns) + 1) / room)
     ax.set_xticks(columns[::every], [cut(name, 20) for name in chart.columns[::every]], **leaning)
     dots = bool(chart.marks) and (chart.mark_style == "dot" or room < 2.5 * letter)
-    ax.set_xlabel(
-        "\n".join(
-            [chart.column_label, *wrap(_key(chart, "dot" if dots else "bold"), int(room * len(columns) / letter))]
-        )
-    )
+    key = wrap(_key(chart, "dot" if dots else "bold"), int(room * len(columns) / letter))
+    ax.set_xlabel("\n".join([chart.column_label, *key]))
     if dots:
         _dot_cells(ax, chart)
     elif room >= 2.5 * letter:
@@ -287,11 +284,8 @@ def _key(chart: Map, mark: str) -> str:
     known = [value for row in _shades(chart) for value in row if value is not None] or [0.0]
     label = f"{chart.value_label} less the row's median" if chart.shades else chart.value_label
     low, high = min(known), max(known)
-    words = (
-        f"blue above 0, orange below, {low:+.2f} to {high:+.2f}"
-        if chart.centred
-        else f"{low:.2f} light, {high:.2f} dark"
-    )
+    signed, plain = f"blue above 0, orange below, {low:+.2f} to {high:+.2f}", f"{low:.2f} light, {high:.2f} dark"
+    words = signed if chart.centred else plain
     marks = f"; {mark}: {chart.mark_label}" if chart.marks and chart.mark_label else ""
     return f"{label}: {words}{marks}"
 

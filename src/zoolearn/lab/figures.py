@@ -7,10 +7,11 @@ A `Figure` holds one chart, or several to choose from (its frames). A chart is a
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from zoolearn.errors import DataError
 from zoolearn.files import Json
@@ -30,7 +31,7 @@ class Series:
     spread: Sequence[Number] = ()
     style: Style = "line"
     colour: int = 0  # a place in the palette, so that one method has one colour in all panels
-    notes: Sequence[str] = ()  # one for each point, said on hover
+    notes: Sequence[str] = ()  # one for each point, shown on hover
 
     def __post_init__(self) -> None:
         for name in ("x", "y", "spread", "notes"):
@@ -49,8 +50,7 @@ class Panel:
     turned: bool = False  # names from top to bottom, what is measured to the right
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(Struct, frozen=True, tag="plot", tag_field="kind"):
     """Panels side by side that share what is measured upwards."""
 
     panels: Sequence[Panel]
@@ -84,8 +84,7 @@ class Plot:
                     yield panel.title, series.name, x, y, spread, series.notes[place] if series.notes else ""
 
 
-@dataclass(frozen=True)
-class Map:
+class Map(Struct, frozen=True, tag="map", tag_field="kind"):
     """A matrix drawn as coloured cells: `rows` from top to bottom, `columns` from left to right.
 
     `shades` are what is coloured where that is not the value itself; `centred` shades mean good above 0 and bad below.
@@ -103,7 +102,7 @@ class Map:
     marks: Sequence[Sequence[bool]] = ()  # cells with a dot, or in bold
     mark_label: str = ""
     mark_style: Literal["dot", "bold"] = "dot"
-    notes: Sequence[Sequence[str]] = ()  # said on hover
+    notes: Sequence[Sequence[str]] = ()  # shown on hover
 
     def __post_init__(self) -> None:
         for name in ("values", "spread", "shades", "marks", "notes"):
@@ -137,7 +136,6 @@ class Map:
 
 
 Chart = Plot | Map
-KINDS: dict[str, type[Plot] | type[Map]] = {"plot": Plot, "map": Map}
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,6 @@ class Figure:
         return f"{self.title.rstrip('?')}: {found}." if found else ""
 
     def csv(self) -> str:
-        """All frames as one table."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         header: list[str] = []
@@ -175,47 +172,23 @@ class Figure:
         return out.getvalue()
 
     def to_json(self) -> dict[str, Json]:
-        frames = [
-            {"name": name, "kind": next(kind for kind, cls in KINDS.items() if isinstance(chart, cls)), **asdict(chart)}
-            for name, chart in self.frames.items()
-        ]
-        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "frames"}
-        return {**own, "commands": list(self.commands), "extra": dict(self.extra), "frames": frames}
+        content = msgspec.to_builtins(self, enc_hook=float)  # of numpy's numbers
+        return {**content, "frames": [{"name": name, **chart} for name, chart in content["frames"].items()]}
 
     @classmethod
     def from_json(cls, content: Json, where: str) -> "Figure":
         """The figure that `to_json` gave; an error names where it was read."""
-        file = decode(content, FigureFile, where, "a figure")
-        frames = {
-            frame.name: decode(given, KINDS[frame.kind], where, "a figure") for frame, given in file.charts(where)
-        }
-        return cls(**{**msgspec.structs.asdict(file), "frames": frames})
+        what, listed = "a figure", content.get("frames") if isinstance(content, dict) else None
+        frames: dict[str, Chart] = {}
+        for place, frame in enumerate(decode(listed, list[Frame], where, what)):
+            frames[frame.name] = decode(listed[place], Chart, where, what)  # type: ignore[arg-type, index]
+        return replace(decode({**content, "frames": {}}, cls, where, what), frames=frames)
 
 
-class Frame(msgspec.Struct):
+class Frame(Struct):
     """What a frame of a figure begins with in a file; its chart follows."""
 
     name: str
-    kind: Literal["plot", "map"]
-
-
-class FigureFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A figure in a file."""
-
-    name: str
-    title: str
-    caption: str
-    frames: list[dict[str, Json]]
-    choice: str = ""
-    commands: list[str] = []
-    section: str = ""
-    first: str = ""
-    extra: dict[str, Json] = {}
-
-    def charts(self, where: str) -> Iterator[tuple[Frame, dict[str, Json]]]:
-        """What each frame is, and all that it holds."""
-        for frame in self.frames:
-            yield decode(frame, Frame, where, "a figure"), frame
 
 
 def percents(fractions: Iterable[Number]) -> list[Number]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, ORDERS
@@ -18,18 +19,35 @@ class Group:
 
     @property
     def first(self) -> Results:
-        """The run that speaks for the group's method, benchmark and settings."""
+        """The run that stands for the group's method, benchmark and settings."""
         return (self.runs or self.lost)[0]
+
+    def values(self, measure: str = "average_accuracy") -> list[float | None]:
+        """A measure of each run; None where a run has no answer for it."""
+        return [run.summary()[measure] for run in self.runs]
+
+    def mean(self, measure: str = "average_accuracy") -> float | None:
+        """Over the runs; None where one of them has no answer, or there is none."""
+        known = [value for value in self.values(measure) if value is not None]
+        return fmean(known) if known and len(known) == len(self.runs) else None
 
     @property
     def seeds(self) -> str:
         """How many there are, in how many orders if there are several, and how many diverged or failed."""
+        return count_seeds(self.runs) + self.losses
+
+    @property
+    def losses(self) -> str:
+        """How many diverged or failed, after a comma; nothing if none did."""
         diverged = sum(bool(run.diverged) for run in self.lost)
         known = {"diverged": diverged, "failed": len(self.lost) - diverged}
         whole = len(self.runs) + len(self.lost)
-        return ", ".join(
-            [count_seeds(self.runs), *(f"{count} of {whole} {how}" for how, count in known.items() if count)]
-        )
+        return "".join(f", {count} of {whole} {how}" for how, count in known.items() if count)
+
+
+def average_accuracy(run: Results) -> float:
+    """Of a run that has answered for its tasks; 0 for one that has not."""
+    return run.summary()["average_accuracy"] or 0.0
 
 
 def count_seeds(runs: Sequence[Results]) -> str:
@@ -45,7 +63,7 @@ def order_of(run: Results) -> str:
     return json.dumps([run.meetings, *(run.spec.options.get(name) for name in ORDERS)])
 
 
-def grouped(results: Sequence[Results], lost: bool = False) -> list[Group]:
+def group_by_settings(results: Sequence[Results], lost: bool = False) -> list[Group]:
     """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once.
 
     Groups of which every run diverged or failed are left out, unless the `lost` are asked for too: they have no values.
@@ -66,8 +84,8 @@ def one_per_seed(results: Sequence[Results]) -> list[Results]:
 
 
 def seeds_of(run: Results) -> str:
-    """The seeds of learner, samples and order, as one word."""
-    return json.dumps([run.spec.seed, *(run.spec.options.get(name) for name in DATA_SEEDS)])
+    """The seeds of learner, samples and order, as one word; with the order itself, which people may make in Python, too."""
+    return json.dumps([run.spec.seed, run.meetings, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
 def group_runs(results: Sequence[Results]) -> list[Group]:

@@ -25,7 +25,7 @@ from zoolearn.runs.results import Count, NotNegative, Results, Share
 from zoolearn.runs.state import restore
 from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Work
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -80,7 +80,7 @@ def iter_judge(
         before = judged_record(load_json(folder.path / FILE), str(folder.path / FILE))
         if before.distilled.epochs == epochs:
             return before
-    zoo, tasks = _restored(folder, data, names, benchmark)
+    zoo, tasks = _restore_zoo(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
     answers = {task.name: zoo.count_votes(task).mean for task in tasks}
     outputs = []
@@ -91,16 +91,14 @@ def iter_judge(
     for done, (name, find) in enumerate(EVIDENCE.items()):
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
         unknown[name] = class_incremental(WhichTask(zoo, find), tasks, answers)
-    small = yield from _distilled(zoo, recipe, tasks)
+    small = yield from _distil(zoo, recipe, tasks)
+    right = sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks)
+    ms = _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks)
     record = Judged(
         run=Results.load(folder.path).settings,
         benchmark=folder.header()["benchmark"],
         unknown_task=unknown,
-        zoo=Performance(
-            sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks),
-            zoo.num_parameters,
-            _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks),
-        ),
+        zoo=Performance(right, zoo.num_parameters, ms),
         voting=accuracy_by_rule(outputs),
         members=member_stats(outputs, flips=zoo.recipe.flip_tta),
         distilled=small,
@@ -109,7 +107,7 @@ def iter_judge(
     return record
 
 
-def _restored(
+def _restore_zoo(
     folder: RunFolder, data: Path | str | None, names: Mapping[str, Callable[..., Any]] | None, own: Own | None
 ) -> tuple[ModelZoo, list[Task]]:
     header = folder.header()
@@ -126,12 +124,12 @@ def _restored(
 def _maker(header: Mapping[str, Json], own: Own | None) -> Callable[..., Benchmark] | None:
     if own is None and header["benchmark"] not in BENCHMARKS:
         raise SettingsError(
-            f"benchmark {header['benchmark']!r} is none of ours; name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)"
+            f"benchmark {header['benchmark']!r} is not one of zoolearn's; name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)"
         )
     return None if own is None else lambda data, **making: own.benchmark(data, making)
 
 
-def _distilled(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Generator[Progress, None, Distilled]:
+def _distil(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Work[Distilled]:
     net, _ = yield from iter_distil(zoo, list(zoo.kept.values()), recipe)
 
     def ask(task: Task, rows: int | None = None) -> float:

@@ -47,14 +47,7 @@ def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequen
 
 def own_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
-    flat = [_changed(group.first) for group in groups]
-    kinds = [(group.first.stream, group.first.method) for group in groups]
-    shown = []
-    for kind, mine in zip(kinds, flat, strict=True):
-        alike = [own for other, own in zip(kinds, flat, strict=True) if other == kind]
-        names = [name for name, value in mine.items() if any(own.get(name) != value for own in alike)]
-        shown.append(", ".join(f"{name}={short(mine[name])}" for name in names))
-    return shown
+    return _tell_apart(groups, [_changed(group.first) for group in groups], across_methods=False)
 
 
 def _changed(run: Results) -> dict[str, str]:
@@ -65,26 +58,27 @@ def _changed(run: Results) -> dict[str, str]:
 
 def differing_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its values of the settings in which the groups of its benchmark differ."""
-    flat = [{**_shown_settings(group.first), **_shown_code(group.first)} for group in groups]
+    return _tell_apart(
+        groups, [{**_shown_settings(group.first), **_shown_code(group.first)} for group in groups], across_methods=True
+    )
+
+
+def _tell_apart(groups: Sequence[Group], flat: Sequence[dict[str, str]], across_methods: bool) -> list[str]:
+    """Of each group the settings in which others differ: those of its method or, where they have the setting, of any method."""
     kinds = [(group.first.stream, group.first.method) for group in groups]
-    shown = [
-        [path for path in mine if path != "seed" and _differs(path, kind, kinds, flat)]
-        for kind, mine in zip(kinds, flat, strict=True)
-    ]
-    return [", ".join(f"{path}={short(mine[path])}" for path in paths) for mine, paths in zip(flat, shown, strict=True)]
-
-
-def _differs(
-    path: str, kind: tuple[str, str], kinds: Sequence[tuple[str, str]], flat: Sequence[dict[str, str]]
-) -> bool:
-    """Whether groups of this stream have other values; only the same method can differ by lacking the setting."""
-    stream, method = kind
-    values = {
-        settings.get(path)
-        for (its_stream, its_method), settings in zip(kinds, flat, strict=True)
-        if its_stream == stream and (its_method == method or path in settings)
-    }
-    return len(values) > 1
+    shown = []
+    for kind, mine in zip(kinds, flat, strict=True):
+        names = []
+        for name in mine:
+            others = [
+                settings.get(name)
+                for other, settings in zip(kinds, flat, strict=True)
+                if other == kind or (across_methods and other[0] == kind[0] and name in settings)
+            ]
+            if name != "seed" and len({*others}) > 1:
+                names.append(name)
+        shown.append(", ".join(f"{name}={short(mine[name])}" for name in names))
+    return shown
 
 
 def equal_settings(groups: Sequence[Group]) -> dict[str, str]:

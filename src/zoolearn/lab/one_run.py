@@ -19,20 +19,11 @@ def per_task(results: Results) -> Table:
     tasks = zip(results.tasks, results.learned, final, strict=False)  # ends with the tasks met
     known = [value for value in results.learned if value is not None]
     means = ("mean", fmean(known) if len(known) == len(final) > 0 else None, summary["average_accuracy"])
-    return Table(
-        header=("task", "just learned", "final", "change", *untold),
-        rows=tuple(
-            (
-                name,
-                percent([first]),
-                percent([last]),
-                _change(first, last),
-                *(percent([shares[name]]) for shares in untold.values()),
-            )
-            for name, first, last in [*tasks, means]
-        ),
-        labels=1,
-    )
+    rows = []
+    for name, first, last in [*tasks, means]:
+        without_task = (percent([shares[name]]) for shares in untold.values())
+        rows.append((name, percent([first]), percent([last]), _change(first, last), *without_task))
+    return Table(("task", "just learned", "final", "change", *untold), tuple(rows), labels=1)
 
 
 def _class_incremental(results: Results) -> dict[str, dict[str, float | None]]:

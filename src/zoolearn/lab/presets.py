@@ -2,14 +2,51 @@
 those of a file; flags beside it still have their say.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.files import Json
-from zoolearn.lab.preset import Preset, load_preset
-from zoolearn.lab.published import PRESETS
+from zoolearn.files import Json, save_text
+from zoolearn.lab.published import PRESETS, Preset
+from zoolearn.runs.decode import decode
 from zoolearn.runs.spec import DATA_SEEDS, RunSpec
+
+
+class PresetFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A preset in a file of its own, for people to edit."""
+
+    name: str
+    method: str
+    benchmark: str
+    target: str = ""
+    source: str = ""
+    settings: dict[str, Json] = {}
+    options: dict[str, Json] = {}
+    remark: str = ""
+
+
+def save_preset(preset: Preset, path: Path) -> None:
+    """Writes a preset as a JSON file that people may edit."""
+    spec = preset.spec
+    about = (preset.name, spec.method, spec.benchmark, preset.target, preset.source)
+    file = PresetFile(*about, {**spec.settings}, {**spec.options}, preset.remark)
+    save_text(path, msgspec.json.format(msgspec.json.encode(file), indent=1).decode() + "\n")
+
+
+def load_preset(path: Path, method: str) -> Preset:
+    """The preset in a file; what it sets is checked where it is used, like any flag."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is no preset that can be read ({error}); `zoo tune` writes them") from error
+    file = decode(content, PresetFile, str(path), "a preset")
+    if file.method != method:
+        raise SettingsError(f"{path} is a preset for {file.method}, not for {method}")
+    spec = RunSpec(file.method, file.benchmark, file.settings, file.options)
+    return Preset(file.name, spec, file.target, file.source, file.remark)
 
 
 def preset_settings(name: str, method: str) -> Mapping[str, Json]:

@@ -1,15 +1,16 @@
 """Runs side by side: one row per method, benchmark and settings, mean and standard deviation over seeds."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 
 from zoolearn.errors import DataError, StoreError
+from zoolearn.lab.figures import Figure
 from zoolearn.lab.groups import Group, episodes_of, group_runs, one_per_seed
 from zoolearn.lab.labels import differing_settings, in_short, own_settings
 from zoolearn.lab.streams import streams_of_groups, tasks_of_groups
-from zoolearn.lab.tables import MISSING, Table, human, percent, seconds
-from zoolearn.runs.records import iter_runs
+from zoolearn.lab.studies.study import find_studies
+from zoolearn.lab.tables import Table, human, mean, percent, seconds
+from zoolearn.runs.records import iter_contents, iter_runs
 from zoolearn.runs.results import Results
 
 MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_transfer")
@@ -80,13 +81,12 @@ def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
     """The rows with the best mean of a measure among finished runs on the same tasks, where there are others."""
     alike: dict[str, dict[int, float]] = {}
     for row, (group, tasks) in enumerate(zip(groups, tasks_of_groups(groups), strict=True)):
-        values = [run.summary()[measure] for run in group.runs]
-        known = [value for value in values if value is not None]
-        if group.first.finished and known and len(known) == len(values):
-            alike.setdefault(tasks, {})[row] = fmean(known)
+        value = group.mean(measure)
+        if group.first.finished and value is not None:
+            alike.setdefault(tasks, {})[row] = value
     for means in alike.values():
         top = min(means.values()) if measure == "forgetting" else max(means.values())
-        yield from (row for row, mean in means.items() if mean == top and len(means) > 1)
+        yield from (row for row, value in means.items() if value == top and len(means) > 1)
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -99,12 +99,10 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
         "episodes": [episodes_of(group.first) for group in groups],
     }
     for measure in measures_of(groups):
-        columns[measure.replace("_", " ")] = [
-            percent([run.summary()[measure] for run in group.runs]) for group in groups
-        ]
-    columns["stored samples"] = [_mean(group, lambda run: run.stored_samples, "{:,.0f}".format) for group in groups]
-    columns["params"] = [_mean(group, lambda run: run.num_parameters, human) for group in groups]
-    columns["seconds"] = [_mean(group, lambda run: sum(run.seconds.values()), seconds) for group in groups]
+        columns[measure.replace("_", " ")] = [percent(group.values(measure)) for group in groups]
+    columns["stored samples"] = [mean(group.values("stored_samples")) for group in groups]
+    columns["params"] = [mean(group.values("num_parameters"), human) for group in groups]
+    columns["seconds"] = [mean([sum(run.seconds.values()) for run in group.runs], seconds) for group in groups]
     if not any(settings):
         del columns["settings"]
     if all(group.first.finished for group in groups) and _same_length(groups):
@@ -121,10 +119,6 @@ def measures_of(groups: Iterable[Group]) -> list[str]:
 def _same_length(groups: Sequence[Group]) -> bool:
     lengths = {(group.first.stream, len(group.first.tasks)) for group in groups}
     return len(lengths) == len({benchmark for benchmark, _ in lengths})
-
-
-def _mean(group: Group, measure: Callable[[Results], float], show: Callable[[float], str]) -> str:
-    return show(fmean(measure(run) for run in group.runs)) if group.runs else MISSING
 
 
 def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
@@ -144,3 +138,27 @@ def failures(groups: Iterable[Group]) -> list[str]:
     """A sentence for each run that failed; one that diverged is counted in its row."""
     lost = [run for group in groups for run in group.lost if run.failed]
     return [f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}" for run in lost]
+
+
+def gather(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
+    """Runs, and the figures of studies; the runs that are parts of a study are shown by the study alone."""
+    for folder in folders:
+        if not folder.exists():
+            raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")
+    studies = find_studies(folders)
+    results = [run for place, run in _runs(folders).items() if not _inside(place, studies)]
+    if not results and not studies:
+        raise StoreError(f"no run and no study in {', '.join(map(str, folders))}")
+    seen: list[Figure] = []
+    for figure in (figure for study in studies.values() for figure in study.figures):
+        if figure not in seen:  # a study may be there twice, as a copy or with the same simulation
+            seen.append(figure)
+    return results, seen
+
+
+def _runs(folders: Sequence[Path]) -> dict[Path, Results]:
+    return find_runs(folder for folder in folders if any(iter_contents(folder)))
+
+
+def _inside(path: Path, studies: Iterable[Path]) -> bool:
+    return any(study.resolve() in path.resolve().parents for study in studies)

@@ -1,10 +1,9 @@
 """The figures that runs give: who is best, accuracy over episodes, task by task, what each episode drew, what it cost."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series, percents
-from zoolearn.lab.groups import Group
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, measures_of
 from zoolearn.lab.sections import MOST, Named, Section, sections
 from zoolearn.runs.metrics import running_average
@@ -45,22 +44,14 @@ def ranking(section: Section) -> Figure:
     names = {"average_accuracy": "task told" if extra else "average accuracy", **CLASS_INCREMENTAL}
     series = []
     for colour, measure in enumerate(("average_accuracy", *extra)):
-        cells = [_over_seeds([[value] for value in percents(_summaries(group, measure))]) for _, group in rows]
+        cells = [_over_seeds([[value] for value in percents(group.values(measure))]) for _, group in rows]
         means, deviations = [mean for (mean,), _ in cells], [deviation for _, (deviation,) in cells]
         series.append(Series(names[measure], [name for name, _ in rows], means, deviations, "points", colour))
     left = f" The best {MOST_ROWS} of {len(section.finished)}." if len(section.finished) > MOST_ROWS else ""
     left += f" {CLASS_INCREMENTAL_NOTE}" if extra else ""
-    return _figure(
-        section,
-        "ranking",
-        "Average accuracy at the end",
-        f"Mean test accuracy over all tasks{_band(rows, 'bars')} The axis does not start at zero.{left}",
-        Plot([Panel("", series, turned=True)], "average accuracy, %"),
-    )
-
-
-def _summaries(group: Group, measure: str = "average_accuracy") -> list[Number]:
-    return [run.summary()[measure] for run in group.runs]
+    caption = f"Mean test accuracy over all tasks{_band(rows, 'bars')} The axis does not start at zero.{left}"
+    chart = Plot([Panel("", series, turned=True)], "average accuracy, %")
+    return _figure(section, "ranking", "Average accuracy at the end", caption, chart)
 
 
 def average_over_episodes(section: Section) -> Figure:
@@ -71,14 +62,10 @@ def average_over_episodes(section: Section) -> Figure:
         ends = all(value is None for value in means[:-1])  # trained once, at the end: a point, not a line
         episodes = list(range(1, len(means) + 1))
         series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))
-    return _figure(
-        section,
-        "average-accuracy",
-        "Average accuracy as tasks arrive",
-        f"Mean test accuracy over the tasks met so far, after each episode{_band(section.shown)} A learner that trains "
-        f"once, at the end, is a point.{_left_out(section)}",
-        Plot([Panel("", series, "episode")], "average accuracy, %"),
-    )
+    measured = f"Mean test accuracy over the tasks met so far, after each episode{_band(section.shown)}"
+    caption = f"{measured} A learner that trains once, at the end, is a point.{_left_out(section)}"
+    chart = Plot([Panel("", series, "episode")], "average accuracy, %")
+    return _figure(section, "average-accuracy", "Average accuracy as tasks arrive", caption, chart)
 
 
 def task_by_task(section: Section) -> Figure:
@@ -87,19 +74,16 @@ def task_by_task(section: Section) -> Figure:
     tasks = named[0][1].first.tasks
     panels = []
     for task in tasks:
-        series = []
+        lines: list[Series] = []
+        crosses: list[Series] = []
         for colour, (name, group) in enumerate(named):
-            if group.first.method == "isolated" and len(named) > 1:
-                continue
             runs = [run for run in group.runs if task in run.meetings[: len(run.accuracy)]]
-            series += _task_series(name, colour, runs, task)
-        series += [
-            _cross(name, colour, group, task)
-            for colour, (name, group) in enumerate(named)
-            if group.first.method == "isolated" and len(named) > 1
-        ]
-        if any(each.x for each in series):
-            panels.append(Panel(task, [each for each in series if each.x], "episode"))
+            if group.first.method == "isolated" and len(named) > 1:
+                crosses += _cross(name, colour, runs, task)
+            else:
+                lines += _task_series(name, colour, runs, task)
+        if drawn := [series for series in (*lines, *crosses) if series.x]:
+            panels.append(Panel(task, drawn, "episode"))
     return _figure(
         section,
         "task-accuracy",
@@ -124,13 +108,12 @@ def _task_series(name: str, colour: int, runs: Sequence[Results], task: str) -> 
     return [Series(name, x, y, spread, "line" if len(x) > 1 else "points", colour)]
 
 
-def _cross(name: str, colour: int, group: Group, task: str) -> Series:
-    runs = [run for run in group.runs if task in run.meetings[: len(run.accuracy)]]
+def _cross(name: str, colour: int, runs: Sequence[Results], task: str) -> list[Series]:
     if len({run.meetings.index(task) for run in runs}) != 1:  # as with lines: it arrives at another time in each run
-        return Series(name, [], [], style="crosses", colour=colour)
+        return []
     first = runs[0].meetings.index(task)
     means, deviations = _over_seeds([percents([run.accuracy[first][run.tasks.index(task)]]) for run in runs])
-    return Series(name, [first + 1], means, deviations, "crosses", colour)
+    return [Series(name, [first + 1], means, deviations, "crosses", colour)]
 
 
 def episode_map(section: Section) -> Figure:
@@ -148,18 +131,14 @@ def episode_map(section: Section) -> Figure:
         "Colour is test accuracy after the episode. A dot marks a task that the episode trained on: the new one, on the "
         "diagonal, and the past ones that were drawn. Hover shows the weight with which a past task could be drawn. "
         "One seed of each.",
-        frames=frames,
-        choice="run",
+        frames,
     )
 
 
 def _data_seed(run: Results) -> str:
     options = run.settings.get("benchmark") or {}
-    seeds = [
-        f"{short} {options[key]}"
-        for key, short in (("samples_seed", "samples"), ("task_order", "order"), ("class_order", "class order"))
-        if key in options
-    ]
+    names = {"samples_seed": "samples", "task_order": "order", "class_order": "class order"}
+    seeds = [f"{short} {options[key]}" for key, short in names.items() if key in options]
     return "".join(f", {seed}" for seed in seeds if not seed.endswith(f" {run.settings.get('seed')}"))
 
 
@@ -176,9 +155,8 @@ def _run_map(run: Results) -> Map:
             weight = (record.weights or {}).get(rows[place])
             notes[place][episode] = "" if weight is None else f"weight in the draw {weight:.3f}"
     episodes = [str(number) for number in range(1, count + 1)]
-    return Map(
-        rows, episodes, values, "task", "episode", "accuracy, %", marks=marks, mark_label="trained on", notes=notes
-    )
+    labels = ("task", "episode", "accuracy, %")
+    return Map(rows, episodes, values, *labels, marks=marks, mark_label="trained on", notes=notes)
 
 
 def cost(section: Section) -> Figure:
@@ -191,7 +169,7 @@ def cost(section: Section) -> Figure:
                 continue
             costs = [measure(run) for run in group.runs]
             known = [value for value in costs if value is not None]
-            (mean,), (deviation,) = _over_seeds([[value] for value in percents(_summaries(group))])
+            (mean,), (deviation,) = _over_seeds([[value] for value in percents(group.values())])
             if known and mean is not None:
                 series.append(Series(name, [fmean(known)], [mean], [deviation], "points", colour))
         if series:
@@ -237,21 +215,7 @@ def _left_out(section: Section, most: int = MOST) -> str:
     return f" {shown} of {known} are drawn: the best of each method first." if shown < known else ""
 
 
-def _figure(
-    section: Section,
-    kind: str,
-    title: str,
-    caption: str,
-    chart: Plot | None = None,
-    *,
-    frames: dict[str, Map] | None = None,
-    choice: str = "",
-) -> Figure:
-    return Figure(
-        name=f"{section.title}-{kind}",
-        title=title,
-        caption=caption,
-        frames={"": chart} if chart is not None else frames or {},
-        choice=choice,
-        section=section.title,
-    )
+def _figure(section: Section, kind: str, title: str, caption: str, chart: Plot | Mapping[str, Map]) -> Figure:
+    """A figure of a section: one chart, or maps of several runs to choose from."""
+    frames, choice = ({"": chart}, "") if isinstance(chart, Plot) else (chart, "run")
+    return Figure(f"{section.title}-{kind}", title, caption, frames, choice, section=section.title)

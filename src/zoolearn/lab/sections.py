@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zoolearn.lab.differences import ONE_ORDER, pair_groups
-from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.differences import ONE_ORDER, Difference, pair_groups
+from zoolearn.lab.groups import Group, group_by_settings
 from zoolearn.lab.labels import equal_settings, labels, settings_apart
 from zoolearn.lab.report import CLASS_INCREMENTAL, CLASS_INCREMENTAL_NOTE, failures, measures_of
 from zoolearn.lab.streams import tasks_of_groups
-from zoolearn.lab.tables import MISSING, Table, human, percent, spent
+from zoolearn.lab.tables import MISSING, Table, human, mean, percent, spent
 from zoolearn.runs.results import Results
 
 MOST = 8  # lines in a chart that can be told apart
@@ -52,7 +52,7 @@ class Section:
 def sections(results: Sequence[Results]) -> list[Section]:
     """The runs by benchmark and by how it was cut; each seed counts once."""
     apart: dict[str, list[Group]] = {}
-    every_group = grouped(results, lost=True)
+    every_group = group_by_settings(results, lost=True)
     for tasks, group in zip(tasks_of_groups(every_group), every_group, strict=True):
         apart.setdefault(tasks, []).append(group)
     found = []
@@ -64,9 +64,7 @@ def sections(results: Sequence[Results]) -> list[Section]:
 
 
 def _score(group: Group) -> float | None:
-    scores = [run.summary()["average_accuracy"] for run in group.runs]
-    known = [score for score in scores if score is not None]
-    return sum(known) / len(known) if group.first.finished and len(known) == len(scores) else None
+    return group.mean() if group.first.finished else None
 
 
 def _rank(group: Group) -> tuple[bool, float]:
@@ -82,46 +80,42 @@ def conclusion(section: Section) -> str:
     if not finished:
         return "No run has met all tasks yet."
     name, group = finished[0]
-    reached = f"{_accuracy(group)} % average accuracy over {len(group.first.tasks)} tasks"
+    reached = f"{percent(group.values())} % average accuracy over {len(group.first.tasks)} tasks"
     if len(finished) == 1:
         return f"{name} reaches {reached}, {len(group.runs)} seed{'s' * (len(group.runs) > 1)}."
     other_name, other = finished[1]
-    difference = pair_groups(group, other)
+    difference, points = _gap(group, other)
     doubt = difference.interval if difference else "no seed in common, so no interval"
     apart = _unlike(group, other)
-    above = f"{reached}, {_gap(group, other)} points above {other_name} ({doubt}){apart}"
+    above = f"{reached}, {points} points above {other_name} ({doubt}){apart}"
     if difference is None or difference.half is None:
         return f"{name} is highest: {above}."
     if difference.mean > difference.half:
         return f"{name} is best: {above}."
-    both = f"{_accuracy(group)} and {_accuracy(other)} % average accuracy over {len(group.first.tasks)} tasks"
+    both = f"{percent(group.values())} and {percent(other.values())} % average accuracy over {len(group.first.tasks)} tasks"
     return f"{name} and {other_name} cannot be told apart: {both} ({doubt} for the difference){apart}."
 
 
-def _gap(group: Group, other: Group) -> str:
-    """Points above another: over the seeds that both have where that gives an interval, else between the means."""
+def _gap(group: Group, other: Group) -> tuple[Difference | None, str]:
+    """The difference of two groups, and its points: over the seeds that both have, or without an interval between the means."""
     difference = pair_groups(group, other)
     if difference is not None and difference.half is not None:
-        return f"{difference.mean:.2f}"
-    return f"{100 * ((_score(group) or 0.0) - (_score(other) or 0.0)):.2f}"
+        return difference, f"{difference.mean:.2f}"
+    return difference, f"{100 * ((group.mean() or 0.0) - (other.mean() or 0.0)):.2f}"
 
 
 def overview(parts: Sequence[Section]) -> Table:
     """A row for each section: what is highest there, and by how much."""
     rows = []
     for part in parts:
-        first = [(name, _accuracy(group)) for name, group in part.finished[:1]] or [("", MISSING)]
+        first = [(name, percent(group.values())) for name, group in part.finished[:1]] or [("", MISSING)]
         above = ""
         if len(part.finished) > 1:
             (_, best), (_, other) = part.finished[:2]
-            difference = pair_groups(best, other)
-            above = str(difference) if difference and difference.half is not None else f"+{_gap(best, other)}"
+            difference, points = _gap(best, other)
+            above = str(difference) if difference and difference.half is not None else f"+{points}"
         rows.append((part.title, *first[0], above))
     return Table(("benchmark", "highest", "average accuracy", "above the next"), tuple(rows), labels=2)
-
-
-def _accuracy(group: Group) -> str:
-    return percent([run.summary()["average_accuracy"] for run in group.runs])
 
 
 def _unlike(group: Group, other: Group) -> str:
@@ -133,7 +127,7 @@ def _unlike(group: Group, other: Group) -> str:
 
 
 def same_in_all(section: Section) -> str:
-    """The settings that all groups have, said once."""
+    """The settings that all groups share."""
     same = equal_settings([group for _, group in (*section.named, *section.lost)])
     return ", ".join(f"{name} {value}" for name, value in same.items())
 
@@ -141,27 +135,13 @@ def same_in_all(section: Section) -> str:
 def accuracies(section: Section) -> Table:
     """Average accuracy with its deviation, best first; then forgetting and what it cost."""
     extra = _class_incremental(section)
-    header = (
-        "method",
-        "average accuracy",
-        *(CLASS_INCREMENTAL[measure] for measure in extra),
-        "forgetting",
-        "training",
-        "seeds",
-    )
-    rows = tuple(
-        (
-            name,
-            *(
-                percent([run.summary()[measure] for run in group.runs])
-                for measure in ("average_accuracy", *extra, "forgetting")
-            ),
-            spent(sum(run.seconds["train"] for run in group.runs) / len(group.runs)),
-            group.seeds,
-        )
-        for name, group in section.named
-    )
-    rows += tuple((name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost)
+    extra_names = (CLASS_INCREMENTAL[measure] for measure in extra)
+    header = ("method", "average accuracy", *extra_names, "forgetting", "training", "seeds")
+    rows: list[tuple[str, ...]] = []
+    for name, group in section.named:
+        measures = (percent(group.values(measure)) for measure in ("average_accuracy", *extra, "forgetting"))
+        rows.append((name, *measures, mean([run.seconds["train"] for run in group.runs], spent), group.seeds))
+    rows += [(name, *[MISSING] * (len(header) - 2), group.seeds) for name, group in section.lost]
     one_order = len(section.named) > 1 and any(
         (difference := pair_groups(group, section.named[0][1])) and difference.one_order
         for _, group in section.named[1:]
@@ -169,7 +149,7 @@ def accuracies(section: Section) -> Table:
     marks = frozenset({(0, 1)}) if len(section.finished) > 1 else frozenset()
     notes = [*([ONE_ORDER] if one_order else []), *([CLASS_INCREMENTAL_NOTE] if extra else [])]
     notes += failures(group for _, group in (*section.named, *section.lost))
-    return Table(header, rows, labels=1, notes=tuple(notes), best=marks)
+    return Table(header, tuple(rows), labels=1, notes=tuple(notes), best=marks)
 
 
 def _class_incremental(section: Section) -> list[str]:

@@ -64,8 +64,18 @@ def percent(fractions: Sequence[float | None]) -> str:
     values = [100 * fraction for fraction in fractions if fraction is not None]
     if not values or len(values) < len(fractions):
         return MISSING
-    mean = f"{fmean(values):z.2f}"
-    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.2f}"
+    middle = f"{fmean(values):z.2f}"
+    return middle if len(values) == 1 else f"{middle} ± {stdev(values):.2f}"
+
+
+def mean(values: Sequence[float | None], show: Callable[[float], str] = "{:,.0f}".format, unit: float = 1) -> str:
+    """The mean in a unit, as it is to be shown; of no values, or where one is missing, there is none.
+
+    >>> mean([1000, 2000]), mean([90, 150], "{:.1f}".format, unit=60), mean([1, None])
+    ('1,500', '2.0', '-')
+    """
+    known = [value for value in values if value is not None]
+    return show(fmean(known) / unit) if known and len(known) == len(values) else MISSING
 
 
 def human(number: float) -> str:
@@ -103,7 +113,7 @@ def spent(duration: float) -> str:
 
 
 def text(table: Table, width: int | None = None) -> str:
-    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is said once, above.
+    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is written once, above.
 
     >>> print(text(Table(("method", "seeds", "average accuracy"), (("model-zoo", "3", "73.67"),), labels=2)))
     seeds 3
@@ -121,12 +131,12 @@ def text(table: Table, width: int | None = None) -> str:
     console = Console(
         file=drawing, width=width or UNFOLDED, color_system=None, force_terminal=False, force_jupyter=False
     )
-    console.print(_drawn(table, kept))
+    console.print(_draw(table, kept))
     lines = [line.rstrip() for line in drawing.getvalue().splitlines()]
     return "\n".join([*([heading] if heading else []), *lines, *table.notes])
 
 
-def _drawn(table: Table, places: Sequence[int]) -> "RichTable":
+def _draw(table: Table, places: Sequence[int]) -> "RichTable":
     """These columns of the table, the words of a header stacked; `Text` keeps brackets from being read as markup."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
@@ -151,16 +161,11 @@ def markdown(table: Table) -> str:
     |:----------|------:|
     | model-zoo |     3 |
     """
-    cells = [
-        [
-            f"**{_markdown_escape(cell)}**" if (row, place) in table.best else _markdown_escape(cell)
-            for place, cell in enumerate(line)
-        ]
-        for row, line in enumerate((table.header, *table.rows), -1)
-    ]
-    columns = [
-        _markdown_column(column, is_label=place < table.labels) for place, column in enumerate(zip(*cells, strict=True))
-    ]
+    columns = []
+    for place, column in enumerate(zip(table.header, *table.rows, strict=True)):
+        cells = [_markdown_escape(cell) for cell in column]
+        marked = [f"**{cell}**" if (row, place) in table.best else cell for row, cell in enumerate(cells, -1)]
+        columns.append(_markdown_column(marked, is_label=place < table.labels))
     lines = [f"|{'|'.join(cells)}|" for cells in zip(*columns, strict=True)]
     notes = ["", *map(_markdown_escape, table.notes)] if table.notes else []
     return "\n".join([*lines, *notes])
@@ -193,25 +198,13 @@ def latex(table: Table) -> str:
     \end{tabular}
     """
     alignment = "l" * table.labels + "r" * (len(table.header) - table.labels)
-    header, *rows = [
-        " & ".join(
-            _latex_cell(cell, place < table.labels, (row, place) in table.best) for place, cell in enumerate(line)
-        )
-        + r" \\"
-        for row, line in enumerate((table.header, *table.rows), -1)
-    ]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{alignment}}}",
-            r"\toprule",
-            header,
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"% {note}" for note in table.notes),
-        ]
-    )
+    lines = []
+    for row, line in enumerate((table.header, *table.rows), -1):
+        cells = [_latex_cell(cell, n < table.labels, (row, n) in table.best) for n, cell in enumerate(line)]
+        lines.append(" & ".join(cells) + r" \\")
+    begin, end = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule"], [r"\bottomrule", r"\end{tabular}"]
+    notes = [f"% {note}" for note in table.notes]
+    return "\n".join([*begin, lines[0], r"\midrule", *lines[1:], *end, *notes])
 
 
 LATEX_ESCAPES = str.maketrans(

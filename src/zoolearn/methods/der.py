@@ -1,26 +1,22 @@
 """DER++: dark experience replay, with labels (Buzzega et al., 2020)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithReservoir
 from zoolearn.methods.learner import Episode
-from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Work, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
-class DerPlusPlus(SingleNet):
+class DerPlusPlus(WithReservoir):
     """Replays a uniform sample of everything seen, and holds the net to the logits that it gave its rows when they came.
 
     "Dark Experience for General Continual Learning: a Strong, Simple Baseline" (Buzzega et al., 2020), equation 6 and
@@ -39,24 +35,14 @@ class DerPlusPlus(SingleNet):
     again when it is replayed.
     """
 
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    optimizers = tuple(OPTIMIZERS)
 
-    memory_size: int = setting(500, "samples kept in all", least=0)
-    memory_batch: int = setting(0, "rows in each replayed batch; 0: as many as are new", least=0)
     logit_weight: float = setting(0.2, "weight of the distance to kept logits (alpha)", least=0)
     label_weight: float = setting(0.5, "weight of the loss of replayed rows (beta)", least=0)
 
-    memory: Reservoir = saved()
-
-    def __post_init__(self) -> None:
-        self.memory = Reservoir(self.memory_size)
-
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task and the memory, which fills on the way."""
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
-        check_single_rows(
-            net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
-        )
+        self.check_memory_batch(net)
         self.memory = self.memory.to(self.recipe.torch_device)
         value = yield from self.fit(net, [task], loss=self.replay_loss, heads=net.tasks if self.memory_size else None)
         self.net = net
@@ -68,18 +54,15 @@ class DerPlusPlus(SingleNet):
         logits = net(batch.x, batch.tasks[0])
         value = F.cross_entropy(logits, batch.y)
         if self.memory.filled:
-            kept = self.drawn(len(batch.y))
-            value = value + self.logit_weight * self.moved(net, tasks, kept)
-            kept = self.drawn(len(batch.y))
+            kept = self.draw(len(batch.y))
+            value = value + self.logit_weight * self.logit_distance(net, tasks, kept)
+            kept = self.draw(len(batch.y))
             value = value + self.label_weight * cross_entropy(net, Batch(kept["x"], kept["y"], kept["task"], tasks))
         if batch.epoch == self.recipe.epochs - 1:
             self.memory.offer(batch.x, batch.y, number, self.episode_seed("memory"), logits=logits.float())
         return value
 
-    def drawn(self, count: int) -> dict[str, Tensor]:
-        return self.memory.draw(self.memory_batch or count, self.episode_seed("memory"))
-
-    def moved(self, net: Net, tasks: tuple[str, ...], kept: dict[str, Tensor]) -> Tensor:
+    def logit_distance(self, net: Net, tasks: tuple[str, ...], kept: dict[str, Tensor]) -> Tensor:
         """The mean squared distance of logits from those that were kept, each row's through its own head."""
         logits, first = net.forward_mixed(kept["x"], tasks, kept["task"])
         places = first[:, None] + torch.arange(kept["logits"].shape[1], device=first.device)
@@ -87,7 +70,3 @@ class DerPlusPlus(SingleNet):
         own = logits.gather(1, places.clamp_max(logits.shape[1] - 1))
         is_own = inside & own.isfinite()  # a task of fewer classes than others has fewer logits
         return (own[is_own] - kept["logits"][is_own]).square().mean()
-
-    @property
-    def stored_samples(self) -> int:
-        return self.memory.filled

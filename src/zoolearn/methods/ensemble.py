@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import zip_longest
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -68,11 +67,11 @@ class Arrived:
 class Ensemble(Learner):
     """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
 
-    grows: ClassVar[bool] = True
-    tasks_grow: ClassVar[bool] = True
-    standardizes: ClassVar[bool] = True
-    smooths_labels: ClassVar[bool] = True
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    grows = True
+    tasks_grow = True
+    standardizes = True
+    smooths_labels = True
+    optimizers = tuple(OPTIMIZERS)
 
     members: MutableSequence[Member] = saved(default_factory=list, repr=True)
     arrived: dict[str, Arrived] = saved(default_factory=dict)  # of every task met
@@ -197,7 +196,7 @@ class Tally:
         return combine(outputs, vote_weights(self.sums), [votes.classes for votes in self.sums], self.classes)
 
 
-def on_labels(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
+def label_probabilities(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
     """The probability that a net gives to each row's label, by one look at it: mirror images would cost as much again."""
     return probabilities(net.with_flips(flips=False), rows.x, task, recipe).gather(1, rows.y[:, None])[:, 0]
 

@@ -1,26 +1,23 @@
 """ER: experience replay from a tiny memory (Chaudhry et al., 2019)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithReservoir
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
-from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Work, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
-class Er(SingleNet):
+class Er(WithReservoir):
     """Trains every step on the new rows and as many from a uniform sample of everything seen.
 
     "On Tiny Episodic Memories in Continual Learning" (Chaudhry et al., 2019), algorithm 1 with reservoir sampling: the
@@ -37,48 +34,25 @@ class Er(SingleNet):
     stored rows after each task, the new one's to all of its rows; the next task trains them on from there.
     """
 
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
-    memory_size: int = setting(500, "samples kept in all", least=0)
-    memory_batch: int = setting(0, "rows replayed per step; 0: as many as are new", least=0)
-    memory_loss: Literal["pooled", "added"] = setting(
-        "pooled", "one mean over new and replayed rows, or the sum of their two means"
-    )
+    memory_loss: Literal["pooled", "added"] = setting("pooled", "one mean over new and replayed rows, or two, added")
     replay_from: int = setting(1, "number of the first task during which memory is replayed")
 
-    heads: Heads = setting(
-        as_trained,
-        "what becomes of them after a task: fitted to stored rows, past the paper",
-        choices=HEADS,
-        omit_default=True,
-    )
+    heads: Heads = setting(as_trained, "refit: fitted to stored rows after each task", choices=HEADS, omit_default=True)
 
-    memory: Reservoir = saved()
-
-    def __post_init__(self) -> None:
-        self.memory = Reservoir(self.memory_size)
-
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task and the memory, which fills on the way."""
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         if self.memory_loss == "added":
-            check_single_rows(
-                net, "the size of a memory batch", min(self.memory_size, self.memory_batch or self.memory_size)
-            )
+            self.check_memory_batch(net)
         self.memory = self.memory.to(self.recipe.torch_device)
         replays = self.memory_size > 0 and self.episode + 1 >= self.replay_from
-        loss = yield from self.fit(
-            net,
-            [task],
-            loss=self.rehearse if replays else None,
-            adjust=self.keep,
-            heads=net.tasks if replays else [task.name],
-        )
+        rehearse, moving = (self.rehearse, net.tasks) if replays else (None, (task.name,))
+        loss = yield from self.fit(net, [task], loss=rehearse, adjust=self.keep, heads=moving)
         if self.heads is not as_trained:
-            self.heads(
-                net, self.stored_examples(net) | ({} if self.shared_head else {task.name: task.train}), self.recipe
-            )
+            new = {} if self.shared_head else {task.name: task.train}
+            self.heads(net, self.stored_examples(net) | new, self.recipe)
         self.net = net
         return Episode((task.name,), None, loss)
 
@@ -95,22 +69,18 @@ class Er(SingleNet):
         if not self.memory.filled:
             return cross_entropy(net, batch)
         tasks = batch.tasks if self.shared_head else net.tasks
-        x, y, numbers = self.memory.draw(self.memory_batch or len(batch.y), self.episode_seed("memory")).values()
+        x, y, numbers = self.draw(len(batch.y)).values()
         if self.memory_loss == "added":
             return cross_entropy(net, batch) + cross_entropy(net, Batch(x, y, numbers, tasks))
-        both = torch.cat([torch.full_like(batch.y, self.number(batch)), numbers])
+        both = torch.cat([torch.full_like(batch.y, self.task_number(batch)), numbers])
         return cross_entropy(net, Batch(torch.cat([batch.x, x]), torch.cat([batch.y, y]), both, tasks))
 
     def keep(self, net: Net, batch: Batch) -> None:
         """Offers the new rows to the memory, in the first epoch only."""
         if batch.epoch == 0:
-            self.memory.offer(batch.x, batch.y, self.number(batch), self.episode_seed("memory"))
+            self.memory.offer(batch.x, batch.y, self.task_number(batch), self.episode_seed("memory"))
 
-    def number(self, batch: Batch) -> int:
+    def task_number(self, batch: Batch) -> int:
         """The number of the task under way, from 0: a new one's, or its own where it was met before."""
         met = [*self.classes]
         return met.index(batch.tasks[0]) if batch.tasks[0] in met else len(met)
-
-    @property
-    def stored_samples(self) -> int:
-        return self.memory.filled

@@ -1,21 +1,17 @@
 """EWC: elastic weight consolidation (Kirkpatrick et al., 2017)."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
-from zoolearn.data.task import Examples, Task
-from zoolearn.methods.bases.penalties import Regularised
+from zoolearn.data.task import Task
+from zoolearn.methods.bases.penalties import JOINS, Join, QuadraticPenalty, Regularised, separate
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, Join, QuadraticPenalty, separate
 from zoolearn.methods.parts.pergrad import FISHERS, Fisher, exact
 from zoolearn.nets.net import Net
-from zoolearn.seeds import generator
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,7 +20,7 @@ class Ewc(Regularised):
 
     "Overcoming catastrophic forgetting in neural networks" (Kirkpatrick et al., 2017), equation 3:
     loss + strength / 2 * sum_i F_i (weight_i - anchor_i)^2, where F is the diagonal of the Fisher information of a past
-    task at the weights that it ended with (the anchor). The spring holds what all tasks share: the backbone, and the
+    task at the weights that it ended with (the anchor). The penalty holds what all tasks share: the backbone, and the
     head where tasks share one; a past task's own head gets no gradient and stays as it is.
 
     `fisher` says which labels the information is of: "exact" (all, as the net expects them), "sample" (one drawn from
@@ -36,7 +32,7 @@ class Ewc(Regularised):
     strength, since its penalty has no half. Its code also holds the heads, which ours never does, and shortens a pull that
     is longer than 100.
 
-    Where we differ: (1) "separate" springs are joined into one, which is exact and needs no more memory with more tasks;
+    Where we differ: (1) "separate" penalties are joined into one, which is exact and needs no more memory with more tasks;
     (2) with `limited`, no weight is held firmer than 1 / lr, beyond which a step would overshoot the anchor and training
     diverge; (3) the information is taken from a random part of the task, `fisher_samples` examples, not augmented, with
     no units dropped and batch-norm's running statistics; (4) the loss that is reported is without the penalty.
@@ -47,49 +43,35 @@ class Ewc(Regularised):
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     strength: float = setting(100.0, "weight of the penalty, the paper's lambda", least=0)
     fisher: Fisher = setting(exact, "labels of the Fisher information", choices=FISHERS)
     fisher_samples: int = setting(200, "training examples that the information is taken from", least=1)
     fisher_batch: int = setting(20, "rows per mean gradient, for fisher=batched", least=1)
-    anchors: Join = setting(separate, "how tasks' springs are joined", choices=JOINS)
+    anchors: Join = setting(separate, "how tasks' penalties are joined", choices=JOINS)
     decay: float = setting(1.0, "what a task leaves of earlier importance, for anchors=online", least=0, most=1)
     limited: bool = setting(True, "hold no weight firmer than 1 / lr, for stability")
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task against the spring, then makes the spring hold the new task too."""
+    def _train(self, task: Task) -> Work[Episode]:
+        """Trains on the new task against the penalty, then makes the penalty hold the new task too."""
         net = self.grow_net(task)
-        device = self.recipe.torch_device
-        flat = Flat(self.shared(net.to(device)))
-        spring = self.tighten(device)
+        flat = Flat(self.shared_parameters(net.to(self.recipe.torch_device)))
+        penalty = self.scale_penalty(self.strength, self.limited)
 
         def hold(*_: object) -> None:
-            if spring is not None:
-                spring.pull(flat)
+            if penalty is not None:
+                penalty.pull(flat)
 
         loss = yield from self.fit(net, [task], adjust=hold)
-        self.net, self.spring = net, self.consolidate(net, flat, task)
+        self.net, self.penalty = net, self.consolidate(net, flat, task)
         return Episode((task.name,), None, loss)
 
-    def tighten(self, device: torch.device) -> QuadraticPenalty | None:
-        """The spring as the new task feels it; None if nothing is held."""
-        if self.spring is None or not self.strength:
-            return None
-        return self.spring.to(device).scale(self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
-
     def consolidate(self, net: Net, flat: Flat, task: Task) -> QuadraticPenalty:
-        """The spring that holds past tasks and this one."""
-        examples = self.choose_examples(task)
+        """The penalty that holds past tasks and this one."""
+        examples = self.draw_examples(task, self.fisher_samples, "fisher")
         seed = self.episode_seed("fisher labels")
         importance = self.fisher(net, task.name, flat, examples, seed, self.fisher_batch)
         new = QuadraticPenalty(flat.data(), importance, importance.new_zeros(()))
-        past = new.scale(0.0, torch.inf) if self.spring is None else self.spring.to(importance.device)
+        past = new.scale(0.0, torch.inf) if self.penalty is None else self.penalty.to(importance.device)
         return self.anchors(past, new, self.episode, self.decay)
-
-    def choose_examples(self, task: Task) -> Examples:
-        """The training examples that the information is taken from."""
-        order = torch.randperm(len(task.train), generator=generator(self.episode_seed("fisher")))
-        some = task.train.select(order[: self.fisher_samples])
-        device = self.recipe.torch_device
-        return Examples(some.x.to(device), some.y.to(device))

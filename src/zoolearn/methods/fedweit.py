@@ -7,9 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from zoolearn.methods.apd import Apd
-from zoolearn.methods.parts.additive import AdditiveLayer
-from zoolearn.methods.parts.taskweight import Layer, parts
+from zoolearn.methods.apd import AdditiveLayer, Apd
+from zoolearn.methods.bases.task_net import Layer, parts
 from zoolearn.settings import setting
 
 Base = Literal["all", "last"]
@@ -62,7 +61,6 @@ class FedWeit(Apd):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, all that tasks own among them, and the corrections that they published."""
         layers = parts(self.net, KnowingLayer) if self.net is not None else []
         return super().num_parameters + sum(layer.published.numel() for layer in layers)
 
@@ -95,7 +93,6 @@ class KnowingLayer(AdditiveLayer):
         return self.published[0 if self.reach is None else max(0, task - self.reach) : task]
 
     def weight(self) -> Tensor:
-        """What the task makes of the shared weight and of what it knew."""
         own = super().weight()
         known = self.base(self.task)
         return own + torch.tensordot(self.attentions[self.task], known, dims=1) if len(known) else own

@@ -1,8 +1,7 @@
 """FRCL: functional regularisation for continual learning with Gaussian processes (Titsias et al., 2020)."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +21,7 @@ from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress
+from zoolearn.training.fit import Loss, Work
 from zoolearn.training.recipe import Recipe
 
 Select = Callable[[Tensor, int, int, float, int], Tensor]  # (features, points, proposals, jitter, seed) -> positions
@@ -35,11 +34,11 @@ def random_points(features: Tensor, points: int, proposals: int, jitter: float, 
 
 def least_unexplained(features: Tensor, points: int, proposals: int, jitter: float, seed: int) -> Tensor:
     """Positions found by exchange: a random draw, each in turn replaced by a random other point where that explains more."""
-    *_, (chosen, _) = exchanges(features, points, proposals, jitter, seed)
+    *_, (chosen, _) = iter_exchanges(features, points, proposals, jitter, seed)
     return chosen
 
 
-def exchanges(
+def iter_exchanges(
     features: Tensor, points: int, proposals: int, jitter: float, seed: int
 ) -> Iterator[tuple[Tensor, float]]:
     """The search of `least_unexplained`: positions and trace criterion, at first and after every proposal."""
@@ -145,7 +144,7 @@ class Frcl(SingleNet):
     Every task has its own function, so there is no head that tasks could share.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     backbone: Backbone = setting(mlp, "any without batch-norm", choices=BACKBONES)
     recipe: Recipe = recipe_field(optimizer="adam", lr=3e-3)
@@ -164,7 +163,7 @@ class Frcl(SingleNet):
         if self.shared_head:
             raise SettingsError("shared_head is set, but frcl has a function of its own for every task; leave it out")
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Learns the task while past functions stay likely, then remembers its function."""
         net = self.grow_net(task)
         loss = yield from self.fit(
@@ -180,9 +179,8 @@ class Frcl(SingleNet):
         return Episode((task.name,), None, loss)
 
     def grow_net(self, task: Task) -> Net:
-        """A copy of the net with a Gaussian head for the task."""
         net = super().grow_net(task)
-        self.shared(net)
+        self.shared_parameters(net)
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
             raise SettingsError(
                 f"frcl takes backbones without batch-norm, such as mlp, mlp-100 or mlp-2000; "
@@ -263,7 +261,6 @@ class Frcl(SingleNet):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the backbone, and the means and covariance factors at all points."""
         return super().num_parameters + sum(old.mean.numel() + old.lower.numel() for old in self.inducing.values())
 
 

@@ -1,28 +1,27 @@
 """FROMP: functional regularisation of the memorable past (Pan et al., 2020)."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import Diverged, SettingsError
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithMemory
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
 from zoolearn.methods.parts.flat import Flat, clip_gradients
-from zoolearn.methods.parts.memory import Memory
 from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy
+from zoolearn.training.fit import Loss, Work, cross_entropy
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 
@@ -51,7 +50,7 @@ MEMORABLE: dict[str, Memorable] = {"uncertain": uncertain, "certain": certain, "
 
 
 @dataclass(kw_only=True, eq=False)
-class Fromp(SingleNet):
+class Fromp(WithMemory):
     """Holds the net's probabilities at a few memorable inputs, related inputs together, through a kernel.
 
     "Continual Deep Learning by Functional Regularisation of Memorable Past" (Pan et al., 2020), equation 8 and algorithm
@@ -74,7 +73,7 @@ class Fromp(SingleNet):
     least one of each class is.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(optimizer="adam", lr=1e-3)
     memory_size: int = setting(40, "memorable inputs kept of each task, equally of its classes", least=0)
@@ -87,10 +86,9 @@ class Fromp(SingleNet):
     )
     max_grad_norm: float = setting(0.1, "longer gradients are clip_gradients to this length; 0: none are", least=0)
 
-    memory: Memory = saved(default_factory=Memory)
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Notes what is to be held, trains on the new task, and adds what is memorable of it."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         decay = self.recipe.weight_decay if self.recipe.optimizer == "sgd" else 0.0
@@ -173,10 +171,6 @@ class Fromp(SingleNet):
                 total = total + parts[id(parameter)].view_as(parameter)
             fisher[name] = total.detach()
         return fisher
-
-    @property
-    def stored_samples(self) -> int:
-        return len(self.memory)
 
     @property
     def num_parameters(self) -> int:

@@ -1,8 +1,6 @@
 """GEM (Lopez-Paz and Ranzato, 2017): no step may raise, to first order, the loss on the memory of any past task."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,7 +15,7 @@ from zoolearn.methods.parts.memory import Per
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import Work, check_single_rows, cross_entropy
 
 RIDGE = 1e-3  # added to the diagonal of the Gram matrix, as in the authors' code
 SWEEPS = 10_000
@@ -43,7 +41,7 @@ class Gem(WithMemory):
     the products of gradients are computed in float32 throughout, the dual in float64.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     memory_size: int = setting(256, "examples kept of each task or class", least=0)
     memory_per: Per = setting("task", "what memory_size counts for")
@@ -51,16 +49,15 @@ class Gem(WithMemory):
         0.5, "least weight of each memory's gradient in a step in conflict (the paper's gamma)", least=0
     )
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with projected gradients, then keeps some of it."""
         net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        check_single_rows(
-            net, "the size of a memory batch", min((len(part.y) for part in kept.by_task()), default=0)
-        )  # also by the next task
+        fewest = min((len(part.y) for part in kept.by_task()), default=0)  # also for the next task
+        check_single_rows(net, "the size of a memory batch", fewest)
         gradients = torch.empty(len(memories), len(flat), device=device)
 
         def spare_the_past(net: Net, _: Batch) -> None:

@@ -1,21 +1,20 @@
 """HAT: hard attention to the task (Serra et al., 2018)."""
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode, recipe_field
-from zoolearn.methods.parts.protect import Guard, undecayed
-from zoolearn.methods.parts.taskweight import (
+from zoolearn.methods.bases.task_net import (
     LAYERS,
+    Guard,
     Layer,
     Norm,
     PerTask,
+    TaskNet,
     TaskNorm,
     end_task,
     follow,
@@ -23,33 +22,21 @@ from zoolearn.methods.parts.taskweight import (
     replace_modules,
     sequence,
 )
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Work, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 LARGEST_EMBEDDING = 6.0  # beyond it a gate could not be opened or closed again
 CLOSED = 1e-9  # a gate below this passes nothing; products of such small numbers would slow a CPU down many times
+POOLING = nn.modules.pooling
 CHANNEL_WISE = (  # what is known to keep units apart
-    Norm,
-    nn.modules.dropout._DropoutNd,
-    nn.modules.pooling._MaxPoolNd,
-    nn.modules.pooling._AvgPoolNd,
-    nn.modules.pooling._AdaptiveMaxPoolNd,
-    nn.modules.pooling._AdaptiveAvgPoolNd,
-    nn.ZeroPad2d,
-    nn.Identity,
-    nn.ReLU,
-    nn.Hardtanh,
-    nn.LeakyReLU,
-    nn.ELU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Sigmoid,
-    nn.Softplus,
-    nn.Tanh,
+    *(Norm, nn.modules.dropout._DropoutNd, nn.ZeroPad2d, nn.Identity),
+    *(POOLING._MaxPoolNd, POOLING._AvgPoolNd, POOLING._AdaptiveMaxPoolNd, POOLING._AdaptiveAvgPoolNd),
+    *(nn.ReLU, nn.Hardtanh, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Tanh),
 )
 LARGEST_EXPONENT = 50.0  # of the cosine in the compensation, as in the authors' code
 
@@ -88,11 +75,11 @@ class Hat(TaskNet):
     binary: bool = setting(False, "round gates at 0.5, so that protection is exact")
     max_grad_norm: float = setting(10000.0, "longer gradients are shortened to this length", above=0)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains weights and gates, then counts the units that the task uses."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Attention(self, net, task.name, steps_per_epoch(len(task.train), self.recipe.batch_size))
-        recipe = undecayed(self.recipe)
+        recipe = replace(self.recipe, weight_decay=0.0)  # which the guard takes over
         loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
         end_task(net)
         self.net = net
@@ -113,7 +100,6 @@ class Hat(TaskNet):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, embeddings of every task among them, and the largest gate of each unit."""
         gates = parts(self.net, Gate) if self.net is not None else []
         return super().num_parameters + sum(gate.used.numel() for gate in gates)
 
@@ -147,18 +133,18 @@ class Gate(PerTask):
 
     def final_gates(self, embedding: Tensor) -> Tensor:
         gates = torch.sigmoid(self.s_max * embedding)
-        return (gates > 0.5).to(gates.dtype) if self.binary else _closed(gates)
+        return (gates > 0.5).to(gates.dtype) if self.binary else _close(gates)
 
     def gates(self) -> Tensor:
         """The gates of the task: soft while it trains, settled when it answers."""
         embedding = self.embeddings[self.task]
-        return _closed(torch.sigmoid(self.scale * embedding)) if self.training else self.final_gates(embedding)
+        return _close(torch.sigmoid(self.scale * embedding)) if self.training else self.final_gates(embedding)
 
     def forward(self, x: Tensor) -> Tensor:
         return x * self.gates().reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
-def _closed(gates: Tensor) -> Tensor:
+def _close(gates: Tensor) -> Tensor:
     """Gates with those that are all but closed at 0; their gradients stay, so that they can open again."""
     return gates - torch.where(gates < CLOSED, gates, 0.0).detach()
 

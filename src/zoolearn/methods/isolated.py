@@ -1,6 +1,6 @@
 """Isolated: new small nets for every task, nothing shared; what a continual learner must beat."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zoolearn.data.task import Task
@@ -10,7 +10,7 @@ from zoolearn.methods.ensemble import Member
 from zoolearn.methods.learner import Episode
 from zoolearn.seeds import derive
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class Isolated(KeepsRows):
 
     networks: int = setting(1, "independent nets a task, which average", omit_default=True, least=1)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         self.check_kept({task.name} & self.classes.keys())
         self.count_arrival(task)
         made = []
@@ -40,7 +40,7 @@ class Isolated(KeepsRows):
         self.keep(task)
         return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))
 
-    def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, Member]:
+    def train_independently(self, task: Task, seed: int) -> Work[Member]:
         net = self.new_net([task], seed)
         loss = yield from self.fit(net, [task], seed)
         self.correct_priors(net, task)

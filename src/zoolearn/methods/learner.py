@@ -6,7 +6,7 @@ else is here. One whose answers are not those of nets' heads has an `answer` of 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -20,7 +20,7 @@ from zoolearn.nets.backbones import BACKBONES, Backbone, Shape, backbone_name, s
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.settings import check_settings, setting
-from zoolearn.training.fit import Adjust, Checkpointing, Listener, Loss, MakeOptimizer, Progress, iter_fit, run_to_end
+from zoolearn.training.fit import Adjust, Checkpointing, Listener, Loss, MakeOptimizer, Work, iter_fit, run_to_end
 from zoolearn.training.predict import average, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 
@@ -38,9 +38,7 @@ class Episode:
     seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
     rows_trained: int | None = None
     rows_asked: int | None = None
-    by_arrival: Mapping[str, tuple[float | None, ...]] = field(
-        default_factory=dict
-    )  # of tasks that grew (`runs/run.py`)
+    by_arrival: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # accuracies of tasks that grew
 
 
 def recipe_field(**own: Any) -> Any:
@@ -86,7 +84,7 @@ class Learner(Stateful, ABC):
         """Learns one new task, or what a task that was met before brings now: more rows, new classes or both."""
         run_to_end(self.iter_learn(task))
 
-    def iter_learn(self, task: Task) -> Generator[Progress, None, None]:
+    def iter_learn(self, task: Task) -> Work[None]:
         """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
         self._check_task(task)
         classes = merge_classes(self.classes.get(task.name, ()), task.classes)
@@ -96,7 +94,7 @@ class Learner(Stateful, ABC):
         self.shape, self.dtype = task.shape, task.train.x.dtype
         self.episode += 1
 
-    def iter_finish(self) -> Generator[Progress, None, None]:
+    def iter_finish(self) -> Work[None]:
         """What is left to do once the last task of a benchmark has been met; most learners do nothing."""
         yield from ()
 
@@ -119,7 +117,7 @@ class Learner(Stateful, ABC):
         return self.answer(task.test.x, task.name)
 
     @abstractmethod
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on a new task, or on a part of one in `classes` where `tasks_grow`: its labels count among all its classes."""
 
     @abstractmethod
@@ -129,9 +127,8 @@ class Learner(Stateful, ABC):
     def answer(self, x: Tensor, task: str) -> Tensor:
         """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
         nets, weights = zip(*self.voters(task), strict=True)
-        return join(
-            [self.combine_votes(piece, weights, task) for piece in iter_probabilities(nets, x, task, self.recipe)]
-        )
+        pieces = iter_probabilities(nets, x, task, self.recipe)
+        return join([self.combine_votes(outputs, weights, task) for outputs in pieces])
 
     def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
         """One answer of the voters' outputs for a task."""
@@ -157,7 +154,7 @@ class Learner(Stateful, ABC):
         """The seeds of an episode's trainings that need its task and nothing else, so that others can do them ahead."""
         return ()
 
-    def train_independently(self, task: Task, seed: int) -> Generator[Progress, None, object]:
+    def train_independently(self, task: Task, seed: int) -> Work[object]:
         """One of the `independent_trainings`, which leaves its result in the checkpoints."""
         raise NotImplementedError(f"{type(self).__name__} has no training that needs its task alone")
 
@@ -177,7 +174,7 @@ class Learner(Stateful, ABC):
         optimizer: MakeOptimizer | None = None,
         balanced: bool = False,
         heads: Sequence[str] | None = None,
-    ) -> Generator[Progress, None, float]:
+    ) -> Work[float]:
         """`iter_fit` with the episode's seed, and the learner's recipe and checkpoints."""
         return iter_fit(
             net,

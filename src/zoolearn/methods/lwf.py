@@ -1,8 +1,6 @@
 """LwF: learning without forgetting (Li and Hoiem, 2016)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +12,7 @@ from zoolearn.methods.learner import Episode
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import OPTIMIZERS, Progress, cross_entropy
+from zoolearn.training.fit import OPTIMIZERS, Work, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -37,13 +35,13 @@ class Lwf(SingleNet):
     Batch-norm statistics are shared and follow the latest task.
     """
 
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
     strength: float = setting(1.0, "weight of the old outputs, the paper's lambda_o", least=0)
     temperature: float = setting(2.0, "softens the old outputs, the paper's T", above=0)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task, with the old net's outputs as further targets."""
         net, old = self.grow_net(task), self.net
         held = () if old is None or not self.strength else old.tasks[:1] if self.shared_head else old.tasks

@@ -1,7 +1,7 @@
 """MC-SGD (Mirzadeh et al., 2021): a solution for all tasks, sought on straight lines of low loss between solutions."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Literal, cast
@@ -13,7 +13,7 @@ from torch.func import functional_call
 from zoolearn.data.task import Array, Task
 from zoolearn.errors import DataError
 from zoolearn.files import Json
-from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.bases.with_memory import WithMemory
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.memory import Memory, Per
 from zoolearn.methods.state import saved
@@ -22,7 +22,7 @@ from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, batch_sizes, steps_per_epoch
-from zoolearn.training.fit import Loss, Progress, check_single_rows, cross_entropy
+from zoolearn.training.fit import Loss, Work, check_single_rows, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 LEAST_LR = 5e-4  # the decay over tasks stops here, as in the authors' code
@@ -32,7 +32,7 @@ LossAt = Callable[[Weights], Tensor]
 
 
 @dataclass(kw_only=True, eq=False)
-class McSgd(SingleNet):
+class McSgd(WithMemory):
     """Learns each task by plain SGD, then moves the solution of all tasks towards it where lines to both stay low.
 
     "Linear Mode Connectivity in Multitask and Continual Learning", the objective of MC-SGD. With p the solution of all
@@ -64,11 +64,9 @@ class McSgd(SingleNet):
     line_lr: float = setting(0.005, "learning rate along the lines; 0 leaves w where it starts", least=0)
     line_batch: int = setting(64, "rows per step on each of the two lines", least=1)
     line_epochs: int = setting(1, "passes over the new task's line_samples", least=1)
-    line_samples: int = setting(
-        500, "examples of the new task used on its line, as many of each class as its share", least=1
-    )
+    line_samples: int = setting(500, "examples of the new task on its line, the same share of each class", least=1)
     first_factor: int = setting(
-        1, "epochs of the first task, in those of the others (the authors: 2)", omit_default=True, least=1
+        1, "epochs of the first task, in those of others (theirs: 2)", omit_default=True, least=1
     )
     answer_norms: Literal["memory", "batch"] = setting(
         "memory", "batch-norm at answers: measured on the memory, or of the inputs at hand", omit_default=True
@@ -79,10 +77,9 @@ class McSgd(SingleNet):
         "hat", "hat: learn the next task from the last one's solution; bar: from that of all"
     )
 
-    memory: Memory = saved(default_factory=Memory)
     hat: Net | None = saved(default=None)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task, then seeks the solution of all."""
         bar = self.grow_net(task)
         if self.line_lr:
@@ -94,9 +91,10 @@ class McSgd(SingleNet):
             check_single_rows(bar, "the size of a memory batch", min(len(batch.y) for batch in memory.by_task()))
         lr = max(min(LEAST_LR, self.recipe.lr), self.recipe.lr * self.lr_decay**self.episode)
         epochs = self.recipe.epochs * (1 if self.classes else self.first_factor)
-        loss = yield from self.fit(
-            hat, [task], recipe=replace(self.recipe, lr=lr, epochs=epochs, augment=self._augment)
-        )
+        varies: Literal["yes", "no"] = (
+            "yes" if self.recipe.augments else "no"
+        )  # which a longer first task must not decide
+        loss = yield from self.fit(hat, [task], recipe=replace(self.recipe, lr=lr, epochs=epochs, augment=varies))
         if self.classes:
             yield from self._connect(bar, hat, task, memory)
         else:
@@ -104,11 +102,6 @@ class McSgd(SingleNet):
         self.net, self.memory = bar, memory
         self.hat = hat if self.continue_from == "hat" else None
         return Episode((task.name,), None, loss)
-
-    @property
-    def _augment(self) -> Literal["yes", "no"]:
-        """Whether pictures are varied, which a longer first task is not to decide."""
-        return "yes" if self.recipe.augments else "no"
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         """An untrained net, with batch-norm as it answers."""
@@ -136,7 +129,7 @@ class McSgd(SingleNet):
             net.add_head(task.name, len(task.classes))
         return net
 
-    def _connect(self, bar: Net, hat: Net, task: Task, memory: Memory) -> Generator[Progress, None, None]:
+    def _connect(self, bar: Net, hat: Net, task: Task, memory: Memory) -> Work[None]:
         """Moves `bar`, the solution of the tasks before, to one of all."""
         device, seed = self.recipe.torch_device, self.episode_seed("line")
         bar.to(device)
@@ -165,31 +158,18 @@ class McSgd(SingleNet):
             weights, exact = dict(net.named_parameters()), self.exact_gradient
             parts = [(old, past) for past in dealt[batch.step % len(dealt)]] + [(new, batch)]
             with torch.autocast(batch.x.device.type, enabled=False):
-                lines = [
-                    along_line(scored.on(part, exact), end, weights, self.line_points, exact) for end, part in parts
-                ]
+                scores = [(end, scored.on(part, exact)) for end, part in parts]
+                lines = [along_line(score, end, weights, self.line_points, exact) for end, score in scores]
             return _as_loss(lines, weights)
 
         return loss
 
     def _line_recipe(self) -> Recipe:
-        return replace(
-            self.recipe,
-            lr=self.line_lr,
-            batch_size=self.line_batch,
-            epochs=self.line_epochs,
-            schedule="constant",
-            weight_decay=0.0,
-            augment="no",
-        )
-
-    @property
-    def stored_samples(self) -> int:
-        return len(self.memory)
+        recipe = replace(self.recipe, lr=self.line_lr, batch_size=self.line_batch, epochs=self.line_epochs)
+        return replace(recipe, schedule="constant", weight_decay=0.0, augment="no")
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net and of the newest task's solution."""
         return super().num_parameters + (self.hat.num_parameters if self.hat is not None else 0)
 
 

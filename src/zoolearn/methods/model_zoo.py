@@ -1,6 +1,6 @@
 """Model Zoo (Ramesh and Chaudhari, 2022): every episode adds a small net, trained on the new task and a few hard past ones."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.keeps_rows import KeepsRows
-from zoolearn.methods.ensemble import Member, Votes, on_labels
+from zoolearn.methods.ensemble import Member, Votes, label_probabilities
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.growth import Statistics, feature_statistics, grow_by_statistics
 from zoolearn.methods.state import saved
 from zoolearn.names import Named
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Weigh = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # weights of past tasks from their losses
 WEIGH: Named[Any] = Named(
     {"boosted": "methods.model_zoo.boosted"}
     | {"released": "methods.parts.weighing.Released", "uniform": "methods.parts.weighing.uniform"}
 )
-Grow = Callable[["ModelZoo", Sequence[Task], int], Generator[Progress, None, Member]]  # from tasks and a seed
+Grow = Callable[["ModelZoo", Sequence[Task], int], Work[Member]]  # from tasks and a seed
 GROW: Named[Any] = Named(
     {"from-scratch": "methods.model_zoo.from_scratch", "warm-start": "beyond.warm_start.WarmStart"}
     | {"statistics": "beyond.by_statistics.by_statistics"}
@@ -39,7 +39,7 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(weights / weights.sum())
 
 
-def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
+def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Work[Member]:
     """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
@@ -83,7 +83,7 @@ class ModelZoo(KeepsRows):
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
     statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, by task
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """One episode of algorithm 1: weigh the past tasks, draw b - 1 of them, train a member, count its votes."""
         looks_back = self.tasks_per_episode > 1 or self.grow is not from_scratch
         self.check_kept(name for name in self.classes if looks_back or name == task.name)
@@ -92,7 +92,7 @@ class ModelZoo(KeepsRows):
             grown = grow_by_statistics(self, self.statistics, task, self.balance, not self.replay)
             if not self.replay:
                 return grown
-        weights = self.past_weights(but=task.name)
+        weights = self.past_weights(without=task.name)
         drawn = self.draw(weights)
         tasks = [self.with_kept(task), *(self.kept[name] for name in drawn)]
         member = yield from self.grow(self, tasks, self.episode_seed())
@@ -100,29 +100,29 @@ class ModelZoo(KeepsRows):
         self.keep(task)
         if (self.keep_statistics or not self.replay) and task.name not in self.statistics:
             self.statistics[task.name] = feature_statistics(member.net, tasks[0], self.recipe)
-        if task.name in self.train_votes:  # it grew: those are counted who know all of it
+        if task.name in self.train_votes:  # it grew: votes of members that do not know all of it count no more
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
-            self._count(name, member)
+            self._count_vote(name, member)
         return Episode((task.name, *drawn), weights, member.loss)
 
-    def past_weights(self, but: str = "") -> dict[str, float]:
-        """The chance of every past task: `weigh` of the zoo's mean negative log-likelihood on what is kept (equation 2)."""
-        losses = {name: votes.loss for name, votes in self.train_votes.items() if name != but}
+    def past_weights(self, without: str = "") -> dict[str, float]:
+        """The weight of every past task in the draw: `weigh` of the zoo's mean negative log-likelihood on what is kept (equation 2)."""
+        losses = {name: votes.loss for name, votes in self.train_votes.items() if name != without}
         weights = self.weigh(np.array([*losses.values()])).tolist() if losses else []
         return dict(zip(losses, weights, strict=True))
 
     def draw(self, weights: Mapping[str, float]) -> list[str]:
         """Up to `tasks_per_episode` - 1 past tasks, without repeats."""
         count = min(self.tasks_per_episode - 1, len(weights))
-        chances = np.fromiter(weights.values(), float)
+        p = np.fromiter(weights.values(), float)
         rng = np.random.default_rng(self.episode_seed("draw"))
-        places = rng.choice(len(chances), count, replace=False, p=chances / chances.sum()) if count else ()
-        return [list(weights)[place] for place in places]
+        drawn = rng.choice(len(p), count, replace=False, p=p / p.sum()) if count else ()
+        return [list(weights)[number] for number in drawn]
 
-    def _count(self, name: str, member: Member) -> None:
+    def _count_vote(self, name: str, member: Member) -> None:
         """Adds a new member's votes on the labels of a task's kept rows: all that the next weights need."""
         if name in self.kept and self.tasks_per_episode > 1:
-            output = on_labels(member.net, self.kept[name].train, name, self.recipe)
+            output = label_probabilities(member.net, self.kept[name].train, name, self.recipe)
             votes = self.train_votes.get(name, Votes("kept"))
             self.train_votes[name] = votes.add(output, member.votes[name].weight)

@@ -1,8 +1,7 @@
 """Multi-Head: one net on all tasks at once; not a continual learner, but the reference from above."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from zoolearn.data.arrivals import join_parts
 from zoolearn.data.task import Task
@@ -12,7 +11,7 @@ from zoolearn.methods.parts.heads import HEADS, Heads, as_trained
 from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
-from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.fit import OPTIMIZERS, Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,18 +22,13 @@ class MultiHead(Learner):
     `every_episode` it trains again on all tasks so far each time.
     """
 
-    smooths_labels: ClassVar[bool] = True
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    smooths_labels = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
     every_episode: bool = setting(False, "train again after every task, not once at the end")
 
-    heads: Heads = setting(
-        as_trained,
-        "what becomes of them: fitted to all rows once more, past the paper",
-        choices=HEADS,
-        omit_default=True,
-    )
+    heads: Heads = setting(as_trained, "refit: fitted to all rows in the end", choices=HEADS, omit_default=True)
 
     kept: dict[str, Task] = derived(default_factory=dict)
     net: Net | None = saved(default=None)
@@ -43,7 +37,7 @@ class MultiHead(Learner):
     def answers_at_once(self) -> bool:
         return self.every_episode
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Keeps the task's data and, with `every_episode`, trains on everything kept."""
         missing = [name for name in self.classes if name not in self.kept]
         if missing:
@@ -55,13 +49,13 @@ class MultiHead(Learner):
         self.kept = kept
         return Episode(tuple(kept) if self.every_episode else (), None, loss)
 
-    def iter_finish(self) -> Generator[Progress, None, None]:
+    def iter_finish(self) -> Work[None]:
         """Trains on all tasks, unless that was done episode by episode."""
         if not self.every_episode:
             loss = yield from self._fit(self.kept)
             self.latest = Episode(tuple(self.kept), None, loss)
 
-    def _fit(self, kept: Mapping[str, Task]) -> Generator[Progress, None, float]:
+    def _fit(self, kept: Mapping[str, Task]) -> Work[float]:
         tasks = list(kept.values())
         seed = self.episode_seed(len(tasks))
         net = self.new_net(tasks, seed)

@@ -1,8 +1,8 @@
 """OGD: orthogonal gradient descent (Farajtabar et al., 2020)."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,9 +15,8 @@ from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.pergrad import logit, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
-from zoolearn.seeds import generator
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Directions = Callable[[Net, str, Flat, Examples], Tensor]
 
@@ -63,7 +62,7 @@ class Ogd(SingleNet):
     batch-norm past logits do change.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     samples_per_task: int = setting(100, "samples whose gradients are kept of each task", least=0)
     basis_size: int = setting(1000, "directions kept in all, at most", least=0)
@@ -73,11 +72,11 @@ class Ogd(SingleNet):
     basis: Tensor | None = saved(default=None)  # one orthonormal direction a row
     owners: Tensor | None = saved(default=None)  # the number of the task of each direction
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with stripped gradients, then adds its directions to the basis."""
         net = self.grow_net(task)
         device = self.recipe.torch_device
-        flat = Flat(self.shared(net.to(device)))
+        flat = Flat(self.shared_parameters(net.to(device)))
         self.check_beyond_memory(len(flat), len(task.classes))
         basis = self.basis.to(device) if self.basis is not None and len(self.basis) else None
 
@@ -112,13 +111,11 @@ class Ogd(SingleNet):
 
     def chosen_directions(self, net: Net, flat: Flat, task: Task) -> Tensor:
         """The gradients of some random samples of a task."""
-        order = torch.randperm(len(task.train), generator=generator(self.episode_seed("directions")))
         count = min(self.samples_per_task, self.basis_size)
         if not count:
             return flat.data()[None][:0]
-        some = task.train.select(order[:count])
-        device = self.recipe.torch_device
-        return self.directions(net, task.name, flat, Examples(some.x.to(device), some.y.to(device)))[: self.basis_size]
+        examples = self.draw_examples(task, count, "directions")
+        return self.directions(net, task.name, flat, examples)[: self.basis_size]
 
     @property
     def num_parameters(self) -> int:

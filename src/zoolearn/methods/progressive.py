@@ -1,8 +1,8 @@
 """Progressive Nets: a column per task with lateral connections from the frozen columns before it (Rusu et al., 2016)."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
+from zoolearn.methods.bases.task_net import Norm, sequence
 from zoolearn.methods.learner import Episode, Learner
-from zoolearn.methods.parts.taskweight import Norm, sequence
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
-from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.fit import OPTIMIZERS, Work
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ class Progressive(Learner):
     adapter's scales start at 1, and heads are linear in all features where the paper has one more, linear, adapter.
     """
 
-    grows: ClassVar[bool] = True
-    smooths_labels: ClassVar[bool] = True
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
+    grows = True
+    smooths_labels = True
+    optimizers = tuple(OPTIMIZERS)
 
     lateral: Lateral = setting(linear, "lateral connections of a layer from older columns", choices=LATERALS)
 
     columns: list[Net] = saved(default_factory=list)  # one per task, fixed after its episode
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         seed = self.episode_seed()
         self._bring(torch.device("cpu"))  # where a new column, which reads them, is built
         net = self.new_net([task], seed)

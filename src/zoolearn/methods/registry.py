@@ -1,6 +1,6 @@
 """The methods by name, one line each, and the settings of learners as plain data: written down, and read again."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -8,6 +8,7 @@ from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.names import Named, registered_name
+from zoolearn.settings import check_settings
 from zoolearn.training.recipe import Recipe
 
 Method = TypeVar("Method", bound=Learner)
@@ -85,21 +86,19 @@ def learner_from(
     cls: type[Method], settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]] | None = None
 ) -> Method:
     """The learner of a class that `settings_of` describes; `names` adds the caller's own functions to our tables."""
-    return cls(**_read_settings(cls, settings, names or {}))
+    own = {name: value for name, value in settings.items() if name != "benchmark"}  # which a run records beside them
+    return cls(**_read_settings(cls, own, names or {}))
 
 
 def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    _check_unknown(cls, set(settings) - {"benchmark"})  # which a run records beside the learner's own
-    read: dict[str, Any] = {}
-    for setting in fields(cls):
-        if setting.init and setting.name in settings:
-            value = settings[setting.name]
-            if setting.name == "recipe":
-                _check_unknown(Recipe, value)
-                value = Recipe(**_read_settings(Recipe, value, names))
-            elif "choices" in setting.metadata:
-                value = _read_choice(setting.name, value, setting.metadata["choices"], names)
-            read[setting.name] = value
+    """Values in place of plain data; what is no setting of the class is left for it to refuse."""
+    choices = {each.name: each.metadata["choices"] for each in fields(cls) if "choices" in each.metadata}
+    read = dict(settings)
+    for name, value in settings.items():
+        if name == "recipe":
+            read[name] = Recipe(**_read_settings(Recipe, value, names))
+        elif name in choices:
+            read[name] = _read_choice(name, value, choices[name], names)
     return read
 
 
@@ -114,12 +113,5 @@ def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Map
     found = names[name] if name in names else table[name]
     if not (is_dataclass(found) and isinstance(found, type)):
         return found
-    _check_unknown(found, own)
+    check_settings(found, own)
     return found(**own)
-
-
-def _check_unknown(cls: type, names: Iterable[str]) -> None:
-    known = [setting.name for setting in fields(cls) if setting.init]
-    for name in names:
-        if name not in known:
-            raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, known))

@@ -1,23 +1,20 @@
 """RMN: relevance mapping networks (Kaushik et al., 2021)."""
 
 import math
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.bases.task_net import TaskNet
-from zoolearn.methods.learner import Episode, recipe_field
-from zoolearn.methods.parts.protect import Guard, undecayed
-from zoolearn.methods.parts.taskweight import (
+from zoolearn.methods.bases.task_net import (
     LAYERS,
+    Guard,
     Layer,
     Norm,
     TaskLayer,
+    TaskNet,
     TaskNorm,
     end_task,
     follow,
@@ -25,11 +22,12 @@ from zoolearn.methods.parts.taskweight import (
     replace_modules,
     sequence,
 )
+from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, global_seed
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch, steps_per_epoch
-from zoolearn.training.fit import Progress, cross_entropy
+from zoolearn.training.fit import Work, cross_entropy
 from zoolearn.training.recipe import Recipe
 
 BITS_PER_WEIGHT = 32  # a map says yes or no to each weight, so that many of its entries count as one number
@@ -60,7 +58,7 @@ class Rmn(TaskNet):
     is of is left out, since we are told.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     recipe: Recipe = recipe_field(lr=0.05)
     steepness: float = setting(100.0, "of the map's sigmoid (beta)", above=0)
@@ -77,11 +75,11 @@ class Rmn(TaskNet):
                 "make the first smaller or the second larger"
             )
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains the free weights and the task's map, then freezes what the map keeps."""
         net = self.grow_net(task).to(self.recipe.torch_device)
         slots = Selection(self, net, task)
-        recipe = undecayed(self.recipe)
+        recipe = replace(self.recipe, weight_decay=0.0)  # which the guard takes over
         if self.recipe.optimizer != "sgd":
             recipe = replace(recipe, precision="float32")
         loss = yield from self.fit(net, [task], recipe=recipe, loss=slots.loss, adjust=slots.adjust)
@@ -110,7 +108,6 @@ class Rmn(TaskNet):
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, and a bit per shared weight and task, 32 of which count as one number."""
         if self.net is None:
             return 0
         bits = sum(layer.kept.numel() for layer in parts(self.net, MappedLayer))

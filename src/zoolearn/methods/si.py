@@ -1,20 +1,17 @@
 """SI: synaptic intelligence (Zenke, Poole and Ganguli, 2017)."""
 
-from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from zoolearn.data.task import Task
-from zoolearn.methods.bases.penalties import Regularised
+from zoolearn.methods.bases.penalties import QuadraticPenalty, Regularised
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat, is_skipped
-from zoolearn.methods.parts.importance import QuadraticPenalty
 from zoolearn.methods.state import saved
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,8 +32,8 @@ class Si(Regularised):
     Batch-norm statistics are shared, follow the latest task, and are not held.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
-    tasks_grow: ClassVar[bool] = True
+    optimizers = ("sgd", "adam")
+    tasks_grow = True
 
     strength: float = setting(1.0, "weight of the penalty, the paper's c", least=0)
     damping: float = setting(1e-3, "added to squared ways so that short ones count, their xi", above=0)
@@ -44,39 +41,32 @@ class Si(Regularised):
 
     path: "Path | None" = saved(default=None)  # of the task that is being learned
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
-        """Trains on the new task against the spring, watching the way of every weight."""
+    def _train(self, task: Task) -> Work[Episode]:
+        """Trains on the new task against the penalty, watching the way of every weight."""
         net = self.grow_net(task)
-        device = self.recipe.torch_device
-        flat = Flat(self.shared(net.to(device)))
+        flat = Flat(self.shared_parameters(net.to(self.recipe.torch_device)))
         start = flat.data()
         self.path = Path.begin(start)
-        spring = self.tighten(device)
+        penalty = self.scale_penalty(2 * self.strength, self.limited)
 
         def watch_and_hold(*_: object) -> None:
             weights, gradient = flat.data(), flat.gradient()
             if self.path is None or is_skipped(gradient, self.recipe):
                 return
             self.path.step(weights, gradient)
-            if spring is not None:
-                flat.write_gradient(gradient.add_(spring.gradient(weights)))
+            if penalty is not None:
+                flat.write_gradient(gradient.add_(penalty.gradient(weights)))
 
         loss = yield from self.fit(net, [task], adjust=watch_and_hold)
         end = flat.data()
         self.path.step(end, torch.zeros_like(end))
-        self.net, self.spring, self.path = net, self.consolidate(self.path.shares, end, end - start), None
+        self.net, self.penalty, self.path = net, self.consolidate(self.path.shares, end, end - start), None
         return Episode((task.name,), None, loss)
 
-    def tighten(self, device: torch.device) -> QuadraticPenalty | None:
-        """The spring as the new task feels it; None if nothing is held."""
-        if self.spring is None or not self.strength:
-            return None
-        return self.spring.to(device).scale(2 * self.strength, 1 / self.recipe.lr if self.limited else torch.inf)
-
     def consolidate(self, shares: Tensor, anchor: Tensor, way: Tensor) -> QuadraticPenalty:
-        """The spring that holds past tasks and this one, with anchor at the weights as they are now."""
+        """The penalty that holds past tasks and this one, with anchor at the weights as they are now."""
         new = shares / (way.square() + self.damping)
-        past = self.spring.importance.to(new.device) if self.spring is not None else 0.0
+        past = self.penalty.importance.to(new.device) if self.penalty is not None else 0.0
         return QuadraticPenalty(anchor, torch.relu(past + new), new.new_zeros(()))
 
 

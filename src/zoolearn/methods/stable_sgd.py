@@ -1,14 +1,12 @@
 """Stable-SGD: a training regime that forgets less (Mirzadeh et al., 2020)."""
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from zoolearn.data.task import Task
 from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.settings import setting
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
@@ -29,8 +27,8 @@ class StableSgd(SingleNet):
     Batch-norm statistics are shared and follow the latest task.
     """
 
-    smooths_labels: ClassVar[bool] = True
-    tasks_grow: ClassVar[bool] = True
+    smooths_labels = True
+    tasks_grow = True
 
     recipe: Recipe = recipe_field(lr=0.05)
     lr_decay: float = setting(0.85, "factor of the learning rate from each task to the next", above=0, most=1)
@@ -40,7 +38,7 @@ class StableSgd(SingleNet):
     def lr(self) -> float:
         return max(self.recipe.lr * self.lr_decay ** (self.episode + 1), self.lr_floor)
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         loss = yield from self.fit(net, [task], recipe=replace(self.recipe, lr=self.lr), optimizer=RestartingSgd)
         self.net = net

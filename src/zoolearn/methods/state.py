@@ -41,7 +41,7 @@ class Stateful:
         super().__setattr__(name, value)
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
-        """Makes derived fields again, once the saved ones are there; without `tasks` nobody will ask to learn on."""
+        """Makes derived fields again, once the saved ones are there; without `tasks` the learner will only answer."""
 
     @contextmanager
     def begin_episode(self) -> Iterator[None]:

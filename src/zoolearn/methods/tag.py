@@ -1,9 +1,8 @@
 """TAG (Malviya et al., 2022): RMSProp that remembers the gradients of each task and shrinks steps that would hurt it."""
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 from zoolearn.training.recipe import Recipe
 
 EPSILON = 1e-8
@@ -45,7 +44,7 @@ class Tag(SingleNet):
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     recipe: Recipe = recipe_field(lr=5e-4, momentum=0.0, weight_decay=0.0)
     contrast: float = setting(5.0, "how sharply agreement with a past task's direction counts (the paper's b)", least=0)
@@ -56,10 +55,10 @@ class Tag(SingleNet):
     seconds: Tensor = saved(default_factory=lambda: torch.empty(0))
     moments: Tensor = saved(default_factory=lambda: torch.empty(0))  # the two of the task that is being learned
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with divided gradients, then keeps its moments."""
         net, device = self.grow_net(task), self.recipe.torch_device
-        shared = Flat(self.shared(net))
+        shared = Flat(self.shared_parameters(net))
         flat = Flat([*shared.parameters, *(() if self.shared_head else net.head(task.name).parameters())])
         self.moments = torch.zeros(2, len(flat), device=device)
         denominator = self._denominator(shared, len(flat))
@@ -92,7 +91,7 @@ class Tag(SingleNet):
         total = torch.empty(weights, device=device)
         totals = torch.split(total[: len(shared)], shared.sizes)
 
-        def weighed(first: Tensor, second: Tensor) -> Tensor:
+        def weigh(first: Tensor, second: Tensor) -> Tensor:
             means = torch.split(first[: len(shared)], shared.sizes)
             present = torch.split(second[: len(shared)], shared.sizes)
             total[len(shared) :] = second[len(shared) :] * math.exp(-self.contrast)
@@ -101,11 +100,10 @@ class Tag(SingleNet):
                 torch.addmv(now, before, weights, beta=share, out=out)
             return total.sqrt_().add_(EPSILON)
 
-        return weighed
+        return weigh
 
     @property
     def num_parameters(self) -> int:
-        """Weights of the net, and the directions and second moments of past tasks."""
         return super().num_parameters + self.directions.numel() + self.seconds.numel()
 
 

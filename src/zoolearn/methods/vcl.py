@@ -1,10 +1,9 @@
 """VCL: variational continual learning (Nguyen et al., 2018)."""
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,7 @@ from zoolearn.nets.perceptrons import mlp
 from zoolearn.seeds import derive, generator
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Loss, Progress, cross_entropy, run_to_end
+from zoolearn.training.fit import Loss, Work, cross_entropy, run_to_end
 from zoolearn.training.recipe import Recipe
 
 Coreset = Callable[[Tensor, int, int], Tensor]  # (inputs, size, seed) -> positions
@@ -89,7 +88,7 @@ class Vcl(SingleNet):
     (as in their second code) instead of from the posterior, and the prior alone holds the past.
     """
 
-    optimizers: ClassVar[Sequence[str]] = ("sgd", "adam")
+    optimizers = ("sgd", "adam")
 
     backbone: Backbone = setting(mlp, "a sequence of linear layers", choices=BACKBONES)
     recipe: Recipe = recipe_field(lr=0.03)
@@ -100,10 +99,7 @@ class Vcl(SingleNet):
     prior_variance: float = setting(1.0, "of weights that no task has used yet", above=0)
     first_log_variance: float = setting(-6.0, "of every new weight when training begins")
     first_std: float = setting(
-        0.0,
-        "of means of new weights and biases; 0: as the backbone starts (the authors: 0.1)",
-        omit_default=True,
-        least=0,
+        0.0, "of new means; 0: as the backbone has them (theirs: 0.1)", omit_default=True, least=0
     )
     likelihood_first: bool = setting(True, "start the first task's means from a maximum-likelihood training")
     restart: bool = setting(False, "start every task from new weights, not from the posterior")
@@ -117,11 +113,11 @@ class Vcl(SingleNet):
         if self.recipe.flip_tta:
             raise SettingsError("flip_tta is True, but VCL answers by draws of its weights alone; leave it out")
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Puts a coreset aside and moves the posterior on the rest."""
         net = self.grow_net(task)
         prior = self.prior_of(task, net)
-        kept, rest = apart(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
+        kept, rest = set_aside(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
             yield from self.fit_net(net, task, cross_entropy, self.episode_seed("likelihood"))
         loss = yield from self.fit_net(net, rest, self.objective(rest, prior), self.episode_seed())
@@ -130,7 +126,6 @@ class Vcl(SingleNet):
         return Episode((task.name,), None, loss)
 
     def grow_net(self, task: Task) -> Net:
-        """A copy of the net with a Gaussian head for the task."""
         net = super().grow_net(task)
         if self.restart and self.net is not None:
             fresh = self.new_net([task], self.episode_seed("restart"))
@@ -156,11 +151,9 @@ class Vcl(SingleNet):
     def prior_of(self, task: Task, net: Net) -> list[Distribution]:
         """What is believed about each layer before a task: the posterior of layers that past tasks used."""
         layers = gaussian_layers(net, task.name)
-        past = (
-            gaussian_layers(self.net.to(self.recipe.torch_device), next(iter(self.classes)))
-            if self.net is not None
-            else []
-        )
+        past: list[GaussianLinear] = []
+        if self.net is not None:
+            past = gaussian_layers(self.net.to(self.recipe.torch_device), next(iter(self.classes)))
         known = past if self.shared_head else past[:-1]
         new = (torch.zeros(()), torch.tensor(math.log(self.prior_variance)))
         return [beliefs(layer) for layer in known] + [new] * (len(layers) - len(known))
@@ -177,7 +170,7 @@ class Vcl(SingleNet):
 
         return loss
 
-    def fit_net(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Generator[Progress, None, float]:
+    def fit_net(self, net: Net, task: Task, loss: Loss, seed: int, epochs: int = 0) -> Work[float]:
         """Trains a net on a task, for the recipe's epochs if not told; weight decay has no part in it."""
         recipe = replace(self.recipe, weight_decay=0.0, precision="float32", epochs=epochs or self.recipe.epochs)
         return self.fit(net, [task], seed, recipe=recipe, loss=loss)
@@ -229,7 +222,7 @@ def beliefs(layer: GaussianLinear) -> Distribution:
     return means.detach(), log_variances.detach()
 
 
-def apart(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
+def set_aside(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
     """The coreset of a task, if any, and the task without it."""
     size = min(size, len(task.train) // 2)
     if not size:

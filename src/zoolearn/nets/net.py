@@ -21,6 +21,7 @@ from zoolearn.nets.backbones import BACKBONES, READOUTS, Backbone, Shape, backbo
 from zoolearn.seeds import derive, global_seed
 
 Pixels = float | Sequence[float]  # of all pixels, or of each channel
+SETTINGS = ("dropout", "pixel_mean", "pixel_std", "flip_tta", "standardize")  # of a net, beside its shape and backbone
 
 
 class Passed(local):
@@ -115,16 +116,9 @@ class Net(nn.Module):
         self.standardize = standardize
         self.columns = nn.ModuleList()  # of the tasks' features, where they are standardised: one for each head
         self.head_index: dict[str, int] = {}
-        self._layout = (
-            torch.channels_last
-            if any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
-            else torch.contiguous_format
-        )
-        self.scaling = (
-            str(pixel_mean),
-            str(pixel_std),
-            self._layout,
-        )  # nets that have this in common share their scaled inputs
+        convolves = any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
+        self._layout = torch.channels_last if convolves else torch.contiguous_format
+        self.scaling = (str(pixel_mean), str(pixel_std), self._layout)  # nets alike in this share their scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
         self.backbone.to(memory_format=self._layout)  # type: ignore[call-overload]
 
@@ -308,11 +302,7 @@ class Net(nn.Module):
         return {
             "backbone": backbone_name(self.backbone_fn),
             "shape": list(self.shape),
-            "dropout": self.dropout,
-            "pixel_mean": self.pixel_mean,
-            "pixel_std": self.pixel_std,
-            "flip_tta": self.flip_tta,
-            "standardize": self.standardize,
+            **{name: getattr(self, name) for name in SETTINGS},
             "heads": [cast(nn.Linear, head).out_features for head in self.heads],
             "head_index": dict(self.head_index),
             "layers": bool(self.blocks),
@@ -326,15 +316,7 @@ class Net(nn.Module):
             raise SettingsError(
                 unknown_name("backbone", spec["backbone"], known) + "; pass your own as backbones={name: function}"
             )
-        net = cls(
-            known[spec["backbone"]],
-            tuple(spec["shape"]),
-            dropout=spec["dropout"],
-            pixel_mean=spec["pixel_mean"],
-            pixel_std=spec["pixel_std"],
-            flip_tta=spec["flip_tta"],
-            standardize=spec["standardize"],
-        )
+        net = cls(known[spec["backbone"]], tuple(spec["shape"]), **{name: spec[name] for name in SETTINGS})
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
         net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
         net.head_index = dict(spec["head_index"])

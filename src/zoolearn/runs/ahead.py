@@ -1,11 +1,11 @@
-"""Trainings that need only their own task, done by worker processes before the run gets to them.
+"""Tasks trained ahead: worker processes do trainings that need their own task alone, before the run gets to them.
 
 A worker leaves a finished training in the checkpoint folder, under its seed, and the learner takes it up there as if it
 had been cut off at its very end. So a run with workers goes the same way as one without and ends bit-equal to it,
 episodes are committed in order, and what was trained ahead outlives Ctrl-C.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 
 @contextmanager
@@ -56,8 +56,8 @@ class PretrainedTasks:
         self.learner, self.checkpoints, self.jobs, self.events = learner, checkpoints, jobs, events
         self.ended: dict[Job, Done | Failed] = {}
 
-    def wait(self, episode: int) -> Generator[Progress, None, float]:
-        """Waits until an episode's trainings are done, with word of all that is under way; gives the seconds they took."""
+    def wait(self, episode: int) -> Work[float]:
+        """Waits until an episode's trainings are done, and yields the progress of all; gives the seconds they took."""
         jobs = [self.jobs[seed] for seed in self.learner.independent_trainings(episode)]
         while not all(job in self.ended for job in jobs):
             event = next(self.events)
@@ -80,7 +80,7 @@ class PretrainedTasks:
             self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
-def train(learner: Learner, task: Task, seed: int, name: str) -> Generator[Progress, None, float]:
+def train(learner: Learner, task: Task, seed: int, name: str) -> Work[float]:
     """One training in a worker; its result is the checkpoint, what it returns the seconds it took."""
     started = perf_counter()
     for step in learner.train_independently(task, seed):

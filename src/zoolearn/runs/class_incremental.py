@@ -84,15 +84,11 @@ def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] |
     """The share of each task's test rows whose task is inferred and whose class is then told; only a zoo with stored rows can."""
     from zoolearn.beyond.by_statistics import StatInference, by_statistics
     from zoolearn.beyond.task_inference import TaskInference, WhichTask
+    from zoolearn.beyond.task_inference import class_incremental as fare
     from zoolearn.methods.model_zoo import ModelZoo
 
     if not isinstance(learner, ModelZoo) or not learner.kept:
         return None
     of_statistics = learner.grow is by_statistics  # one head over all classes, as in a zoo on features
     which: TaskInference = StatInference(learner.kept.values()) if of_statistics else WhichTask(learner)
-    found = {}
-    for task in tasks:
-        own = which.infer(task.test.x).chances.argmax(dim=1) == which.tasks.index(task.name)
-        right = learner.count_votes(task).mean.argmax(dim=1) == task.test.y
-        found[task.name] = int((own & right).sum()) / len(right)
-    return found
+    return {task.name: fare(which, [task], {task.name: learner.count_votes(task).mean}).accuracy for task in tasks}

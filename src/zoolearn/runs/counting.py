@@ -1,19 +1,18 @@
 """What some work takes: rows, counted where they pass through nets, and what an answer costs."""
 
 from collections import Counter
-from collections.abc import Generator
 from time import perf_counter
 from typing import TypeVar
 
 from zoolearn.data.stream import Benchmark
 from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import passed
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Work
 
 Result = TypeVar("Result")
 
 
-def count_rows(work: Generator[Progress, None, Result]) -> Generator[Progress, None, tuple[Result, Counter[str]]]:
+def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:
     """Does some work step by step; gives what it returns and the rows that it took, without those of others between."""
     total = Counter[str]()
     while True:

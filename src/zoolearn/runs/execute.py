@@ -26,7 +26,7 @@ from zoolearn.training.fit import Progress
 class Plan:
     """How a run is carried out, and where it is kept; nothing of it changes what comes out.
 
-    `episodes` ends the run after so many tasks; a plan for more of them continues it. A run that does not `keep` its
+    `episodes` ends the run after that many tasks; a plan for more of them continues it. A run that does not `keep` its
     nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
     line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code. `log`
     says what is written down within trainings.
@@ -52,21 +52,12 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     """The run itself: reports as `progress` does, and returns the results; those of a finished run are only read."""
     if plan.out is not None:
         check_unseen(plan.out.parent)
-        if (before := finished(spec, plan.out, plan.data)) is not None:
+        if (before := load_finished(spec, plan.out, plan.data)) is not None:
             return before
     folder = plan.out if plan.keep or plan.checkpoint_every is not None else None
     command = plan.command or spec.command
-    events = progress(
-        spec.learner(),
-        spec.tasks(plan.data, whole),
-        folder,
-        plan.checkpoint_every,
-        plan.workers,
-        plan.exact,
-        command,
-        plan.anyway,
-        plan.log,
-    )
+    how = (folder, plan.checkpoint_every, plan.workers, plan.exact, command, plan.anyway, plan.log)
+    events = progress(spec.learner(), spec.tasks(plan.data, whole), *how)
     results = None
     with closing(events):
         for event in events:
@@ -82,7 +73,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
     return results
 
 
-def finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Results | None:
+def load_finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Results | None:
     """The results in a folder, if they are of this very run, and complete."""
     if not (folder / Results.FILE).exists():
         return None
@@ -110,7 +101,7 @@ def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> B
     return own.benchmark(data, options) if own else whole_benchmark(benchmark, data, **options)
 
 
-def finished_runs(folders: Iterable[Path]) -> dict[str, Results]:
+def find_finished(folders: Iterable[Path]) -> dict[str, Results]:
     """The finished runs below some folders, by their identities; each once."""
     found: dict[str, Results] = {}
     for folder in folders:
@@ -128,11 +119,11 @@ def execute_all(
     First the ends of those that are finished already, here or below `reuse`. On a cluster, where machines may be lost,
     every epoch is saved; here, runs share out workers that are left over.
     """
-    known = finished_runs(path for path in reuse if path.exists()).values()
+    known = find_finished(path for path in reuse if path.exists()).values()
     there = {results.spec.identity: results for results in known}
     missing = {}
     for title, spec in specs.items():
-        results = finished(spec, folder / title, plan.data) or there.get(spec.identity)
+        results = load_finished(spec, folder / title, plan.data) or there.get(spec.identity)
         if results is not None and _is(spec, results, plan.data):
             yield Done(job(title, spec, plan), results)
         else:

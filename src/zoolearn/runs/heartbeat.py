@@ -1,4 +1,4 @@
-"""The pulse of a run: how its training goes, in a small file for those who watch, and that nothing else depends on."""
+"""The heartbeat of a run: how its training goes, in a small file that `zoo watch` reads and nothing else depends on."""
 
 import os
 from contextlib import suppress
@@ -10,18 +10,18 @@ import msgspec
 from zoolearn.training.fit import Progress
 
 FILE = ".heartbeat"
-SECONDS = 1.0  # between two beats; a file that is replaced but never flushed costs some ten microseconds
+SECONDS = 1.0  # between two writes; a file that is replaced but never flushed costs some ten microseconds
 
 
 class Heartbeat:
-    """Beats at most once a second; without a folder it is silent. A disk that takes no more does not stop a training."""
+    """Writes at most once a second, and nothing without a folder; a full disk does not stop a training."""
 
     def __init__(self, folder: Path | None) -> None:
         self.file = folder / FILE if folder is not None else None
         self.last = -SECONDS
 
     def write(self, progress: Progress) -> None:
-        """Writes down how far a training is, if the last word is old enough."""
+        """Writes how far a training is, if the file is a second old."""
         if self.file is None or monotonic() - self.last < SECONDS:
             return
         self.last = monotonic()
@@ -31,7 +31,7 @@ class Heartbeat:
             os.replace(part, self.file)
 
     def stop(self) -> None:
-        """Takes the file away: nothing is under way any more."""
+        """Removes the file: nothing is under way any more."""
         if self.file is not None:
             for file in (self.file, self.file.with_name(f"{FILE}.part")):
                 with suppress(OSError):
@@ -39,7 +39,7 @@ class Heartbeat:
 
 
 def read_heartbeat(folder: Path) -> Progress | None:
-    """The last beat in a run's folder, if there is one that can be read.
+    """The last progress written in a run's folder, if there is one that can be read.
 
     >>> read_heartbeat(Path("nowhere"))
     """

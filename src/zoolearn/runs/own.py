@@ -1,6 +1,6 @@
 """One's own code by its place: `mymethods.py:Lwf` of a file, `package.module:Name` of a module that can be imported.
 
-It is loaded only where somebody names it, on the command line or in Python. What a run's files say is never loaded: they
+It is loaded only where the caller names it, on the command line or in Python. What a run's files say is never loaded: they
 hold names and digests of the source, no places. A worker process finds the code again by the folder and the module.
 """
 
@@ -36,10 +36,10 @@ def is_place(word: str) -> bool:
     return ":" in word or word.endswith(".py")
 
 
-def parted(words: str) -> list[str]:
+def split_names(words: str) -> list[str]:
     """Names and places with commas between them; a comma in the path of a file that is there parts nothing.
 
-    >>> parted("er, mine.py:Lwf")
+    >>> split_names("er, mine.py:Lwf")
     ['er', 'mine.py:Lwf']
     """
     parts, found = words.split(","), []
@@ -57,7 +57,7 @@ def _is_file(place: str) -> bool:
 
 
 def last_own_place(trace: str) -> str:
-    """The last place of a traceback that is in nobody's library, else the last: where its reader will look first."""
+    """The last place of a traceback that is in no library, else the last: where its reader will look first."""
     places: list[tuple[str, str]] = re.findall(r'File "(.+)", (line \d+)', trace)
     places = [(file, line) for file, line in places if not is_library(file)] or places
     return " ({}, {})".format(*places[-1]) if places else ""
@@ -85,7 +85,6 @@ class Own:
 
     @property
     def title(self) -> str:
-        """Its name for a folder."""
         return f"{self.module}.{self.name}"
 
     def load(self) -> Any:
@@ -111,13 +110,10 @@ class Own:
     def method(self) -> type[Learner]:
         thing = self.load()
         if not (isinstance(thing, type) and issubclass(thing, Learner)):
-            raise SettingsError(
-                f"{self.word} is no learner; derive a class from zoolearn.Learner or zoolearn.SingleNet"
-            )
+            raise SettingsError(f"{self.word} is no learner; derive a class from zoolearn.Learner or SingleNet")
         if isabstract(thing):
-            raise SettingsError(
-                f"{self.word} is no whole learner: it lacks {', '.join(sorted(thing.__abstractmethods__))}"
-            )
+            lacking = ", ".join(sorted(thing.__abstractmethods__))
+            raise SettingsError(f"{self.word} is no whole learner: it lacks {lacking}")
         return thing
 
     def function(self) -> Callable[..., Any]:
@@ -156,9 +152,7 @@ class Own:
                 f"{self.word}: {platform.node()} sees no file {file}; give one that is there, on a cluster one that all "
                 "machines see"
             )
-        if (
-            str(self.folder) not in sys.path
-        ):  # first, as the folder of a script; workers start with the path of this process
+        if str(self.folder) not in sys.path:  # first, as the folder of a script; workers start with this path
             sys.path.insert(0, str(self.folder))
         try:
             with _no_bytecode():

@@ -14,11 +14,7 @@ from zoolearn.files import Json, load_json, save_text, seal, unseal
 from zoolearn.runs.results import Results
 
 ENDING = ".jsonl"
-STUDIES, JUDGED, STEPS = (
-    f"studies{ENDING}",
-    f"judged{ENDING}",
-    f"steps{ENDING}",
-)  # every other file of records is of runs
+STUDIES, JUDGED, STEPS = (f"{name}{ENDING}" for name in ("studies", "judged", "steps"))  # the other ones are of runs
 
 
 def iter_records(file: Path) -> Iterator[tuple[str, dict[str, Json]]]:

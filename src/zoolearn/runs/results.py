@@ -101,21 +101,16 @@ class Results:
     stored_bytes: int | None = None  # of the samples that are kept
     passes: float | None = None  # through nets, for one answer
     train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
-    sittings: list[dict[str, Json]] = field(
-        default_factory=list
-    )  # each time it was begun or continued: when, after how many episodes, on what
+    sittings: list[dict[str, Json]] = field(default_factory=list)  # when it was begun or continued, and on what
     command: str = ""  # the command line that began it; nothing if it was begun in Python
     data: str = ""  # a digest; nothing in older records
     source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name, as it was begun
     parameters: int | None = None  # of a new net whose backbone is not ours
     diverged: str = ""  # how its latest training did, if it did
     failed: str = ""  # by which other error it ended, if it did
-    untold: Untold | None = (
-        None  # of a finished run, where its tasks have classes of their own; older records have none
-    )
-    unique: dict[str, float] | None = (
-        None  # of a finished run: each task's test accuracy without rows that have a near-duplicate to train on
-    )
+    # of a finished run, where its tasks have classes of their own, and where near-duplicates of training rows are known
+    untold: Untold | None = None
+    unique: dict[str, float] | None = None  # each task's test accuracy without such rows
 
     def __post_init__(self) -> None:
         self.settings = plain(self.settings, "settings")
@@ -226,29 +221,9 @@ class Results:
     def save(self, path: Path | str) -> None:
         """Writes `results.json` into a folder, or to a path that ends in .json, whole or not at all."""
         self._check()
-        content = {
-            "format": self.FORMAT,
-            "method": self.method,
-            "benchmark": self.benchmark,
-            "command": self.command,
-            "data": self.data,
-            "source": self.source,
-            "parameters": self.parameters,
-            "diverged": self.diverged,
-            "failed": self.failed,
-            "tasks": self.tasks,
-            "arrivals": self.arrivals,
-            "train_samples": self.train_samples,
-            "settings": self.settings,
-            "accuracy": self.accuracy,
-            "episodes": [asdict(episode) for episode in self.episodes],
-            "summary": self.summary(),
-            "untold": msgspec.to_builtins(self.untold),
-            "unique": self.unique,
-            "environment": self.environment,
-            "sittings": self.sittings,
-            "finished": self.finished,
-        }
+        own = {name: getattr(self, name) for name in File.__struct_fields__ if name not in ("format", "summary")}
+        own |= {"episodes": [asdict(each) for each in self.episodes], "untold": msgspec.to_builtins(self.untold)}
+        content = {"format": self.FORMAT, **own, "summary": self.summary()}
         save_json(_results_file(Path(path)), plain(content, "results"))
 
     @classmethod
@@ -296,11 +271,9 @@ class Results:
             if shares is not None and {*shares} != {*self.tasks}:
                 raise DataError(f"accuracy {what} is of {[*shares]}, but the run's tasks are {self.tasks}")
         for number, episode in enumerate(self.episodes):
-            if {*episode.seconds} != {*PHASES} or any(value < 0 for value in episode.seconds.values()):
-                given = dict(episode.seconds)
-                raise DataError(
-                    f"episode {number} took {given} seconds; give those to 'train' and to 'evaluate', from 0"
-                )
+            if {*episode.seconds} != {*PHASES} or min(episode.seconds.values()) < 0:
+                took = f"episode {number} took {dict(episode.seconds)} seconds"
+                raise DataError(f"{took}; give those to 'train' and to 'evaluate', from 0")
             for name in [*episode.tasks, *(episode.weights or {})]:
                 if name not in self.tasks:
                     raise DataError(

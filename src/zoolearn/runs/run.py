@@ -36,7 +36,7 @@ from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Work
 
 if TYPE_CHECKING:
     from zoolearn.runs.ahead import PretrainedTasks
@@ -150,20 +150,20 @@ def _episodes(
         parameters=header["parameters"],
     )
     if folder is not None:
-        _check_nameless(header["settings"])
+        _check_functions_have_names(header["settings"])
         code = folder.begin(header, anyway=anyway)
         results.source = folder.header()["source"]  # what it was begun with; its sittings tell what was changed
         results.sittings = folder.sittings()
         if results.sittings:
             results.environment = results.sittings[0]["environment"]
         _resume(learner, benchmark, folder, results)
-    _sit_down(results, folder, command, code, exact=exact)
+    _begin_sitting(results, folder, command, code, exact=exact)
     if folder is not None and checkpoint_every is not None:
         learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every, carried=Changes(learner))
     if results.accuracy:
         yield results
     with ExitStack() as stack:
-        ahead = stack.enter_context(_ahead(learner, benchmark, folder, checkpoint_every, workers))
+        ahead = stack.enter_context(_train_ahead(learner, benchmark, folder, checkpoint_every, workers))
         file = ResultsFile(results, folder.path) if folder is not None else None
         if file is not None:
             stack.callback(file.complete)
@@ -180,8 +180,8 @@ def _episodes(
                         results.save(folder.path)
                 raise
             changed = _changed(results, accuracy)
-            _add(results, episode, changed)
-            _count(results, learner, benchmark)
+            _add_row(results, episode, changed)
+            _measure_costs(results, learner, benchmark)
             if folder is not None and file is not None:
                 under_way = ahead is not None and not results.finished
                 kept = (episode, changed, results.costs, save(learner), results.untold, results.unique)
@@ -193,7 +193,7 @@ def _episodes(
 
 
 @contextmanager
-def _ahead(
+def _train_ahead(
     learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
 ) -> "Iterator[PretrainedTasks | None]":
     if workers < 1:
@@ -216,7 +216,7 @@ def _ahead(
 
 def _one_episode(
     learner: Learner, benchmark: Benchmark, number: int, ahead: "PretrainedTasks | None"
-) -> Generator[Progress, None, tuple[Episode, dict[str, float]]]:
+) -> Work[tuple[Episode, dict[str, float]]]:
     task, met = benchmark[number - 1], join_parts(benchmark.tasks[:number])
     elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else 0.0
     started = perf_counter()
@@ -245,8 +245,8 @@ def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in accuracy.items() if name not in known or known[name] != value}
 
 
-def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
-    """A new row: what changed, and for the other tasks what the row before said."""
+def _add_row(results: Results, episode: Episode, changed: dict[str, float]) -> None:
+    """A new row: what changed, and for the other tasks what the row before has."""
     before = results.accuracy[-1] if results.accuracy else []
     known = dict(zip(results.tasks, before, strict=False))
     met = len({*results.meetings[: len(results.accuracy) + 1]})
@@ -254,7 +254,7 @@ def _add(results: Results, episode: Episode, changed: dict[str, float]) -> None:
     results.episodes.append(episode)
 
 
-def _count(results: Results, learner: Learner, benchmark: Benchmark) -> None:
+def _measure_costs(results: Results, learner: Learner, benchmark: Benchmark) -> None:
     """What the learner costs now, and at the end how it fares without being told the task, and on rows that are no copies."""
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
@@ -274,7 +274,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
     met = benchmark.tasks[: len(records)]
     restore(learner, folder.snapshots(records, grows=learner.grows), met)
     for record in records:
-        _add(results, record.episode, record.accuracy)
+        _add_row(results, record.episode, record.accuracy)
     for name, cost in msgspec.structs.asdict(records[-1].costs).items():
         setattr(results, name, cost)
     results.untold, results.unique = records[-1].untold, records[-1].unique
@@ -284,7 +284,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
         results.save(folder.path)
 
 
-def _sit_down(results: Results, folder: RunFolder | None, command: str, code: list[str], *, exact: bool) -> None:
+def _begin_sitting(results: Results, folder: RunFolder | None, command: str, code: list[str], *, exact: bool) -> None:
     """Notes on what the run goes on from here, and says what of it will change the bits; `code` is what was changed of it."""
     results.command = results.sittings[0]["command"] if results.sittings else command
     if results.finished:
@@ -312,7 +312,7 @@ def _sit_down(results: Results, folder: RunFolder | None, command: str, code: li
         folder.begin_sitting(sitting)
 
 
-def _check_nameless(settings: Mapping[str, Json]) -> None:
+def _check_functions_have_names(settings: Mapping[str, Json]) -> None:
     """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
     for setting, name in flatten(settings).items():
         if name in ("<lambda>", "partial"):
@@ -333,7 +333,7 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
 
 
 def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str, float] | None:
-    """Test accuracy of each task without rows that have a near-duplicate to train on; None where nobody has looked for such."""
+    """Test accuracy of each task without rows that have a near-duplicate to train on; None where they are not known."""
     if not benchmark.near_duplicates:
         return None
     found = {}

@@ -74,14 +74,14 @@ def _functions(cls: type) -> dict[str, tuple[str, str, Json]]:
     }
 
 
-def _named(value: Any, metadata: Mapping[str, Any]) -> Json:
+def _name_choice(value: Any, metadata: Mapping[str, Any]) -> Json:
     return registered_name(value, metadata["choices"]) if "choices" in metadata else value
 
 
 def recipe_defaults(cls: type) -> dict[str, Json]:
     """The settings of the recipe that a method has by default."""
     recipe = default_recipe(cls)
-    return {setting.name: _named(getattr(recipe, setting.name), setting.metadata) for setting in fields(Recipe)}
+    return {setting.name: _name_choice(getattr(recipe, setting.name), setting.metadata) for setting in fields(Recipe)}
 
 
 @cache
@@ -92,7 +92,7 @@ def _defaults(cls: type) -> dict[str, Json]:
             usual |= recipe_defaults(cls)
         elif setting.init:
             value: Any = setting.default
-            usual[setting.name] = _named(value, setting.metadata)
+            usual[setting.name] = _name_choice(value, setting.metadata)
     return usual
 
 

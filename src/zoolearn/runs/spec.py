@@ -20,12 +20,7 @@ from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
 from zoolearn.runs.source import source_of
 
-ORDERS = (
-    "task_order",
-    "class_order",
-    "permutation_seed",
-    "arrivals_seed",
-)  # options of a benchmark that are orders, where they are seeds
+ORDERS = ("task_order", "class_order", "permutation_seed", "arrivals_seed")  # seeds, or orders themselves
 DATA_SEEDS = ("samples_seed", *ORDERS)
 LONGEST_NAME = 200  # bytes that file systems take
 
@@ -36,7 +31,7 @@ class RunSpec:
 
     `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
     that are not given have the method's. `options` are what `benchmark` takes, and the checksum of an extractor if the
-    run is on its `features`. `own` says where code is found that is not ours, as somebody named it, and `extractor` where
+    run is on its `features`. `own` says where code of the caller's is found, and `extractor` where
     that file is; no record of a run does.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)
@@ -51,9 +46,7 @@ class RunSpec:
     settings: Mapping[str, Json] = field(default_factory=dict)
     options: Mapping[str, Json] = field(default_factory=dict)
     seed: int = 0
-    own: Mapping[str, Own] = field(
-        default_factory=dict, compare=False
-    )  # code of one's own: method, benchmark, settings
+    own: Mapping[str, Own] = field(default_factory=dict, compare=False)  # by what it is: method, benchmark, a setting
     extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -190,7 +183,7 @@ class RunSpec:
             return shlex.join(["zoo", "tune", *self.subject])
         file = {FEATURES: str(self.extractor)} if self.extractor else {}
         seed = {"seed": self.seed} if self.seed else {}
-        flags = _flags({**self.changes, **self.own_settings, **self.options, **file, **seed})
+        flags = write_flags({**self.changes, **self.own_settings, **self.options, **file, **seed})
         return shlex.join(["zoo", "run", *self.subject, *flags])
 
     @property
@@ -220,7 +213,8 @@ def _word(value: Json) -> str:
     return "+".join(map(_number, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _flags(settings: Mapping[str, Json]) -> list[str]:
+def write_flags(settings: Mapping[str, Json]) -> list[str]:
+    """The words of a command line that set these."""
     words: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")

@@ -39,7 +39,7 @@ def save(learner: Learner) -> State:
     for name in saved_types(type(learner)):
         value = getattr(learner, name)
         tensors: dict[str, Tensor] = {}
-        info[name] = encode(_added(learner.before.get(name, ()), value) if learner.grows else value, name, tensors)
+        info[name] = encode(_find_added(learner.before.get(name, ()), value) if learner.grows else value, name, tensors)
         if tensors:
             files[f"{name}/{learner.episode:04d}"] = tensors
     return State(info, files)
@@ -48,7 +48,7 @@ def save(learner: Learner) -> State:
 def restore(learner: Learner, snapshots: Sequence[State], tasks: Sequence[Task] = ()) -> None:
     """Lets a learner take up what was saved: all episodes' snapshots if it grows, else the last one's.
 
-    `tasks` are those met, or none when nobody will ask to learn on.
+    `tasks` are those met, or none if the learner will only answer.
     """
     types = saved_types(type(learner))
     for snapshot in snapshots:
@@ -105,7 +105,7 @@ def _iter_fields(learner: Learner, info: Mapping[str, Json], tensors: dict[str, 
         raise StoreError(f"{type(learner).__name__} has no tensor {path!r}; was it saved by another learner?")
 
 
-def _added(before: Any, now: Any) -> Any:
+def _find_added(before: Any, now: Any) -> Any:
     """What a list or a dict has now that it had not, or had otherwise; anything else as it is."""
     if isinstance(now, list):
         return now[len(before) :]

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from zoolearn.training.predict import piece_size
 
 @dataclass(frozen=True)
 class Log:
-    """What is written down within trainings: every so many batches, every so many epochs, and whether for TensorBoard too."""
+    """What is written down within trainings: every `every` batches, every `evaluate_every` epochs, and whether for TensorBoard too."""
 
     every: int | None = None
     evaluate_every: int | None = None
@@ -124,47 +123,34 @@ def tensorboard(folder: Path | None) -> Iterator[Callable[[], None]]:
     if folder is None:
         yield lambda: None
         return
-    board = _Board(folder)
     try:
-        yield board.show
-    finally:
-        board.show()
-        board.close()
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        reason = "TensorBoard needs tensorboardX; install it: pip install 'zoolearn[tensorboard]'"
+        raise SettingsError(reason) from error
+    file, writer = folder / STEPS, None
+    read = file.stat().st_size if file.exists() else 0  # earlier sittings have shown what is there
 
-
-class _Board:
-    """Follows a file of steps; its own is begun with the first line, in a folder that may not be there before."""
-
-    def __init__(self, folder: Path) -> None:
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise SettingsError(
-                "TensorBoard needs tensorboardX; install it: pip install 'zoolearn[tensorboard]'"
-            ) from error
-        self.open = partial(SummaryWriter, str(folder / "tensorboard"))
-        self.writer: Any = None
-        self.file = folder / STEPS
-        self.read = self.file.stat().st_size if self.file.exists() else 0  # earlier sittings have shown what is there
-
-    def show(self) -> None:
-        for line in self._lines():
-            self.read += len(line)
-            self.writer = self.writer or self.open()
+    def show() -> None:
+        nonlocal read, writer
+        if not file.exists():
+            return
+        with file.open("rb") as lines:
+            read = min(read, lines.seek(0, os.SEEK_END))  # a run that begins again begins its file again
+            lines.seek(read)
+            new = [line for line in lines if line.endswith(b"\n")]
+        for line in new:
+            read += len(line)
+            writer = writer or SummaryWriter(str(folder / "tensorboard"))  # whose folder may not be there before
             for name, value, step in scalars(json.loads(line)):
-                self.writer.add_scalar(name, value, step)
+                writer.add_scalar(name, value, step)
 
-    def _lines(self) -> list[bytes]:
-        if not self.file.exists():
-            return []
-        with self.file.open("rb") as lines:
-            self.read = min(self.read, lines.seek(0, os.SEEK_END))  # a run that begins again begins its file again
-            lines.seek(self.read)
-            return [line for line in lines if line.endswith(b"\n")]
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
+    try:
+        yield show
+    finally:
+        show()
+        if writer is not None:
+            writer.close()
 
 
 def scalars(line: Mapping[str, Any]) -> list[tuple[str, float, int]]:

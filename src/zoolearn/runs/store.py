@@ -27,13 +27,7 @@ from zoolearn.runs.results import Costs, Results, Untold
 from zoolearn.runs.state import State, restore
 
 FORMAT = 3
-PASSING = (
-    ".lock",
-    ".heartbeat",
-    "sittings",
-    "steps.jsonl",
-    "tensorboard",
-)  # of a run under way, or of one that has saved nothing
+PASSING = (".lock", ".heartbeat", "sittings", "steps.jsonl", "tensorboard")  # there before anything is saved
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ class RunFolder:
         return changed
 
     def header(self) -> dict[str, Json]:
-        """What was said about the run when it began."""
+        """The description that the run began with."""
         if not self.exists:
             if (self.path / "zoo.json").exists():
                 raise StoreError(
@@ -144,7 +138,7 @@ class RunFolder:
         self.tidy(number, grows=grows, under_way=under_way)
 
     def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
-        """Removes what nobody needs after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
+        """Removes what is not needed after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
         if not under_way:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
@@ -154,7 +148,6 @@ class RunFolder:
                     self._file(name).unlink(missing_ok=True)
 
     def strip(self) -> None:
-        """Leaves nothing but results.json."""
         for entry in self.path.iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -183,18 +176,18 @@ class RunFolder:
 
     def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
         """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
-        return [
-            State(
-                record.learner,
-                {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()},
-            )
-            for record in (records if grows else records[-1:])
-        ]
+        found = []
+        for record in records if grows else records[-1:]:
+            files = {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()}
+            found.append(State(record.learner, files))
+        return found
 
     def _file(self, name: str) -> Path:
         folder, _, number = name.partition("/")
         if not (folder.isidentifier() and number.isdigit()):
-            raise StoreError(f"{self.path} names a file {name!r}, which is none of ours; the record was altered")
+            raise StoreError(
+                f"{self.path} names a file {name!r}, which zoolearn does not write; the record was altered"
+            )
         return self.path / folder / f"{number}.safetensors"
 
     def _record(self, number: int) -> Record:

@@ -35,7 +35,6 @@ class Adam(Sgd):
         self.steps = torch.zeros((), dtype=torch.int64)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Both moments, and how many steps there were."""
         return {"first": self.first, "second": self.second, "steps": self.steps}
 
     @torch.no_grad()

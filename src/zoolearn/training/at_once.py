@@ -1,46 +1,27 @@
-"""Training without a word on the way."""
+"""Long work without its reports, as `fit` is `iter_fit`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, get_args
 
-from zoolearn.data.task import Task
-from zoolearn.nets.net import Net
-from zoolearn.training.fit import Adjust, Checkpointing, Loss, MakeOptimizer, iter_fit, run_to_end
-from zoolearn.training.recipe import Recipe
+from zoolearn.training.fit import End, iter_fit, run_to_end
+
+Arguments = ParamSpec("Arguments")
 
 
-def fit(
-    net: Net,
-    tasks: Sequence[Task],
-    recipe: Recipe,
-    *,
-    seed: int,
-    loss: Loss | None = None,
-    adjust: Adjust | None = None,
-    optimizer: MakeOptimizer | None = None,
-    balanced: bool = False,
-    heads: Sequence[str] | None = None,
-    checkpoints: Checkpointing | None = None,
-) -> float:
-    """Trains a net on the mixture of some tasks; returns the mean loss of the last epoch. `iter_fit` explains the rest.
+def at_once(work: Callable[Arguments, Generator[object, None, End]]) -> Callable[Arguments, End]:
+    """A function that does at once what an `iter_...` does step by step; it takes the same, and gives what that returns."""
 
-    >>> from zoolearn.data.benchmarks import benchmark
-    >>> from zoolearn.nets.perceptrons import mlp
-    >>> task = benchmark("split-digits")[0]
-    >>> net = Net(mlp, task.shape)
-    >>> net.add_head(task.name, len(task.classes))
-    >>> fit(net, [task], Recipe(epochs=3), seed=0) < 0.3
-    True
-    """
-    work = iter_fit(
-        net,
-        tasks,
-        recipe,
-        seed=seed,
-        loss=loss,
-        adjust=adjust,
-        optimizer=optimizer,
-        balanced=balanced,
-        heads=heads,
-        checkpoints=checkpoints,
-    )
-    return float(run_to_end(work))
+    @wraps(work)
+    def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> End:
+        return run_to_end(work(*args, **kwargs))
+
+    written = signature(work)
+    run.__signature__ = written.replace(return_annotation=get_args(written.return_annotation)[-1])  # type: ignore[attr-defined]
+    run.__name__ = work.__name__.removeprefix("iter_")
+    run.__qualname__ = work.__qualname__.replace(work.__name__, run.__name__)
+    return run
+
+
+fit = at_once(iter_fit)

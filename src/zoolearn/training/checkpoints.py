@@ -23,7 +23,7 @@ class Carried:
         """What has changed since, as plain data; its tensors go to `tensors`."""
 
     def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
-        """Takes up what `save` gave."""
+        """Loads what `save` gave."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,9 @@ class Checkpoints:
         return epoch % every == 0 or (self.final and epoch == epochs)
 
     def path(self, seed: int) -> Path:
-        """The file of the training that started from this seed."""
         return self.folder / f"{seed:016x}.safetensors"
 
     def save(self, training: Training, epochs: int) -> None:
-        """Saves a training of which this many epochs are done."""
         tensors = {f"net.{name}": tensor for name, tensor in training.net.state_dict().items()}
         tensors |= {f"optimizer.{name}": tensor for name, tensor in training.optimizer.tensors().items()}
         carried: dict[str, Tensor] = {}
@@ -64,7 +62,6 @@ class Checkpoints:
         save_tensors(self.path(training.seed), tensors, info)
 
     def resume(self, training: Training) -> int:
-        """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
         path = self.path(training.seed)
         self.carried.begin()
         if not path.exists():

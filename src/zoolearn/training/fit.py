@@ -41,6 +41,7 @@ class Progress:
 
 
 End = TypeVar("End")
+Work = Generator[Progress, None, End]  # what takes a while: it reports as it goes, and returns something in the end
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
@@ -88,7 +89,7 @@ def run_to_end(work: Generator[object, None, End]) -> End:
         try:
             next(work)
         except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+            return cast(End, end.value)
 
 
 def iter_fit(
@@ -104,7 +105,7 @@ def iter_fit(
     heads: Sequence[str] | None = None,
     checkpoints: Checkpointing | None = None,
     listener: Listener | None = None,
-) -> Generator[Progress, None, float]:
+) -> Work[float]:
     """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
 
     With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
@@ -112,6 +113,7 @@ def iter_fit(
     recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may
     move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
     and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
+    `training.at_once.fit` does the same without a word on the way.
     """
     device = recipe.torch_device
     net.to(device)

@@ -31,7 +31,6 @@ class Own(Sgd):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer."""
         return self.made.param_groups
 
     def tensors(self) -> dict[str, Tensor]:
@@ -49,7 +48,7 @@ class Own(Sgd):
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up a state; there is none yet where no step was taken."""
+        """Loads a state; there is none yet where no step was taken."""
         for key, tensor in tensors.items():
             place, _, name = key.partition(".")
             parameter = self.parameters[int(place)]
@@ -57,7 +56,6 @@ class Own(Sgd):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Takes a step at the rate of the schedule."""
         for group, share in zip(self.made.param_groups, self.shares, strict=True):
             group["lr"] = share * self.lr
         self.made.step()

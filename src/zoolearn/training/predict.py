@@ -109,7 +109,7 @@ def _places(names: Sequence[str], among: Sequence[str]) -> list[int]:
     found = {name: place for place, name in enumerate(among)}
     unknown = [name for name in names if name not in found]
     if unknown:
-        raise DataError(f"a vote speaks of class {unknown[0]!r}, which is not among {', '.join(among)}")
+        raise DataError(f"a vote is about class {unknown[0]!r}, which is not among {', '.join(among)}")
     return [found[name] for name in names]
 
 

@@ -16,7 +16,7 @@ from zoolearn.settings import Pixels, check_settings, setting
 
 
 def none(parameters: Sequence[nn.Parameter], recipe: "Recipe") -> Optimizer:
-    """Stands where nobody gave a function that makes an optimizer of torch."""
+    """Stands where no function that makes an optimizer of torch was given."""
     raise NotImplementedError
 
 

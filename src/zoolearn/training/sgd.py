@@ -41,7 +41,7 @@ class Sgd:
         return {f"momentum.{place}": moment for place, moment in enumerate(self.momenta)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes up what `tensors` once gave."""
+        """Loads what `tensors` gave."""
         for name, tensor in self.tensors().items():
             tensor.copy_(tensors[name])
 

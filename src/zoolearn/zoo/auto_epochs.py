@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from zoolearn.beyond.refit import refit_head
+from zoolearn.beyond.warm_start import refit_head
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.ensemble import Member, Votes
@@ -95,7 +95,7 @@ class OwnedZoo(ModelZoo):
     def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
         """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
         with self.begin_episode():
-            weights = self.past_weights(but=task)
+            weights = self.past_weights(without=task)
             names = [task, *self.draw(weights)]
             member = yield from self.grow(self, [self.kept[name] for name in names], self.episode_seed())
             self._end(names, weights, member)
@@ -122,13 +122,13 @@ class OwnedZoo(ModelZoo):
         self.members.append(member)
         self.train_votes[names[0]] = Votes("kept")  # those are counted who know its rows of today
         for name in names:
-            self._count(name, member)
+            self._count_vote(name, member)
         self.latest = Episode(tuple(names), weights, member.loss)
         self.episode += 1
 
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
-        drawn = [self.kept[name] for name in self.draw(self.past_weights(but=task.name))]
+        drawn = [self.kept[name] for name in self.draw(self.past_weights(without=task.name))]
         if task.train.x.dtype == torch.int16 or (task.part and not self.replay):
             return Plan((task.name,), len(task.train), 0, 0.0)
         tasks = [self.with_kept(task) if task.part else task, *drawn]

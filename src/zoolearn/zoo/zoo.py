@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.data.task import Task
-from zoolearn.runs.step import Step, at_once
+from zoolearn.runs.step import Step
+from zoolearn.training.at_once import at_once
 from zoolearn.training.fit import Progress
 from zoolearn.zoo.auto_epochs import Plan, check_epochs
 from zoolearn.zoo.changes import pruning

@@ -16,7 +16,8 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError, StoreError, UnknownTask
 from zoolearn.features import Extractor, embedded
 from zoolearn.nets.net import Net
-from zoolearn.runs.step import Step, at_once
+from zoolearn.runs.step import Step
+from zoolearn.training.at_once import at_once
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.answers import Answers

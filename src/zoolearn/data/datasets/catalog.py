@@ -1,10 +1,21 @@
 """What is known of each data set: its files, the publisher's checksums, and where the files come from."""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zoolearn.errors import MissingData
+
+
+def matches(path: Path, checksum: str) -> bool:
+    """Whether the file is there and has this checksum; nothing is remembered, since a file can change after it was compared."""
+    if not path.is_file():
+        return False
+    algorithm, _, expected = checksum.partition(":")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False))
+    return digest.hexdigest() == expected
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,16 @@ class Layout:
         """The names of the files that are not there."""
         return [file.name for file in self.files if file.find(root / self.folder) is None]
 
+    def altered(self, root: Path) -> list[str]:
+        """The names of the files that are there but are not the publisher's."""
+        folder = root / self.folder
+        there = [(path, file.versions(folder)[path]) for file in self.files if (path := file.find(folder))]
+        return [path.name for path, checksum in there if checksum and not matches(path, checksum)]
+
+    def is_whole(self, root: Path) -> bool:
+        """Whether no file is missing or altered."""
+        return not self.missing(root) and not self.altered(root)
+
 
 @dataclass(frozen=True)
 class Download:
@@ -66,118 +87,99 @@ class Source:
         missing = layout.missing(root)
         if missing:
             raise MissingData(
-                f"{self.name}: {root / layout.folder} lacks {_listed(missing)}; {self.advice(root)}; "
+                f"{self.name}: {root / layout.folder} lacks {', '.join(missing)}; {self.advice(root)}; "
                 "--data or ZOOLEARN_DATA names another folder than " + str(root)
             )
         return layout
 
     def advice(self, root: Path) -> str:
-        places = " or ".join(f"{root / layout.folder} ({_listed(_names(layout))})" for layout in self.layouts)
+        places = " or ".join(
+            f"{root / layout.folder} ({', '.join(file.name for file in layout.files)})" for layout in self.layouts
+        )
         if self.downloads:
             return f"run `zoo data --download {self.name}`, or put the publisher's files into {places}"
         return f"{self.origin}: put them into {places}"
 
 
-def _names(layout: Layout) -> list[str]:
-    return [file.name for file in layout.files]
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
-
-
 CIFAR_HOSTS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 MNIST_HOSTS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
 
-MNIST_FILES = (
-    PublishedFile(
-        "train-images-idx3-ubyte.gz", "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873", "md5:6bbc9ace898e44ae57da46a324031adb"
-    ),
-    PublishedFile(
-        "train-labels-idx1-ubyte.gz", "md5:d53e105ee54ea40749a09fcbcd1e9432", "md5:a25bea736e30d166cdddb491f175f624"
-    ),
-    PublishedFile(
-        "t10k-images-idx3-ubyte.gz", "md5:9fb629c4189551a2d022fa330f9573f3", "md5:2646ac647ad5339dbf082846283269ea"
-    ),
-    PublishedFile(
-        "t10k-labels-idx1-ubyte.gz", "md5:ec29112dd5afa0611ce80d1b7f02629c", "md5:27ae3e4e09519cfbb04c329615203637"
-    ),
-)
+
+def _download(folder: str, name: str, checksum: str, hosts: Iterable[str]) -> Download:
+    return Download(folder + name, checksum, tuple(host + name for host in hosts))
+
+
+def _layout(folder: str, checksums: Mapping[str, str]) -> Layout:
+    return Layout(folder, tuple(PublishedFile(name, checksum) for name, checksum in checksums.items()))
+
+
+MNIST_CHECKSUMS = {
+    "train-images-idx3-ubyte.gz": ("md5:f68b3c2dcbeaaa9fbdd348bbdeb94873", "md5:6bbc9ace898e44ae57da46a324031adb"),
+    "train-labels-idx1-ubyte.gz": ("md5:d53e105ee54ea40749a09fcbcd1e9432", "md5:a25bea736e30d166cdddb491f175f624"),
+    "t10k-images-idx3-ubyte.gz": ("md5:9fb629c4189551a2d022fa330f9573f3", "md5:2646ac647ad5339dbf082846283269ea"),
+    "t10k-labels-idx1-ubyte.gz": ("md5:ec29112dd5afa0611ce80d1b7f02629c", "md5:27ae3e4e09519cfbb04c329615203637"),
+}  # compressed, and not
+MNIST_FILES = tuple(PublishedFile(name, *checksums) for name, checksums in MNIST_CHECKSUMS.items())
 
 MNIST = Source(
     "mnist",
     (Layout("mnist", MNIST_FILES),),
-    tuple(
-        Download(f"mnist/{file.name}", file.checksum, tuple(host + file.name for host in MNIST_HOSTS))
-        for file in MNIST_FILES
-    ),
+    tuple(_download("mnist/", file.name, file.checksum, MNIST_HOSTS) for file in MNIST_FILES),
 )
 
 CIFAR10 = Source(
     "cifar-10",
     (
-        Layout(
+        _layout(
             "cifar-10-batches-bin",
-            (
-                PublishedFile("data_batch_1.bin", "sha1:aadd24acce27caa71bf4b10992e9e7b2d74c2540"),
-                PublishedFile("data_batch_2.bin", "sha1:c0ba65cce70568cd57b4e03e9ac8d2a5367c1795"),
-                PublishedFile("data_batch_3.bin", "sha1:1dd00a74ab1d17a6e7d73e185b69dbf31242f295"),
-                PublishedFile("data_batch_4.bin", "sha1:aab85764eb3584312d3c7f65fd2fd016e36a258e"),
-                PublishedFile("data_batch_5.bin", "sha1:26e2849e66a845b7f1e4614ae70f4889ae604628"),
-                PublishedFile("test_batch.bin", "sha1:67eb016db431130d61cd03c7ad570b013799c88c"),
-                PublishedFile("batches.meta.txt"),
-            ),
+            {
+                "data_batch_1.bin": "sha1:aadd24acce27caa71bf4b10992e9e7b2d74c2540",
+                "data_batch_2.bin": "sha1:c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
+                "data_batch_3.bin": "sha1:1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
+                "data_batch_4.bin": "sha1:aab85764eb3584312d3c7f65fd2fd016e36a258e",
+                "data_batch_5.bin": "sha1:26e2849e66a845b7f1e4614ae70f4889ae604628",
+                "test_batch.bin": "sha1:67eb016db431130d61cd03c7ad570b013799c88c",
+                "batches.meta.txt": "",
+            },
         ),
-        Layout(
+        _layout(
             "cifar-10-batches-py",
-            (
-                PublishedFile("data_batch_1", "md5:c99cafc152244af753f735de768cd75f"),
-                PublishedFile("data_batch_2", "md5:d4bba439e000b95fd0a9bffe97cbabec"),
-                PublishedFile("data_batch_3", "md5:54ebc095f3ab1f0389bbae665268c751"),
-                PublishedFile("data_batch_4", "md5:634d18415352ddfa80567beed471001a"),
-                PublishedFile("data_batch_5", "md5:482c414d41f54cd18b22e5b47cb7c3cb"),
-                PublishedFile("test_batch", "md5:40351d587109b95175f43aff81a1287e"),
-                PublishedFile("batches.meta", "md5:5ff9c542aee3614f3951f8cda6e48888"),
-            ),
+            {
+                "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",
+                "data_batch_2": "md5:d4bba439e000b95fd0a9bffe97cbabec",
+                "data_batch_3": "md5:54ebc095f3ab1f0389bbae665268c751",
+                "data_batch_4": "md5:634d18415352ddfa80567beed471001a",
+                "data_batch_5": "md5:482c414d41f54cd18b22e5b47cb7c3cb",
+                "test_batch": "md5:40351d587109b95175f43aff81a1287e",
+                "batches.meta": "md5:5ff9c542aee3614f3951f8cda6e48888",
+            },
         ),
     ),
-    (
-        Download(
-            "cifar-10-binary.tar.gz",
-            "md5:c32a1d4ab5d03f1284b67883e8d87530",
-            tuple(host + "cifar-10-binary.tar.gz" for host in CIFAR_HOSTS),
-        ),
-    ),
+    (_download("", "cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530", CIFAR_HOSTS),),
 )
 
 CIFAR100 = Source(
     "cifar-100",
     (
-        Layout(
+        _layout(
             "cifar-100-binary",
-            (
-                PublishedFile("train.bin", "sha1:e207cd2e05b73b1393c74c7f5e7bea451d63e08e"),
-                PublishedFile("test.bin", "sha1:8fb6623e830365ff53cf14adec797474f5478006"),
-                PublishedFile("fine_label_names.txt"),
-                PublishedFile("coarse_label_names.txt"),
-            ),
+            {
+                "train.bin": "sha1:e207cd2e05b73b1393c74c7f5e7bea451d63e08e",
+                "test.bin": "sha1:8fb6623e830365ff53cf14adec797474f5478006",
+                "fine_label_names.txt": "",
+                "coarse_label_names.txt": "",
+            },
         ),
-        Layout(
+        _layout(
             "cifar-100-python",
-            (
-                PublishedFile("train", "md5:16019d7e3df5f24257cddd939b257f8d"),
-                PublishedFile("test", "md5:f0ef6b0ae62326f3e7ffdfab6717acfc"),
-                PublishedFile("meta", "md5:7973b15100ade9c7d40fb424638fde48"),
-            ),
+            {
+                "train": "md5:16019d7e3df5f24257cddd939b257f8d",
+                "test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc",
+                "meta": "md5:7973b15100ade9c7d40fb424638fde48",
+            },
         ),
     ),
-    (
-        Download(
-            "cifar-100-binary.tar.gz",
-            "md5:03b5dce01913d631647c71ecec9e9cb8",
-            tuple(host + "cifar-100-binary.tar.gz" for host in CIFAR_HOSTS),
-        ),
-    ),
+    (_download("", "cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8", CIFAR_HOSTS),),
 )
 
 MINI_IMAGENET = Source(

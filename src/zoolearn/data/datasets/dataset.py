@@ -12,7 +12,7 @@ from zoolearn.data.task import Examples
 class DataSet:
     """Examples as the publisher split them, and the name of each label; `superclasses` maps a name to its labels.
 
-    `near_duplicates` are the test rows of which a picture to train on is nearly a copy, where somebody has looked for them.
+    `near_duplicates` are the test rows of which a picture to train on is nearly a copy, where they are known.
     """
 
     train: Examples

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from zoolearn.data.datasets.progress import shown
+from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, checksum, load_json, replacing, save_json
 
@@ -36,7 +36,7 @@ class Decoding:
     notes: Json
 
 
-def decoded(path: Path, sources: str, decode: Callable[[], Decoding]) -> tuple[Tensor, Json]:
+def load_decoded(path: Path, sources: str, decode: Callable[[], Decoding]) -> tuple[Tensor, Json]:
     """The memory-mapped images and the notes on them; `decode` is called only if they are not there yet.
 
     `sources` is a fingerprint of what the images are made of: when it changes, they are made again. The tensor can be
@@ -105,7 +105,7 @@ def _write_pixels(path: Path, decoding: Decoding) -> str:
     digest = sha256()
     with replacing(path) as part:
         with part.open("wb") as file:
-            for image in shown(decoding.images, f"decoding {path.stem}", total=decoding.shape[0]):
+            for image in iter_with_bar(decoding.images, f"decoding {path.stem}", total=decoding.shape[0]):
                 block = image.tobytes()
                 digest.update(block)
                 file.write(block)

@@ -27,9 +27,8 @@ def digits() -> DataSet:
     >>> digits().train
     Examples(1253 of 1x8x8 uint8)
     """
-    content = np.loadtxt(
-        digits_file(), delimiter=","
-    )  # load_digits() imports pandas and scipy.stats first: over a second
+    # load_digits() imports pandas and scipy.stats first: over a second
+    content = np.loadtxt(digits_file(), delimiter=",")
     x = torch.from_numpy(np.rint(content[:, :-1] * (255 / 16)).astype(np.uint8)).reshape(-1, 1, 8, 8)
     y = torch.from_numpy(content[:, -1].astype(np.int64))
     rows = [(y == label).nonzero()[:, 0] for label in range(10)]

@@ -13,10 +13,9 @@ from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from zoolearn.data.datasets.catalog import SOURCES, Download, Source
-from zoolearn.data.datasets.progress import shown
+from zoolearn.data.datasets.catalog import SOURCES, Download, Source, matches
+from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.data.datasets.root import data_root
-from zoolearn.data.datasets.verification import is_whole, matches
 from zoolearn.errors import DataError, MissingData, SettingsError, StoreError, unknown_name
 
 BLOCK = 1 << 18
@@ -30,7 +29,7 @@ def download(name: str, data: Path | str | None = None) -> Path:
     if name not in SOURCES:
         raise SettingsError(unknown_name("data set", name, SOURCES))
     root, source = data_root(data), SOURCES[name]
-    if not is_whole(source.nearest(root), root):
+    if not source.nearest(root).is_whole(root):
         if not source.downloads:
             raise MissingData(f"{name}: {source.advice(root)}")
         try:
@@ -77,9 +76,7 @@ def fetch(address: str, path: Path, checksum: str) -> None:
     continued = part.exists()
     if not matches(part, checksum):
         receive(address, part)
-    if continued and not matches(
-        part, checksum
-    ):  # what was there belongs to another version: once more, from the start
+    if continued and not matches(part, checksum):  # what was there is of another version: again, from the start
         part.unlink()
         receive(address, part)
     if not matches(part, checksum):
@@ -97,7 +94,7 @@ def receive(address: str, part: Path) -> None:
         start = start if response.status == HTTPStatus.PARTIAL_CONTENT else 0
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
-        blocks = shown(_blocks(response, address), part.stem, total, done=start, size=len)
+        blocks = iter_with_bar(_blocks(response, address), part.stem, total, done=start, size=len)
         _append(blocks, part, start)
     if total is not None and part.stat().st_size < total:
         raise MissingData(f"{address} stopped after {part.stat().st_size} of {total} bytes")

@@ -16,7 +16,7 @@ import torch
 
 from zoolearn.data.datasets.catalog import MINI_IMAGENET
 from zoolearn.data.datasets.dataset import DataSet
-from zoolearn.data.datasets.decoded import Decoding, Image, damage, decoded, fingerprint
+from zoolearn.data.datasets.decoded import Decoding, Image, damage, fingerprint, load_decoded
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.datasets.safe_pickle import Plain, load_pickle
 from zoolearn.data.task import Examples
@@ -41,10 +41,10 @@ def mini_imagenet(data: Path | str | None = None) -> DataSet:
     names = [file.name for file in layout.files]
     from_images, from_pickles = cache_files(root)
     if "images" in names:
-        x, counts = decoded(from_images, _folder_fingerprint(folder), lambda: _decode_folder(folder))
+        x, counts = load_decoded(from_images, _folder_fingerprint(folder), lambda: _decode_folder(folder))
     else:
         pickles = [folder / name for name in names]
-        x, counts = decoded(from_pickles, fingerprint(pickles), lambda: _decode_pickles(pickles))
+        x, counts = load_decoded(from_pickles, fingerprint(pickles), lambda: _decode_pickles(pickles))
     train, test = (
         torch.arange(len(counts)).repeat_interleave(torch.tensor([count[part] for count in counts.values()]))
         for part in (0, 1)

@@ -6,12 +6,12 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def shown(
+def iter_with_bar(
     items: Iterable[Item], title: str, total: int | None, done: int = 0, size: Callable[[Item], int] | None = None
 ) -> Iterator[Item]:
     """The same items, while a bar advances: by one for each, or by its `size` in bytes.
 
-    >>> list(shown("ab", "reading", total=2))
+    >>> list(iter_with_bar("ab", "reading", total=2))
     ['a', 'b']
     """
     from rich import progress

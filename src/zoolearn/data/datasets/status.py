@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from zoolearn.data.datasets.catalog import MINI_IMAGENET, SOURCES, Layout, Source
+from zoolearn.data.datasets.catalog import MINI_IMAGENET, SOURCES, Source
 from zoolearn.data.datasets.digits import digits_file
 from zoolearn.data.datasets.mini_imagenet import problems
 from zoolearn.data.datasets.root import data_root
-from zoolearn.data.datasets.verification import altered
 from zoolearn.errors import MissingData
 
 State = Literal["present", "verified", "missing", "damaged"]
@@ -43,16 +42,13 @@ def _status(source: Source, root: Path, verify: bool) -> Status:
         return Status(source.name, "missing", path, tuple(missing), source.advice(root))
     if not verify:
         return Status(source.name, "present", path)
-    damaged = [f"{name} is not the publisher's file" for name in altered(layout, root)]
+    damaged = [f"{name} is not the publisher's file" for name in layout.altered(root)]
     if source is MINI_IMAGENET:
         damaged += problems(root)
     if damaged:
         return Status(source.name, "damaged", path, tuple(damaged), source.advice(root))
-    return Status(source.name, "verified" if _has_checksums(layout) else "present", path)
-
-
-def _has_checksums(layout: Layout) -> bool:
-    return any(file.checksum for file in layout.files)
+    has_checksums = any(file.checksum for file in layout.files)
+    return Status(source.name, "verified" if has_checksums else "present", path)
 
 
 def _digits() -> Status:

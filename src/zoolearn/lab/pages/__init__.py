@@ -62,10 +62,8 @@ def _overview(parts: Sequence[Section], studies: Sequence[str], keys: Sequence[s
     methods, benchmarks = ({getattr(run, name) for run in runs} for name in ("method", "benchmark"))
     summary = f"{_count(runs, 'run')} of {_count(methods, 'method')} on {_count(benchmarks, 'benchmark')}."
     table = _table(overview(parts), links=keys[: len(parts)]) if parts else ""
-    links = [
-        f'<a href="#{key}">{html.escape(name or "Studies")}</a>'
-        for name, key in zip(studies, keys[len(parts) :], strict=True)
-    ]
+    named = zip(studies, keys[len(parts) :], strict=True)
+    links = [f'<a href="#{key}">{html.escape(name or "Studies")}</a>' for name, key in named]
     return f'<p class="conclusion">{summary if parts else ""}</p>{table}<p>{", ".join(links)}</p>'
 
 
@@ -80,6 +78,7 @@ def _section(part: Section, key: str, alone: bool) -> str:
     same = same_in_all(part)
     runs = [run for _, group in part.named for run in group.runs]
     commands = "\n".join(dict.fromkeys(run.made_by for run in part.runs))
+    every = f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>" if runs else ""
     return "".join(
         [
             f'<section id="{key}"><h2>{html.escape(part.title)}</h2>',
@@ -90,12 +89,7 @@ def _section(part: Section, key: str, alone: bool) -> str:
             f'<p class="note">The same in all: {html.escape(same)}.</p>' if same else "",
             *(f'<p class="note">{html.escape(note)}</p>' for note in table.notes),
             _fold(f"{len(drawn) - 1} more figures", "".join(drawn[1:]), is_open=alone) if drawn[1:] else "",
-            _fold(
-                f"All {len(runs)} runs: accuracy, forgetting, cost",
-                f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>",
-            )
-            if runs
-            else "",
+            _fold(f"All {len(runs)} runs: accuracy, forgetting, cost", every) if runs else "",
             _fold("How it was made", f"<pre>{html.escape(commands)}</pre>"),
             "</section>",
         ]
@@ -109,9 +103,7 @@ def _sentence(part: Section) -> str:
 
 
 def _studies(name: str, figures: Sequence[Figure], key: str) -> str:
-    drawn = "".join(
-        _figure(figure, f"{key}-{place}", commands=figure.commands) for place, figure in enumerate(figures, 1)
-    )
+    drawn = "".join(_figure(figure, f"{key}-{place}", figure.commands) for place, figure in enumerate(figures, 1))
     found = " ".join(filter(None, (figure.headline() for figure in figures)))
     summary = f'<p class="conclusion">{html.escape(found)}</p>' if found else ""
     return f'<section id="{key}"><h2>{html.escape(name or "Studies")}</h2>{summary}{drawn}</section>'

@@ -39,18 +39,13 @@ VARIABLES = {
 
 
 def chart_html(chart: Chart, key: str, label: str) -> str:
-    """The chart, called `label` for those who hear it; `key` tells its parts from those of other charts."""
+    """The chart, called `label` for screen readers; `key` tells its parts from those of other charts."""
     if isinstance(chart, Map):
-        return "".join(
-            f'<div class="{kind}">{_drawing(chart, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
-        )
+        return _draw_in_sizes(chart, chart, key, label)
     series = {each.name: each for panel in chart.panels for each in panel.series}
     legend = "".join(map(_legend_entry, series.values())) if len(series) > 1 else ""
     if len(chart.panels) == 1:
-        (panel,) = chart.panels
-        drawn = "".join(
-            f'<div class="{kind}">{_drawing(panel, chart, width, key + kind, label)}</div>' for kind, width in _SIZES
-        )
+        drawn = _draw_in_sizes(chart.panels[0], chart, key, label)
     else:
         count = len(chart.panels)
         width = PAIR if count in (2, 4) else FEW if count < MANY_PANELS else MANY
@@ -58,7 +53,9 @@ def chart_html(chart: Chart, key: str, label: str) -> str:
     return (f'<ul class="legend">{legend}</ul>' if legend else "") + drawn
 
 
-_SIZES = (("wide", WIDE), ("narrow", NARROW))
+def _draw_in_sizes(panel: Panel | Map, chart: Chart, key: str, label: str) -> str:
+    sizes = {"wide": WIDE, "narrow": NARROW}.items()
+    return "".join(f'<div class="{kind}">{_draw_svg(panel, chart, w, key + kind, label)}</div>' for kind, w in sizes)
 
 
 def _legend_entry(series: Series) -> str:
@@ -67,7 +64,7 @@ def _legend_entry(series: Series) -> str:
     return f'<li><i style="color:{colour}">{glyph}</i> {html.escape(series.name)}</li>'
 
 
-def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str, label: str) -> str:
+def _draw_svg(panel: Panel | Map, chart: Chart, width: float, key: str, label: str) -> str:
     with style(FONT if width > MANY else FONT - 2):
         ax = _axes(panel, width)
         if isinstance(panel, Map):
@@ -77,7 +74,7 @@ def _drawing(panel: Panel | Map, chart: Chart, width: float, key: str, label: st
             draw_panel(ax, panel, chart, limits(chart), width)
             tips = _invite_all(ax, panel)
         _lay_out(ax)
-        return _for_page(_printed(ax), tips, key, label)
+        return _for_page(_print_svg(ax), tips, key, label)
 
 
 def _panels(chart: Plot, width: float, key: str, label: str) -> Iterator[str]:
@@ -85,20 +82,20 @@ def _panels(chart: Plot, width: float, key: str, label: str) -> Iterator[str]:
     shown = limits(chart)
     if None in shown:
         for place, panel in enumerate(chart.panels):
-            yield _drawing(panel, chart, width, f"{key}{place}-", f"{label}: {panel.title}")
+            yield _draw_svg(panel, chart, width, f"{key}{place}-", f"{label}: {panel.title}")
         return
     with style(FONT if width > MANY else FONT - 2):
         ax = _axes(chart.panels[0], width)
         draw_panel(ax, chart.panels[0], chart, shown, width)
         _lay_out(ax)
         _clear(ax)
-        axes = _printed(ax)
+        axes = _print_svg(ax)
         for part in (ax.xaxis, ax.yaxis, *ax.spines.values(), ax.patch, ax.figure.patch):
             part.set_visible(False)
         for place, panel in enumerate(chart.panels):
             draw_contents(ax, panel, width)
             tips = _invite_all(ax, panel)
-            yield _for_page(_printed(ax), tips, f"{key}{place}-", f"{label}: {panel.title}", axes)
+            yield _for_page(_print_svg(ax), tips, f"{key}{place}-", f"{label}: {panel.title}", axes)
             _clear(ax)
 
 
@@ -133,7 +130,7 @@ def _lay_out(ax: Any) -> None:
     ax.set_position((left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height))
 
 
-def _printed(ax: Any) -> bytes:
+def _print_svg(ax: Any) -> bytes:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     out = io.BytesIO()

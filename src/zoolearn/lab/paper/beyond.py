@@ -7,23 +7,18 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
-from zoolearn.lab.groups import Group, grouped
+from zoolearn.lab.groups import Group, average_accuracy, group_by_settings
 from zoolearn.lab.judge import FILE, Judged, judged_record
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
-from zoolearn.lab.tables import MISSING, Table, choose, human, markdown, percent
+from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
-from zoolearn.runs.spec import DATA_SEEDS
+from zoolearn.runs.spec import DATA_SEEDS, write_flags
 
 STREAMS = ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
-BUDGET = (
-    "epochs",
-    "tasks_per_episode",
-    "replay",
-    "backbone",
-    "precision",
-)  # what makes two runs cost alike; the rest of the settings are tricks
+# What makes two runs cost alike; the rest of the settings are tricks.
+BUDGET = ("epochs", "tasks_per_episode", "replay", "backbone", "precision")
 MEASURES = ("seeds", "accuracy", "gain", "forgetting", "forward")
 FIRST = (STREAMS[0], "100%")  # the pass that the page opens with
 COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
@@ -58,7 +53,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
         and "validation" not in run.spec.options  # trials of a search are judged by other rows
     ]
     sections: dict[tuple[str, str], list[Group]] = {}
-    for group in grouped([*zoos, *_beginnings(zoos)]):
+    for group in group_by_settings([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
     everything = sorted(sections.items(), key=lambda section: section[0])
     parts = [
@@ -85,7 +80,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     for (benchmark, budget), groups in everything:
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
-    parts += _judged(records) if records else []
+    parts += _describe_judged(records) if records else []
     return "\n".join(parts)
 
 
@@ -96,7 +91,7 @@ def _in_one_pass(groups: Sequence[Group]) -> list[str]:
     shown = [group for group in here if _pass(group.first) in with_preset]
     if not shown:
         return []
-    shown.sort(key=lambda group: (STREAMS.index(group.first.benchmark), -_replay(group.first), _mean_accuracy(group)))
+    shown.sort(key=lambda group: (STREAMS.index(group.first.benchmark), -_replay(group.first), (group.mean() or 0.0)))
     lines = [(*_pass(group.first), *_line(group, None, _learner(group.first))) for group in shown]
     columns = ("benchmark", "replay", "learner", *MEASURES, *COSTS)
     table = choose(Table(columns, tuple(lines), labels=3), [name for name in columns if name != "gain"])
@@ -121,12 +116,8 @@ def _replay(run: Results) -> float:
     return float(run.spec.settings.get("replay", 1.0))
 
 
-def _mean_accuracy(group: Group) -> float:
-    return fmean(map(_accuracy, group.runs))
-
-
 def _told(group: Group) -> str:
-    value = percent([_accuracy(run) for run in group.runs])
+    value = percent(group.values())
     return value if len(group.runs) > 1 else f"{value} (one seed)"
 
 
@@ -165,19 +156,9 @@ def _budget(run: Results) -> str:
     whole = ROWS_OF_A_TASK.get(run.benchmark)
     rows = fmean(run.train_samples) if run.train_samples else whole
     part = "samples_per_class" not in spec.options and whole and rows != whole
-    words = _words({**budget, **spec.options}, without=DATA_SEEDS)
+    given = {name: value for name, value in {**budget, **spec.options}.items() if name not in DATA_SEEDS}
+    words = " ".join(write_flags(given))
     return f"{words}, {rows:,.0f} rows a task at hand" if part else words
-
-
-def _words(settings: Mapping[str, Json], without: Sequence[str] = ()) -> str:
-    flags = {name.replace("_", "-"): value for name, value in settings.items() if name not in without}
-    return " ".join(_word(name, value) for name, value in flags.items())
-
-
-def _word(name: str, value: Json) -> str:
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no-{name}"
-    return f"--{name} {value}"
 
 
 def tricks(run: Results) -> dict[str, Json]:
@@ -190,7 +171,11 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     base = next((group for group in ordered if not tricks(group.first)), None)
     lines = [_line(group, base) for group in ordered]
     gains = [(group, _gains(group, base)) for group in ordered if group is not base and base is not None]
-    lost = [f"`{_words(tricks(group.first))}` {_signed(gain)}" for group, gain in gains if fmean(gain) < 0]
+    lost = [
+        f"`{' '.join(write_flags(tricks(group.first)))}` {_format_gains(gain)}"
+        for group, gain in gains
+        if fmean(gain) < 0
+    ]
     return [
         f"<details><summary>{benchmark}, {budget or 'default budget'}</summary>",
         "",
@@ -206,7 +191,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
     ]
 
 
-def _judged(records: Sequence[Judged]) -> list[str]:
+def _describe_judged(records: Sequence[Judged]) -> list[str]:
     """Runs that were not told the task, voted in other ways, and nets distilled from them."""
     unknown, nets, votes, members = [], [], [], []
     for record in records:
@@ -253,26 +238,21 @@ def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:
     return (
         name or _name(group.first),
         str(len(group.runs)),
-        percent([run.summary()["average_accuracy"] for run in group.runs]),
-        _signed(_gains(group, base)),
-        percent([run.summary()["forgetting"] for run in group.runs]),
-        percent([run.summary()["forward_transfer"] for run in group.runs]),
-        _mean([run.rows_trained for run in group.runs], "{:,.0f}", 1000),
-        _mean([run.rows_asked for run in group.runs], "{:,.0f}", 1000),
-        _mean([run.passes for run in group.runs], "{:.1f}"),
-        human(fmean(run.num_parameters for run in group.runs)),
-        f"{fmean(run.stored_samples for run in group.runs):,.0f}",
-        f"{fmean(sum(run.seconds.values()) for run in group.runs) / 60:.1f}",
+        percent(group.values()),
+        _format_gains(_gains(group, base)),
+        percent(group.values("forgetting")),
+        percent(group.values("forward_transfer")),
+        mean(group.values("rows_trained"), unit=1000),
+        mean(group.values("rows_asked"), unit=1000),
+        mean(group.values("passes"), "{:.1f}".format),
+        mean(group.values("num_parameters"), human),
+        mean(group.values("stored_samples")),
+        mean([sum(run.seconds.values()) for run in group.runs], "{:.1f}".format, unit=60),
     )
 
 
-def _mean(values: Sequence[float | None], form: str, unit: float = 1) -> str:
-    known = [value for value in values if value is not None]
-    return form.format(fmean(known) / unit) if len(known) == len(values) else MISSING
-
-
 def _name(run: Results) -> str:
-    return _preset(run) or _words(tricks(run)) or "the paper's"
+    return _preset(run) or " ".join(write_flags(tricks(run))) or "the paper's"
 
 
 def _preset(run: Results) -> str:
@@ -289,17 +269,11 @@ def _gains(group: Group, base: Group | None) -> list[float]:
     """How far the runs of a group are above the base's of the same seed, or their mean above its mean if no seed is common."""
     if base is None or group is base:
         return []
-    ours, theirs = ({run.settings.get("seed"): _accuracy(run) for run in each.runs} for each in (group, base))
+    ours, theirs = ({run.settings.get("seed"): average_accuracy(run) for run in each.runs} for each in (group, base))
     common = [seed for seed in ours if seed in theirs]
     return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
 
 
-def _accuracy(run: Results) -> float:
-    value = run.summary()["average_accuracy"]
-    assert value is not None, "only finished runs are shown"
-    return value
-
-
-def _signed(gains: Sequence[float]) -> str:
+def _format_gains(gains: Sequence[float]) -> str:
     sign = "+" if gains and fmean(gains) >= 0 else ""
     return sign + percent(gains)

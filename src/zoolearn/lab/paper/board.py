@@ -5,8 +5,9 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 
+from zoolearn.lab.groups import Group, average_accuracy
 from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, NONE, STREAMS, Line, board
-from zoolearn.lab.tables import MISSING, Table, human, markdown, percent
+from zoolearn.lab.tables import Table, human, markdown, mean, percent
 from zoolearn.runs.results import Results
 
 TITLE = "Equal conditions: one net (small-conv), one recipe, one pass, settings chosen by one search"
@@ -22,7 +23,7 @@ ONE_SEED = " (one seed)"
 def table(lines: Sequence[Line], stream: str) -> Table:
     """What was run of one stream, by budget; the best of each budget first."""
     here = [line for line in lines if line.stream == stream and line.runs]
-    here.sort(key=lambda line: (list(BUDGETS).index(line.entry.budget), -mean(line)))
+    here.sort(key=lambda line: (list(BUDGETS).index(line.entry.budget), -score(line)))
     return Table(HEADER, tuple(_cells(line) for line in here), labels=3)
 
 
@@ -33,29 +34,25 @@ def name_missing(lines: Sequence[Line], stream: str) -> str:
     return "\n".join(f"Not run yet, {budget}: {found}." for budget, found in names.items() if found)
 
 
-def mean(line: Line) -> float:
+def score(line: Line) -> float:
     """The average accuracy in percent over seeds."""
-    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in line.runs)
+    return 100 * fmean(map(average_accuracy, line.runs))
 
 
 def _cells(line: Line) -> tuple[str, ...]:
     chosen = ", ".join(f"{name} {value}" for name, value in (line.chosen or {}).items())
     measures = ("average_accuracy", "forgetting", "forward_transfer", "unique_accuracy", "class_incremental_accuracy")
+    group = Group(tuple(line.runs))
     return (
         *(line.entry.budget, line.entry.name, chosen, str(len(line.runs))),
-        *(percent([run.summary()[measure] for run in line.runs]) for measure in measures),
-        f"{fmean(run.stored_samples for run in line.runs):,.0f}",
-        _mean([run.stored_bytes for run in line.runs], 1e6, "{:.1f}"),
-        human(fmean(run.num_parameters for run in line.runs)),
-        _mean([run.rows_trained for run in line.runs], 1000, "{:,.0f}"),
-        _mean([run.rows_asked for run in line.runs], 1000, "{:,.0f}"),
-        f"{fmean(sum(run.seconds.values()) for run in line.runs) / 60:.1f}",
+        *(percent(group.values(measure)) for measure in measures),
+        mean(group.values("stored_samples")),
+        mean(group.values("stored_bytes"), "{:.1f}".format, unit=1e6),
+        mean(group.values("num_parameters"), human),
+        mean(group.values("rows_trained"), unit=1000),
+        mean(group.values("rows_asked"), unit=1000),
+        mean([sum(run.seconds.values()) for run in line.runs], "{:.1f}".format, unit=60),
     )
-
-
-def _mean(values: Sequence[float | None], unit: float, form: str) -> str:
-    known = [value for value in values if value is not None]
-    return form.format(fmean(known) / unit) if known and len(known) == len(values) else MISSING
 
 
 def page(runs: Sequence[Results]) -> str:
@@ -107,15 +104,15 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
     without = [line for line in rivals if line.entry.budget == NONE]
     parts = [f"on {stream} isolated " + (f"has {_score(isolated)}" if isolated else "was not run yet")]
     if isolated and without:
-        behind = [line for line in without if mean(line) < mean(isolated)]
-        ahead = sorted((line for line in without if line not in behind), key=mean, reverse=True)
+        behind = [line for line in without if score(line) < score(isolated)]
+        ahead = sorted((line for line in without if line not in behind), key=score, reverse=True)
         beaten = ", ".join(f"{line.entry.name} {_score(line)}" for line in ahead)
         parts.append(
             f"without stored samples it is ahead of {len(behind)} of {len(without)}"
             + (f", behind {beaten}" if ahead else "")
         )
     for budget, words in BUDGETS.items():
-        with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=mean, reverse=True)
+        with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=score, reverse=True)
         if with_memory and not (isolated and budget == NONE):
             ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in with_memory[:4])
             parts.append(f"with {words}: {ranks}")
@@ -123,7 +120,7 @@ def _of_stream(lines: Sequence[Line], stream: str) -> str:
 
 
 def _score(line: Line) -> str:
-    return f"{mean(line):.2f}" + (ONE_SEED if len(line.runs) == 1 else "")
+    return f"{score(line):.2f}" + (ONE_SEED if len(line.runs) == 1 else "")
 
 
 def put_paragraph(file: Path, runs: Sequence[Results]) -> str | None:

@@ -66,7 +66,7 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
         in_study = any(study in place.resolve().parents for study in studies)
         if run.finished and (not in_study or is_row(run)) and seen.setdefault(run.identity, place) == place:
             records = files.setdefault(to / f"{run.benchmark}{ENDING}", {})
-            name = named.get(run.identity) or _unused(run.spec.name, records)
+            name = named.get(run.identity) or _find_unused_name(run.spec.name, records)
             records[name] = _without_folders(content)
             names[place] = name
     return names
@@ -83,7 +83,7 @@ def _outside(to: Path, found: Iterable[tuple[Path, dict[str, Json]]]) -> Iterato
     return ((place, content) for place, content in found if to.resolve() not in place.resolve().parents)
 
 
-def _unused(name: str, records: Records) -> str:
+def _find_unused_name(name: str, records: Records) -> str:
     """The name, with a number behind it where other runs have it: data of which a part is missing has no word in it."""
     number, unused = 1, name
     while unused in records:

@@ -10,7 +10,7 @@ from zoolearn.lab.paper.rows import ROWS_OF_A_TASK, PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.tables import Table
 from zoolearn.methods.registry import METHODS
-from zoolearn.runs.execute import finished_runs
+from zoolearn.runs.execute import find_finished
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -36,7 +36,6 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Ours as it is read: mean, and deviation where there are several seeds."""
         if self.mean is None:
             return "-"
         return f"{self.mean:.2f}" + (f" ± {stdev(self.ours):.2f}" if len(self.ours) > 1 else "")
@@ -63,7 +62,7 @@ class Cell:
 
 def all_runs(folders: Iterable[Path]) -> list[Results]:
     """The finished runs below the folders, each once."""
-    return list(finished_runs(folders).values())
+    return list(find_finished(folders).values())
 
 
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
@@ -180,17 +179,8 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
     for row in rows or table.rows:
         here = runs_of(row, runs)
         for cell in cells(row, here):
-            lines.append(
-                (
-                    row.name,
-                    row.spec.benchmark,
-                    MEASURES[cell.measure],
-                    cell.paper_text,
-                    cell.text,
-                    cell.difference,
-                    str(len(here)),
-                )
-            )
+            numbers = (MEASURES[cell.measure], cell.paper_text, cell.text, cell.difference, str(len(here)))
+            lines.append((row.name, row.spec.benchmark, *numbers))
     header = ("row", "benchmark", "measure", "paper", "ours", "difference", "seeds")
     return Table(header, tuple(lines), labels=3)
 

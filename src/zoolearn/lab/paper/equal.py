@@ -18,7 +18,7 @@ NAME = "equal-conditions"
 STREAMS = ("split-cifar100", "coarse-cifar100")
 DEVELOPMENT: dict[str, Json] = {"first_tasks": 5, "validation": 20}  # of Coarse-CIFAR100: 25 of its 100 classes
 DEVELOPMENT_STREAM = "coarse-cifar100"
-SHARE = 4  # the stream has so many times the classes of the development stream
+SHARE = 4  # classes of the stream for each of the development stream
 RECIPE: dict[str, Json] = {"backbone": "small-conv", "epochs": 1, "batch_size": 16}  # the rest is the recipe's default
 MOST_TRIALS = 8
 

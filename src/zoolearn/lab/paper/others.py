@@ -5,24 +5,20 @@ from dataclasses import replace
 from zoolearn.files import Json
 from zoolearn.lab.paper.rows import Row, accuracy_of, paper_b
 from zoolearn.lab.presets import find_preset
-from zoolearn.lab.protocols import ZOO_PAPER
-from zoolearn.lab.published import PRESETS
+from zoolearn.lab.published import PRESETS, ZOO
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.spec import RunSpec
 
 
 def published() -> tuple[Row, ...]:
     """Every preset that no other table has: the rows of others' papers, by their names and the methods'."""
-    return tuple(
-        Row(
-            f"{preset.spec.method} {preset.name}",
-            preset.spec,
-            accuracy_of(float(preset.target.split()[0])),
-            differs=f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else ""),
-        )
-        for preset in PRESETS
-        if preset.target and (preset.source != ZOO_PAPER or preset.spec.benchmark == "split-mnist")
-    )
+    rows = []
+    for preset in PRESETS:
+        if preset.target and (preset.source != ZOO or preset.spec.benchmark == "split-mnist"):
+            differs = f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else "")
+            number = accuracy_of(float(preset.target.split()[0]))
+            rows.append(Row(f"{preset.spec.method} {preset.name}", preset.spec, number, differs))
+    return tuple(rows)
 
 
 def smaller() -> tuple[Row, ...]:
@@ -30,39 +26,30 @@ def smaller() -> tuple[Row, ...]:
     hat: dict[str, Json] = {"backbone": "alexnet-hat", "epochs": 1, "batch_size": 16, "lr": 0.05, "augment": "no"}
     apd = find_preset("apd-2020", "apd", "coarse-cifar100")
     vcl = find_preset("vcl-2018", "vcl", "split-mnist")
-    return (
-        Row(
-            "hat-alexnet-1-epoch",
-            RunSpec("hat", "split-cifar100", hat),
-            accuracy_of(None),
-            differs="HAT's authors train for 200 epochs, on other streams of CIFAR",
-            stands_in_for="hat",
-            apart="epochs, stream",
+    stand_ins: dict[str, tuple[RunSpec, float | None, str, str]] = {
+        "hat-alexnet-1-epoch": (
+            *(RunSpec("hat", "split-cifar100", hat), None),
+            *("HAT's authors train for 200 epochs, on other streams of CIFAR", "epochs, stream"),
         ),
-        Row(
-            "progressive-small-conv",
-            RunSpec("progressive", "split-cifar100", {"epochs": 1}),
-            accuracy_of(59.2),
-            differs="small-conv and 20 tasks instead of ResNet18-S and the last 17 (A-GEM, Chaudhry et al., 2019)",
-            stands_in_for="progressive",
-            apart="net, tasks",
+        "progressive-small-conv": (
+            *(RunSpec("progressive", "split-cifar100", {"epochs": 1}), 59.2),
+            *(
+                "small-conv and 20 tasks instead of ResNet18-S and the last 17 (A-GEM, Chaudhry et al., 2019)",
+                "net, tasks",
+            ),
         ),
-        Row(
-            "apd-3-tasks",
-            replace(apd.spec, options={**apd.spec.options, "first_tasks": 3}),
-            accuracy_of(float(apd.target)),
-            differs="the first 3 tasks instead of all 20, of which the published number is the mean",
-            stands_in_for="apd",
-            apart="tasks, pictures",
+        "apd-3-tasks": (
+            *(replace(apd.spec, options={**apd.spec.options, "first_tasks": 3}), float(apd.target)),
+            *("the first 3 tasks instead of all 20, of which the published number is the mean", "tasks, pictures"),
         ),
-        Row(
-            "vcl-1-draw",
-            replace(vcl.spec, settings={**vcl.spec.settings, "train_samples": 1}),
-            accuracy_of(float(vcl.target)),
-            differs="one draw of the weights for each row and step instead of ten",
-            stands_in_for="vcl",
-            apart="draws",
+        "vcl-1-draw": (
+            *(replace(vcl.spec, settings={**vcl.spec.settings, "train_samples": 1}), float(vcl.target)),
+            *("one draw of the weights for each row and step instead of ten", "draws"),
         ),
+    }
+    return tuple(
+        Row(name, spec, accuracy_of(number), differs, stands_in_for=spec.method, apart=apart)
+        for name, (spec, number, differs, apart) in stand_ins.items()
     )
 
 
@@ -79,15 +66,9 @@ def every_method() -> tuple[Row, ...]:
         **{method: {"lr": 1e-3} for method in ("apd", "fedweit")},  # which step by Adam in any case
     }
     budget: dict[str, Json] = {"backbone": "mlp", "epochs": 3, "batch_size": 64, "augment": "no"}
-    rows = tuple(
-        Row(
-            method,
-            RunSpec(method, "split-mnist", {**budget, **own.get(method, {})}),
-            accuracy_of(quoted.get(method)),
-            stands_in_for=method,
-            apart="net, epochs",
-        )
-        for method in METHODS
-    )
+    rows = []
+    for method in METHODS:
+        spec = RunSpec(method, "split-mnist", {**budget, **own.get(method, {})})
+        rows.append(Row(method, spec, accuracy_of(quoted.get(method)), stands_in_for=method, apart="net, epochs"))
     five = Row("5 isolated nets", RunSpec("isolated", "split-mnist", {**budget, "networks": 5}), accuracy_of(None))
     return (*rows, five)

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from zoolearn.files import save_text
+from zoolearn.lab.groups import Group, average_accuracy
 from zoolearn.lab.paper import board, equal
 from zoolearn.lab.paper.compare import (
     ABOVE,
@@ -24,7 +25,7 @@ from zoolearn.lab.paper.compare import (
 from zoolearn.lab.paper.rows import PaperTable, Row
 from zoolearn.lab.paper.tables import FIGURES, TABLES
 from zoolearn.lab.studies.study import Study
-from zoolearn.lab.tables import MISSING, Table, markdown, percent
+from zoolearn.lab.tables import MISSING, Table, markdown, mean, percent
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -115,15 +116,8 @@ def front_page(runs: Sequence[Results]) -> str:
 def figures_page(studies: Iterable[Study]) -> str:
     """How each figure of the paper is drawn, and the studies that there are, as Markdown."""
     shown = [_study(study) for study in studies]
-    return "\n".join(
-        [
-            "# Figures of the paper",
-            "",
-            *(f"- {what}: `{command}`" for what, command in FIGURES.items()),
-            "",
-            *(["## Studies", "", *shown, ""] if shown else []),
-        ]
-    )
+    drawn = [f"- {what}: `{command}`" for what, command in FIGURES.items()]
+    return "\n".join(["# Figures of the paper", "", *drawn, "", *(["## Studies", "", *shown, ""] if shown else [])])
 
 
 def precision_page(runs: Sequence[Results]) -> str:
@@ -131,19 +125,9 @@ def precision_page(runs: Sequence[Results]) -> str:
     lines, commands = [], []
     for exact, mixed in in_two_precisions(runs):
         apart = [_mean([ours]) - _mean([other]) for other, ours in zip(exact, mixed, strict=True)]
-        first = mixed[0]
-        lines.append(
-            (
-                first.method,
-                first.benchmark,
-                str(len(first.tasks)),
-                precision(first),
-                str(len(apart)),
-                f"{_mean(exact):.2f}",
-                f"{_mean(mixed):.2f}",
-                f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else ""),
-            )
-        )
+        what = (mixed[0].method, mixed[0].benchmark, str(len(mixed[0].tasks)), precision(mixed[0]), str(len(apart)))
+        difference = f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else "")
+        lines.append((*what, f"{_mean(exact):.2f}", f"{_mean(mixed):.2f}", difference))
         commands += [run.made_by for run in (*exact, *mixed)]
     header = ("method", "benchmark", "tasks", "precision", "seeds", "float32", "mixed", "difference")
     shown = [markdown(Table(header, tuple(lines), labels=4)), "", "```sh", *dict.fromkeys(commands), "```", ""]
@@ -160,12 +144,8 @@ def precision_page(runs: Sequence[Results]) -> str:
 
 def _counts(table: PaperTable, counted: Counter[str]) -> tuple[str, ...]:
     page = f"[{table.name}]({(PAGES / table.name).as_posix()}.md)"
-    return (
-        f"{table.where}: {table.title}",
-        str(counted.total()),
-        *(str(counted[verdict]) for verdict in VERDICTS),
-        page,
-    )
+    counts = (counted.total(), *(counted[verdict] for verdict in VERDICTS))
+    return (f"{table.where}: {table.title}", *map(str, counts), page)
 
 
 def _finding(runs: Sequence[Results]) -> list[str]:
@@ -208,7 +188,7 @@ def _augmented(runs: Sequence[Results]) -> str:
 
 
 def _mean(runs: Sequence[Results]) -> float:
-    return 100 * fmean(run.summary()["average_accuracy"] or 0.0 for run in runs)
+    return 100 * fmean(map(average_accuracy, runs))
 
 
 def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
@@ -234,11 +214,8 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
         ]
     missing = [row for row, here in found if not here]
     if missing:
-        lines = tuple(
-            (row.name, row.spec.benchmark, MEASURES[cell.measure], cell.paper_text)
-            for row in missing
-            for cell in cells(row, [])
-        )
+        wanted = [(row, cell) for row in missing for cell in cells(row, [])]
+        lines = tuple((row.name, row.spec.benchmark, MEASURES[cell.measure], cell.paper_text) for row, cell in wanted)
         parts += [f"## Not run: {len(missing)} of {len(found)} rows", ""]
         parts += [markdown(Table(("row", "benchmark", "measure", "paper"), lines, labels=3)), ""]
         if notes := [f"- {row}: {row.differs}" for row in missing if row.differs]:
@@ -254,37 +231,19 @@ def _answers(answered: Sequence[tuple[Row, Sequence[Results]]]) -> list[str]:
     header = (*compared, *(ALSO[measure] for measure in also), "seeds", "minutes", "commit")
     notes = [f"- {sentence}" for row, found in answered for sentence in remarks(row, found)]
     commands = list(dict.fromkeys(run.made_by for _, found in answered for run in found))
-    return [
-        markdown(Table(header, tuple(lines), labels=3)),
-        "",
-        *notes,
-        *([""] if notes else []),
-        "```sh",
-        *commands,
-        "```",
-        "",
-    ]
+    table = markdown(Table(header, tuple(lines), labels=3))
+    return [table, "", *notes, *([""] if notes else []), "```sh", *commands, "```", ""]
 
 
 def _line(row: Row, runs: Sequence[Results], measure: str, also: Sequence[str]) -> tuple[str, ...]:
     cell = next(cell for cell in cells(row, runs) if cell.measure == measure)
-    minutes = fmean(sum(run.seconds.values()) for run in runs) / 60
+    group = Group(tuple(runs))
+    minutes = mean([sum(run.seconds.values()) for run in runs], "{:.1f}".format, unit=60)
     return (
-        row.name,
-        row.spec.benchmark,
-        MEASURES[measure],
-        cell.paper_text,
-        cell.text,
-        cell.difference,
-        *(_also(runs, each) if measure == "average_accuracy" else MISSING for each in also),
-        str(len(runs)),
-        f"{minutes:.1f}",
-        ", ".join(dict.fromkeys(_commit(run) for run in runs)),
+        *(row.name, row.spec.benchmark, MEASURES[measure], cell.paper_text, cell.text, cell.difference),
+        *(percent(group.values(each)) if measure == "average_accuracy" else MISSING for each in also),
+        *(str(len(runs)), minutes, ", ".join(dict.fromkeys(_commit(run) for run in runs))),
     )
-
-
-def _also(runs: Sequence[Results], measure: str) -> str:
-    return percent([run.summary()[measure] for run in runs])
 
 
 def _commit(run: Results) -> str:
@@ -296,7 +255,5 @@ def _commit(run: Results) -> str:
 
 
 def _study(study: Study) -> str:
-    commands = ", ".join(
-        f"`{command}`" for command in dict.fromkeys(c for figure in study.figures for c in figure.commands)
-    )
+    commands = ", ".join(dict.fromkeys(f"`{command}`" for figure in study.figures for command in figure.commands))
     return f"- {study.name} on {study.benchmark}: {'; '.join(figure.title for figure in study.figures)} ({commands})"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from zoolearn.files import Json
 from zoolearn.runs.spec import RunSpec
 
-Numbers = Mapping[str, float | None]  # measure -> what the paper says, None where it is silent
+Numbers = Mapping[str, float | None]  # measure -> the paper's number, None where it has none
 
 FIVE_TASKS = ("rotated-mnist", "permuted-mnist", "split-mnist", "split-cifar10")
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Map, Number, Panel, Plot, Series
-from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
+from zoolearn.lab.studies.setup import Setup, mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -55,18 +54,11 @@ class Ablation:
         return setup.figure(self.kind, self.title, caption, Plot([Panel("", series, self.axis)], "average accuracy, %"))
 
     def _by_task(self, setup: Setup, variants: Sequence[Variant], runs: Sequence[Sequence[Results]]) -> Figure:
-        cells = [
-            [_percent([run.accuracy[-1][task] for run in seeds]) for task in range(len(setup.tasks))] for seeds in runs
-        ]
-        chart = Map(
-            [variant.label for variant in variants],
-            setup.tasks,
-            [[mean for mean, _ in row] for row in cells],
-            self.axis,
-            "task",
-            "accuracy, %",
-            spread=[[error for _, error in row] for row in cells] if len(setup.seeds) > 1 else (),
-        )
+        tasks, labels = range(len(setup.tasks)), [variant.label for variant in variants]
+        cells = [[_percent([run.accuracy[-1][task] for run in seeds]) for task in tasks] for seeds in runs]
+        means, errors = ([[cell[part] for cell in row] for row in cells] for part in (0, 1))
+        spread = errors if len(setup.seeds) > 1 else ()
+        chart = Map(labels, setup.tasks, means, self.axis, "task", "accuracy, %", spread=spread)
         caption = f"Test accuracy of each task at the end, mean over seeds ({setup.conditions})."
         return setup.figure(f"{self.kind}-by-task", f"{self.title.rstrip('?')}, task by task", caption, chart)
 
@@ -124,11 +116,7 @@ ENSEMBLE = Ablation(
     "on tasks, which costs as much or a little more.",
     lambda setup: [
         Variant("isolated", "isolated"),
-        Variant(
-            f"{setup.tasks_per_episode} isolated",
-            "isolated",
-            {"networks": setup.tasks_per_episode},
-        ),
+        Variant(f"{setup.tasks_per_episode} isolated", "isolated", {"networks": setup.tasks_per_episode}),
         Variant("model zoo", settings=_b(setup)),
     ],
 )

@@ -13,8 +13,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Number, Panel, Plot, Series
 from zoolearn.lab.presets import preset_settings
-from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
+from zoolearn.lab.studies.setup import Setup, mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -83,9 +82,8 @@ class Measures:
 
 def measure(run: Results) -> Measures:
     """What a run with tasks in parts shows; of one with whole tasks, how it ends."""
-    growths = [
-        (episode, name) for episode, name in enumerate(run.arrivals) if name in run.arrivals[:episode] and run.accuracy
-    ]
+    arrivals = enumerate(run.arrivals if run.accuracy else ())
+    growths = [(episode, name) for episode, name in arrivals if name in run.arrivals[:episode]]
     after = [run.accuracy[episode][run.tasks.index(name)] for episode, name in growths]
     apart = [run.episodes[episode].by_arrival[name] for episode, name in growths if run.episodes[episode].by_arrival]
     ends = [*run.episodes[-1].by_arrival.values()]
@@ -113,30 +111,21 @@ def _percent(shares: Sequence[Number]) -> Number:
 
 def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     """Accuracy after a growth and at the end, of all classes, the newest and the first; and what growths do to other tasks."""
-    runs = {
-        name: [measure(outcome[variant.spec(setup, seed).name]) for seed in setup.seeds]
-        for name, variant in variants().items()
-    }
-    after, end = (
-        [_series(runs, label, field, colour) for colour, (label, field) in enumerate(shown)]
-        for shown in (
-            (("all classes", "after"), ("the newest", "after_newest"), ("the first", "after_first")),
-            (("all classes", "end"), ("the newest", "end_newest"), ("the first", "end_first")),
-        )
-    )
-    both = Plot([Panel("after a growth", after, turned=True), Panel("at the end", end, turned=True)], "%")
+    runs = {}
+    for name, variant in variants().items():
+        runs[name] = [measure(outcome[variant.spec(setup, seed).name]) for seed in setup.seeds]
+    of_classes = {"all classes": "", "the newest": "_newest", "the first": "_first"}
+    panels = []
+    for title, when in (("after a growth", "after"), ("at the end", "end")):
+        series = [_series(runs, name, when + part, n) for n, (name, part) in enumerate(of_classes.items())]
+        panels.append(Panel(title, series, turned=True))
+    both = Plot(panels, "%")
     change = Plot([Panel("", [_series(runs, "change", "others", 0)], turned=True)], "points")
+    grown = "Accuracy of a task right after it grew, and of all tasks at the end."
+    others = "Change of the accuracy of the other tasks in an episode in which a task grew, mean."
     return [
-        _figure(
-            setup, "", "Tasks that grow", "Accuracy of a task right after it grew, and of all tasks at the end.", both
-        ),
-        _figure(
-            setup,
-            "-others",
-            "What the growth of a task does to others",
-            "Change of the accuracy of the other tasks in an episode in which a task grew, mean.",
-            change,
-        ),
+        _figure(setup, "", "Tasks that grow", grown, both),
+        _figure(setup, "-others", "What the growth of a task does to others", others, change),
     ]
 
 
@@ -146,11 +135,11 @@ def _figure(setup: Setup, suffix: str, title: str, caption: str, plot: Plot) -> 
 
 
 def _series(runs: Mapping[str, Sequence[Measures]], label: str, field: str, colour: int) -> Series:
-    cells = {
-        name: mean_and_error(known)
-        for name, measures in runs.items()
-        if len(known := [value for each in measures if (value := getattr(each, field)) is not None]) == len(measures)
-    }
+    cells = {}
+    for name, measures in runs.items():
+        known = [value for each in measures if (value := getattr(each, field)) is not None]
+        if len(known) == len(measures):
+            cells[name] = mean_and_error(known)
     errors = [error for _, error in cells.values()]
     spread = errors if None not in errors else ()
     return Series(label, [*cells], [mean for mean, _ in cells.values()], spread, "points", colour)

@@ -1,12 +1,15 @@
 """What all studies need to be told: the benchmark, how nets are trained, on how much data, with which seeds, and where."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
-from zoolearn.lab.figures import Chart, Figure
+from zoolearn.lab.figures import Chart, Figure, Map, Number
 from zoolearn.runs.spec import RunSpec
 
 
@@ -64,8 +67,24 @@ class Setup:
         arithmetic = "" if self.precision == "auto" else f", {self.precision}"
         return f"{self.backbone}, {epochs}, {samples}, {seeds}{arithmetic}"
 
+    def map(
+        self,
+        columns: Sequence[str],
+        samples: Mapping[tuple[int, int], Sequence[float]],
+        labels: tuple[str, str, str],
+        **more: Any,
+    ) -> Map:
+        """Tasks by columns, the mean of each cell's samples and, with several seeds, its error; a cell without any is empty.
+
+        The labels are of rows, columns and values; `more` is what else a map takes.
+        """
+        values: list[list[Number]] = [[None] * len(columns) for _ in self.tasks]
+        errors: list[list[Number]] = [[None] * len(columns) for _ in self.tasks]
+        for (row, column), found in samples.items():
+            values[row][column], errors[row][column] = mean_and_error(found)
+        return Map(self.tasks, columns, values, *labels, spread=errors if len(self.seeds) > 1 else (), **more)
+
     def figure(self, kind: str, title: str, caption: str, chart: Chart) -> Figure:
-        """A figure of the study, named by what it shows."""
         name, section = f"{self.benchmark}-{kind}", f"Studies on {self.benchmark}"
         return Figure(name, title, caption, {"": chart}, commands=[self.command], section=section)
 
@@ -76,3 +95,12 @@ class Setup:
             "backbone": self.backbone,
             "samples_per_class": self.samples_per_class,
         }
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, Number]:
+    """Mean and standard error of the mean; one value alone has no error.
+
+    >>> mean_and_error([1.0, 3.0]), mean_and_error([2.0])
+    ((2.0, 1.0), (2.0, None))
+    """
+    return fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

@@ -1,17 +1,15 @@
 """A study: what many small runs say together, as figures with standard errors, in one JSON file of its own."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import ClassVar
 
 import msgspec
 
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.lab.figures import Figure, Number
+from zoolearn.lab.figures import Figure
 from zoolearn.runs.decode import decode, plain
 from zoolearn.runs.environment import environment
 from zoolearn.runs.records import STUDIES, find_files, iter_records
@@ -82,12 +80,3 @@ def study_contents(folders: Iterable[Path]) -> dict[Path, dict[str, Json]]:
         for file in find_files(folder, STUDIES):
             found |= {file / name: content for name, content in iter_records(file)}
     return found
-
-
-def mean_and_error(values: Sequence[float]) -> tuple[float, Number]:
-    """Mean and standard error of the mean; one value alone has no error.
-
-    >>> mean_and_error([1.0, 3.0]), mean_and_error([2.0])
-    ((2.0, 1.0), (2.0, None))
-    """
-    return fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

@@ -116,16 +116,9 @@ def simulate(tasks: Thresholds, samples: int, draws: int = 100, seed: int = 0) -
         difference = float(np.mean([abs(place - tasks.places[0]) for place in tasks.places[:k]]))
         slack = CONSTANT * math.sqrt((DIMENSION - math.log(DELTA)) / (k * samples))
         concentration = (errors + slack) ** (1 / max(tasks.exponents[:k]))
-        outcomes.append(
-            Outcome(
-                float(risk.mean()),
-                float(np.quantile(risk, 1 - DELTA)),
-                difference,
-                float(concentration.mean()),
-                float((risk <= difference + concentration).mean()),
-                float((risk <= difference + concentration / k).mean()),
-            )
-        )
+        held, printed = (float((risk <= difference + term).mean()) for term in (concentration, concentration / k))
+        high = float(np.quantile(risk, 1 - DELTA))
+        outcomes.append(Outcome(float(risk.mean()), high, difference, float(concentration.mean()), held, printed))
     return outcomes
 
 
@@ -179,12 +172,9 @@ TASKS_IN_ALL = (3, 5, 10, 30)
 def constant_figure(samples: Sequence[int] = (100, 1000), draws: int = 100) -> Figure:
     """The constant that the printed bound needs against the number of tasks."""
     found = {count: [needed_constant(k, count, draws) for k in TASKS_IN_ALL] for count in samples}
-    series = [
-        Series(f"m = {count}", list(TASKS_IN_ALL), needed, colour=n) for n, (count, needed) in enumerate(found.items())
-    ]
-    limit = Series(
-        "k, with ever more samples", list(TASKS_IN_ALL), list(map(float, TASKS_IN_ALL)), style="dashes", colour=6
-    )
+    k = list(TASKS_IN_ALL)
+    series = [Series(f"m = {count}", k, needed, colour=n) for n, (count, needed) in enumerate(found.items())]
+    limit = Series("k, with ever more samples", k, list(map(float, k)), style="dashes", colour=6)
     numbers = ", ".join(f"{value:.1f}" for value in found[max(samples)])
     return Figure(
         name="simulation-constant",
@@ -210,10 +200,8 @@ def apart_figure(samples: Sequence[int] = SAMPLES, draws: int = 100) -> Figure:
     """Competition told from inefficiency: thresholds that move away, exponents that grow, and both."""
     frames = {}
     for count in samples:
-        outcomes = {
-            title: simulate(Thresholds.spread(width, highest=highest), count, draws)
-            for title, (width, highest) in APART.items()
-        }
+        spreads = {title: Thresholds.spread(width, highest=highest) for title, (width, highest) in APART.items()}
+        outcomes = {title: simulate(tasks, count, draws) for title, tasks in spreads.items()}
         frames[str(count)] = _bounds_above_risks(outcomes, [*APART])
     return Figure(
         name="simulation-apart",
@@ -278,27 +266,17 @@ def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
                 estimates.append(estimate)
         measured.append(float(np.mean(estimates)))
         errors.append(float(np.std(estimates, ddof=1)))
+    series = [
+        Series("truth", truths, truths, style="dashes", colour=6),
+        Series("from exact risks", truths, exact, style="points", colour=0),
+        Series(f"from {test_samples} test samples", truths, measured, errors, "points", 1),
+    ]
     return Figure(
         name="simulation-estimator",
         title="The estimator where the truth is known",
         caption="Two threshold tasks with the same best threshold and a known transfer exponent; 21 hypotheses. From exact "
         "risks the estimate stays at or below the truth, as a maximum over few hypotheses must; from risks on "
         f"{test_samples} test samples it scatters around that (bars: one standard deviation over {seeds} test sets).",
-        frames={
-            "": Plot(
-                [
-                    Panel(
-                        "",
-                        [
-                            Series("truth", truths, truths, style="dashes", colour=6),
-                            Series("from exact risks", truths, exact, style="points", colour=0),
-                            Series(f"from {test_samples} test samples", truths, measured, errors, "points", 1),
-                        ],
-                        "true transfer exponent",
-                    )
-                ],
-                "estimate",
-            )
-        },
+        frames={"": Plot([Panel("", series, "true transfer exponent")], "estimate")},
         section="Simulation",
     )

@@ -7,7 +7,8 @@ nets, and their risks on all tasks.
 """
 
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from statistics import fmean
 
@@ -19,16 +20,15 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
-from zoolearn.lab.figures import Figure, Map, Number
+from zoolearn.lab.figures import Figure
 from zoolearn.lab.studies.exponent import exponent, resolved
 from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
 from zoolearn.runs.store import check_unseen
 from zoolearn.seeds import derive
 from zoolearn.training.checkpoints import Checkpoints
-from zoolearn.training.fit import Progress, iter_fit
+from zoolearn.training.fit import Work, iter_fit
 from zoolearn.training.recipe import Recipe
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 1.0)  # of the samples per class, from which the hypotheses are learned
@@ -46,25 +46,18 @@ def _part_name(place: int, seed: int) -> str:
 
 def measure(
     setup: Setup, place: int, seed: int, folder: Path, whole: Benchmark, checkpoint_every: int | None = None
-) -> Generator[Progress, None, dict[str, Json]]:
+) -> Work[dict[str, Json]]:
     """Trains the nets of one source task and measures their features on every task; reads it if it was done before."""
     check_unseen(folder.parent)
-    described = {
-        "benchmark": setup.benchmark,
-        "tasks": list(setup.tasks),
-        "source": place,
-        "seed": seed,
-        **setup.record(),
-    }
-    del described["seeds"]  # of the other parts
+    about = {"benchmark": setup.benchmark, "tasks": list(setup.tasks), "source": place, "seed": seed}
+    described = {**about, **{name: value for name, value in setup.record().items() if name != "seeds"}}
     if (folder / FILE).exists():
         content = load_json(folder / FILE)
         if {name: value for name, value in content["setup"].items() if name != "seeds"} != described:
             raise StoreError(f"{folder} holds a part with other settings; give another folder (--out)")
         return content
-    checkpoints = (
-        None if checkpoint_every is None else Checkpoints(folder / "checkpoints", checkpoint_every, final=True)
-    )
+    kept = folder / "checkpoints"
+    checkpoints = None if checkpoint_every is None else Checkpoints(kept, checkpoint_every, final=True)
     if setup.samples_per_class is not None:
         whole = whole.per_class(setup.samples_per_class, seed)
     risks: list[list[float]] = []
@@ -73,11 +66,11 @@ def measure(
         risks.append([risk(net, task) for task in whole])
     content = {"setup": described, "risks": risks, "test_samples": [len(task.test) for task in whole]}
     save_json(folder / FILE, content)
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
     return content
 
 
-def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | None) -> Generator[Progress, None, Net]:
+def _hypothesis(task: Task, setup: Setup, seed: int, checkpoints: Checkpoints | None) -> Work[Net]:
     """A net trained on what is left of the task."""
     recipe = Recipe(epochs=setup.epochs)
     start = derive(seed, "hypothesis", task.name, len(task.train))
@@ -113,51 +106,28 @@ def _features(net: Net, x: Tensor) -> Tensor:
 def figures(setup: Setup, parts: Mapping[str, Mapping[str, Json]]) -> list[Figure]:
     """The matrix of exponents: row the task that is learned from, column the task that it is to help."""
     count = len(setup.tasks)
-    values: list[list[Number]] = [[None] * count for _ in range(count)]
-    errors: list[list[Number]] = [[None] * count for _ in range(count)]
+    exponents: dict[tuple[int, int], list[float]] = {}
     notes = [[""] * count for _ in range(count)]
-    for i in range(count):
-        for j in range(count):
-            if i == j:
-                continue
-            here = [parts[_part_name(i, seed)] for seed in setup.seeds]
-            found = [value for part in here if (value := _estimate(part, i, j)) is not None]
-            worst, best = (fmean(part["risks"][level][j] for part in here) for level in (0, -1))
-            notes[i][j] = (
-                f"{len(found)} of {len(here)} seeds tell; error on {setup.tasks[j]} {100 * worst:.1f} % with features "
-                f"from the least data, {100 * best:.1f} % from the most"
-            )
-            if found:
-                values[i][j], errors[i][j] = mean_and_error(found)
-    chart = Map(
-        setup.tasks,
-        setup.tasks,
-        values,
-        "learned from",
-        "to help",
-        "transfer exponent",
-        spread=errors if len(setup.seeds) > 1 else (),
-        notes=notes,
+    for i, j in permutations(range(count), 2):
+        here = [parts[_part_name(i, seed)] for seed in setup.seeds]
+        found = [value for part in here if (value := _estimate(part, i, j)) is not None]
+        worst, best = (fmean(part["risks"][level][j] for part in here) for level in (0, -1))
+        known = f"{len(found)} of {len(here)} seeds tell; error on {setup.tasks[j]} {100 * worst:.1f} %"
+        notes[i][j] = f"{known} with features from the least data, {100 * best:.1f} % from the most"
+        if found:
+            exponents[i, j] = found
+    chart = setup.map(setup.tasks, exponents, ("learned from", "to help", "transfer exponent"), notes=notes)
+    caption = (
+        "Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
+        f"column task ({setup.conditions}); mean over seeds, and its standard error on hover. Near 1: features that get "
+        "better for the row task get as much better for the column task. Larger: they must be very good for the row "
+        "task first. Estimated from five nets a task as the largest log E_i / log E_j (c = 1): a lower estimate, "
+        "raised by noise. Empty: no net loses on both tasks by more than the test sets can resolve."
     )
-    return [
-        setup.figure(
-            "transfer",
-            "Transfer exponents between tasks",
-            "Estimate of the exponent rho of section 2.3 for features learned from the row task and used for the "
-            f"column task ({setup.conditions}); mean over seeds, and its standard error on hover. Near 1: features that get "
-            "better for the row task get as much better for the column task. Larger: they must be very good for the row "
-            "task first. Estimated from five nets a task as the largest log E_i / log E_j (c = 1): a lower estimate, "
-            "raised by noise. Empty: no net loses on both tasks by more than the test sets can resolve.",
-            chart,
-        )
-    ]
+    return [setup.figure("transfer", "Transfer exponents between tasks", caption, chart)]
 
 
 def _estimate(part: Mapping[str, Json], i: int, j: int) -> float | None:
     on_i, on_j = ([row[task] for row in part["risks"]] for task in (i, j))
-    floors = _floors(part, (i, on_i), (j, on_j))
+    floors = (resolved(min(risks), part["test_samples"][task]) for task, risks in ((i, on_i), (j, on_j)))
     return exponent(on_i, on_j, *floors)
-
-
-def _floors(part: Mapping[str, Json], *tasks: tuple[int, Sequence[float]]) -> list[float]:
-    return [resolved(min(risks), part["test_samples"][task]) for task, risks in tasks]

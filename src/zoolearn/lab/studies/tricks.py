@@ -10,8 +10,8 @@ from statistics import fmean
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
-from zoolearn.lab.studies.setup import Setup
-from zoolearn.lab.studies.study import mean_and_error
+from zoolearn.lab.groups import average_accuracy
+from zoolearn.lab.studies.setup import Setup, mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -53,27 +53,17 @@ def _spec(setup: Setup, own: Mapping[str, Json], seed: int) -> RunSpec:
 def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     """The gain of every idea over none of them, and what all of them lose without it."""
     runs = {name: [outcome[_spec(setup, own, seed).name] for seed in setup.seeds] for name, own in variants().items()}
-    panels = [
-        Panel(f"alone, over {BARE}", [_gains(runs, {name: (f"only {name}", BARE) for name in TRICKS}, 0)], turned=True),
-        Panel(
-            f"what {WHOLE} gain by it",
-            [_gains(runs, {name: (WHOLE, f"without {name}") for name in TRICKS}, 1)],
-            turned=True,
-        ),
-    ]
+    alone = _gains(runs, {name: (f"only {name}", BARE) for name in TRICKS}, 0)
+    left_out = _gains(runs, {name: (WHOLE, f"without {name}") for name in TRICKS}, 1)
+    titled = {f"alone, over {BARE}": alone, f"what {WHOLE} gain by it": left_out}
+    panels = [Panel(title, [series], turned=True) for title, series in titled.items()]
     ends = ", ".join(f"{name} {mean_and_error(_accuracies(runs[name]))[0]:.2f} %" for name in (BARE, WHOLE))
     caption = (
         f"Points of average accuracy on {VALIDATION} % of the training rows, which no training saw; test rows were not read. "
         f"Differences are of runs of one seed; the bars are their standard errors. With {setup.conditions}: {ends}."
     )
-    return [
-        setup.figure(
-            "tricks",
-            "What each idea of a warm start is worth",
-            caption,
-            Plot(panels, "points", share_y=False),
-        )
-    ]
+    chart = Plot(panels, "points", share_y=False)
+    return [setup.figure("tricks", "What each idea of a warm start is worth", caption, chart)]
 
 
 def _gains(runs: Mapping[str, Sequence[Results]], pairs: Mapping[str, tuple[str, str]], colour: int) -> Series:
@@ -89,7 +79,7 @@ def _gains(runs: Mapping[str, Sequence[Results]], pairs: Mapping[str, tuple[str,
 
 
 def _accuracies(runs: Sequence[Results]) -> list[float]:
-    return [100 * (run.summary()["average_accuracy"] or 0.0) for run in runs]
+    return [100 * average_accuracy(run) for run in runs]
 
 
 def _seconds(runs: Sequence[Results]) -> float:

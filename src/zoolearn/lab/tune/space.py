@@ -6,7 +6,7 @@ from typing import Any
 
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
-from zoolearn.runs.own import parted
+from zoolearn.runs.own import split_names
 
 PAPER = ("batch_size=8..64", "lr=0.0001..0.01", "dropout=0.1..0.5", "weight_decay=0.000001..0.01")
 
@@ -24,7 +24,6 @@ class Range:
 
     @property
     def ends(self) -> tuple[float, ...]:
-        """The values between which all others lie."""
         return self.low, self.high
 
     @property
@@ -45,7 +44,6 @@ class Choice:
 
     @property
     def ends(self) -> tuple[Any, ...]:
-        """All values: there is nothing between them."""
         return self.values
 
 
@@ -64,14 +62,14 @@ def part_of_space(text: str, read: Callable[[str, str], Any]) -> tuple[str, Rang
         raise SettingsError(f"{text!r} says not what {name} may be; write {name}=LOW..HIGH or {name}=VALUE,VALUE")
     low, dots, high = values.partition("..")
     if not dots:
-        return name, Choice(tuple(dict.fromkeys(read(name, value) for value in parted(values))))
+        return name, Choice(tuple(dict.fromkeys(read(name, value) for value in split_names(values))))
     ends = [read(name, end.strip()) for end in (low, high)]
     if not all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends) or not ends[0] < ends[1]:
         raise SettingsError(f"{name}={values} is no range; it takes two numbers, the smaller one first")
     return name, Range(*ends)
 
 
-def described(space: Space) -> dict[str, Json]:
+def describe_space(space: Space) -> dict[str, Json]:
     """The space as plain data, for the record."""
     return {
         name: [part.low, part.high] if isinstance(part, Range) else {"choices": list(part.values)}

@@ -93,7 +93,7 @@ class Tuning:
         for name in {**before, **setup}:
             if before.get(name) != setup.get(name):
                 raise SettingsError(
-                    f"{self.folder} is another search: {_differing(name, before.get(name), setup.get(name))}. "
+                    f"{self.folder} is another search: {_describe_difference(name, before.get(name), setup.get(name))}. "
                     "Use it, or another folder (--out)"
                 )
 
@@ -170,9 +170,9 @@ class Tuning:
         save_json(self.folder / f"{trial.name}.json", asdict(trial))
 
 
-def _differing(name: str, before: Json, now: Json) -> str:
+def _describe_difference(name: str, before: Json, now: Json) -> str:
     """What differs, by the innermost name that does."""
     if isinstance(before, dict) and isinstance(now, dict):
         inner = next(key for key in {**before, **now} if before.get(key) != now.get(key))
-        return _differing(inner, before.get(inner), now.get(inner))
+        return _describe_difference(inner, before.get(inner), now.get(inner))
     return f"{name} was {before}, now {now}"

@@ -1,20 +1,20 @@
 """What the methods with one growing net share, and the plainest of them."""
 
-from collections.abc import Generator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar
 
+import torch
 from torch import nn
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import backbone_name
 from zoolearn.nets.net import Net
+from zoolearn.seeds import generator
 from zoolearn.settings import setting
-from zoolearn.training.fit import OPTIMIZERS, Progress
+from zoolearn.training.fit import OPTIMIZERS, Work
 
 
 @dataclass(kw_only=True, eq=False)
@@ -58,7 +58,7 @@ class SingleNet(Learner):
         assert self.net is not None
         return [(self.net, 1.0)]
 
-    def shared(self, net: Net) -> list[nn.Parameter]:
+    def shared_parameters(self, net: Net) -> list[nn.Parameter]:
         """The parameters that every task uses: the backbone's, and the head's where all tasks share one."""
         module = net if self.shared_head else net.backbone
         found = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -68,6 +68,12 @@ class SingleNet(Learner):
                 f"{backbone_name(net.backbone_fn)!r} has none; take mlp"
             )
         return found
+
+    def draw_examples(self, task: Task, count: int, purpose: str) -> Examples:
+        """Up to `count` random training examples of a task, on the device."""
+        order = torch.randperm(len(task.train), generator=generator(self.episode_seed(purpose)))
+        some, device = task.train.select(order[:count]), self.recipe.torch_device
+        return Examples(some.x.to(device), some.y.to(device))
 
     @property
     def stored_samples(self) -> int:
@@ -85,11 +91,11 @@ class FineTune(SingleNet):
     Old heads stay out of the optimiser, so neither momentum nor weight decay moves them.
     """
 
-    smooths_labels: ClassVar[bool] = True
-    optimizers: ClassVar[Sequence[str]] = tuple(OPTIMIZERS)
-    tasks_grow: ClassVar[bool] = True
+    smooths_labels = True
+    optimizers = tuple(OPTIMIZERS)
+    tasks_grow = True
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         net = self.grow_net(task)
         loss = yield from self.fit(net, [task])
         self.net = net

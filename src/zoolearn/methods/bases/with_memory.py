@@ -1,9 +1,7 @@
-"""What the methods share that keep a few examples of every task to hold their gradients against."""
+"""What the methods share that keep a few examples of every task: to replay them, or to hold gradients against."""
 
 from abc import abstractmethod
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,19 +11,13 @@ from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Memory, Per
+from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.settings import setting
 from zoolearn.training.batches import Batch
-from zoolearn.training.fit import Adjust, Loss, Progress, check_single_rows, cross_entropy
-
-
-class Slots(TypedDict, total=False):
-    """What a method puts into the loop of training."""
-
-    loss: Loss
-    adjust: Adjust
+from zoolearn.training.fit import Work, check_single_rows, cross_entropy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,10 +32,36 @@ class WithMemory(SingleNet):
 
 
 @dataclass(kw_only=True, eq=False)
+class WithReservoir(SingleNet):
+    """One net, and a memory that is a uniform sample of all rows seen; it fills while a task is learned."""
+
+    memory_size: int = setting(500, "samples kept in all", least=0)
+    memory_batch: int = setting(0, "rows in each replayed batch; 0: as many as are new", least=0)
+
+    memory: Reservoir = saved()
+
+    def __post_init__(self) -> None:
+        self.memory = Reservoir(self.memory_size)
+
+    def check_memory_batch(self, net: Net) -> None:
+        """Refuses batches of one row from the memory, where these pass through the net alone."""
+        rows = min(self.memory_size, self.memory_batch or self.memory_size)
+        check_single_rows(net, "the size of a memory batch", rows)
+
+    def draw(self, count: int) -> dict[str, Tensor]:
+        """A batch from the memory, of `count` rows if its size is not set."""
+        return self.memory.draw(self.memory_batch or count, self.episode_seed("memory"))
+
+    @property
+    def stored_samples(self) -> int:
+        return self.memory.filled
+
+
+@dataclass(kw_only=True, eq=False)
 class GradientGuided(WithMemory):
     """Sets every gradient right by the gradient of a batch that is drawn from the memory of all past tasks."""
 
-    tasks_grow: ClassVar[bool] = True
+    tasks_grow = True
 
     memory_size: int = setting(13, "examples kept of each class or task", least=0)
     memory_per: Per = setting("class", "what memory_size counts for")
@@ -56,20 +74,19 @@ class GradientGuided(WithMemory):
     def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
 
-    def _train(self, task: Task) -> Generator[Progress, None, Episode]:
+    def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with guided gradients, then keeps some of it."""
         net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
         kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
-        check_single_rows(
-            net, "the size of a memory batch", min(len(kept), self.memory_batch)
-        )  # what the next task would meet, before any training
+        next_rows = min(len(kept), self.memory_batch)  # what the next task would meet, before any training
+        check_single_rows(net, "the size of a memory batch", next_rows)
         flat = Flat(net.trainable(known))
         past = torch.zeros(len(flat), device=device)
         past_loss, new_loss = torch.zeros(2, device=device)
 
-        def noted(net: Net, batch: Batch) -> Tensor:
+        def loss_after_memory(net: Net, batch: Batch) -> Tensor:
             """The loss of the batch, after a look at the memory: what passes last moves batch-norm's statistics most."""
             self.look(net, batch)
             with torch.autocast(device.type, enabled=False):
@@ -86,8 +103,7 @@ class GradientGuided(WithMemory):
             if guided is not gradient:
                 flat.write_gradient(guided)
 
-        guides = len(memory) and self.memory_batch
-        slots: Slots = {"loss": noted, "adjust": guide} if guides else {}
-        loss = yield from self.fit(net, [task], heads=known, **slots)
+        loss_slot, adjust_slot = (loss_after_memory, guide) if len(memory) and self.memory_batch else (None, None)
+        loss = yield from self.fit(net, [task], loss=loss_slot, adjust=adjust_slot, heads=known)
         self.net, self.memory = net, kept
         return Episode((task.name,), None, loss)

@@ -102,11 +102,11 @@ def tag(net: Net, task: str, flat: Flat, examples: Examples, seed: int, batch_si
     The head is that of the task to come, by mistake.
     """
     with global_seed(seed, torch.device("cpu")):
-        unborn = nn.Linear(net.head(task).in_features, net.head(task).out_features).to(examples.x.device)
+        untrained = nn.Linear(net.head(task).in_features, net.head(task).out_features).to(examples.x.device)
     with evaluating(net):
         features = net.embed(examples.x)
         own = net.head(task)(features).gather(1, examples.y[:, None])[:, 0]
-        return flat.gradient_of((unborn(features).logsumexp(dim=1) - own).mean()).square_()
+        return flat.gradient_of((untrained(features).logsumexp(dim=1) - own).mean()).square_()
 
 
 FISHERS: dict[str, Fisher] = {"exact": exact, "sample": sampled, "true": observed, "batched": batched, "tag": tag}

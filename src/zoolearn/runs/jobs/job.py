@@ -1,8 +1,9 @@
-"""What a job is, what is heard of it, and how it is worked off in the process that has it."""
+"""Jobs, the events that they cause, and how a process executes one."""
 
 import pickle  # only between a process and the workers it started itself; files are never pickled
 import traceback
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ class Shared:
     """An argument that many jobs have in common, as the call that makes it; the work gets what the call gives.
 
     Every process of this machine makes it once. For a cluster it is made once, here, and the jobs of a node look at one
-    copy in shared memory, which nobody may write to.
+    copy in shared memory, which is read-only.
     """
 
     make: Callable[..., Any]
@@ -43,7 +44,7 @@ def _made(shared: Shared) -> Any:
 
 @dataclass(frozen=True)
 class Report:
-    """Something that a job has to say while it works."""
+    """What a job reports while it works."""
 
     job: Job
     content: Any
@@ -102,19 +103,14 @@ def portable(error: Exception) -> Exception:
     return error
 
 
-class torch_threads:  # noqa: N801 (read as a verb)
-    """Torch on so many threads inside `with`."""
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Torch on this number of threads inside `with`."""
+    import torch
 
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    def __enter__(self) -> None:
-        import torch
-
-        self.before = torch.get_num_threads()
-        torch.set_num_threads(self.threads)
-
-    def __exit__(self, *_: object) -> None:
-        import torch
-
-        torch.set_num_threads(self.before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -28,7 +28,7 @@ SECONDS_TO_STOP = 10.0  # how long a worker may take to put its things in order 
 
 
 def on_cores(jobs: Iterable[Job | None], workers: int, threads: int) -> Iterator[Event]:
-    """Works off jobs on so many processes; those of a list are handed over at once, those of a generator when one is free."""
+    """Executes jobs in worker processes; those of a list are handed over at once, those of a generator when a worker is free."""
     supply, at_once = iter(jobs), len(jobs) if isinstance(jobs, Sized) else workers
     pool = _Pool(workers, threads)
     thread = Thread(target=pool.run, name="zoolearn jobs", daemon=True)
@@ -62,11 +62,10 @@ class _Pool:
         self.events: SimpleQueue[Event | BaseException] = SimpleQueue()
         self.busy: dict[Connection, tuple[BaseProcess, Job]] = {}
         self.idle: list[tuple[Connection, BaseProcess]] = []
-        self.caller, self.wakeup = Pipe(duplex=False)  # rung for a new job, closed to stop
+        self.caller, self.wakeup = Pipe(duplex=False)  # written to for a new job, closed to stop
         self.context = _context()
 
     def add(self, job: Job) -> None:
-        """One more job, from the caller's thread."""
         self.waiting.append(job)
         self.wakeup.send_bytes(b"")
 
@@ -169,7 +168,7 @@ def _context() -> Any:
 
 
 def _serve(connection: Connection, threads: int, environment: dict[str, str]) -> None:
-    """The life of a worker: a job, its reports, its end; the next job."""
+    """The loop of a worker process: it receives a job, sends its reports and its end, and waits for the next."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _interrupt)
     Thread(target=_leave_with_parent, daemon=True).start()
@@ -182,7 +181,7 @@ def _serve(connection: Connection, threads: int, environment: dict[str, str]) ->
             with torch_threads(threads):
                 for answer in _answers(message):
                     connection.send_bytes(answer)
-    except (EOFError, OSError, KeyboardInterrupt):  # dismissed, or nobody listens any more
+    except (EOFError, OSError, KeyboardInterrupt):  # the parent closed the connection, or is gone
         connection.close()
 
 
@@ -197,7 +196,7 @@ def _answers(message: bytes) -> Iterator[bytes]:
                     yield pickle.dumps(("done", result))
                 case Failed(_, error, trace):
                     yield pickle.dumps(("failed", (portable(error), trace)))
-    except Exception as error:  # the job or something that it said cannot be sent between processes
+    except Exception as error:  # the job or one of its reports cannot be pickled
         yield pickle.dumps(("failed", (portable(error), traceback.format_exc())))
 
 

@@ -30,11 +30,7 @@ SECONDS_OF_SILENCE = 10.0  # of a cluster's head, until it is taken for gone
 MOST_BUNDLES = 1000  # that wait for the driver before jobs wait too
 LEAST_HANDED_IN = 1000  # jobs of a list that Ray knows of at a time, so that an autoscaler sees what is wanted
 MOST_ATTEMPTS = 5  # of one job, when processes are lost under it
-QUIET = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "0",
-}
+QUIET = ("RAY_USAGE_STATS_ENABLED", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_DEDUP_LOGS")  # switched off
 
 
 def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
@@ -44,15 +40,15 @@ def on_ray(jobs: Iterable[Job | None], place: Ray) -> Iterator[Event]:
         try:
             yield from driver.events(jobs)
         finally:
-            if not driver.head.is_gone:  # else nobody is there who could end them
+            if not driver.head.is_gone:  # else there is no cluster that could end them
                 driver.stop()
 
 
 @contextmanager
 def _connection(place: Ray) -> Iterator[None]:
     """A connection to the cluster inside `with`, or the one that the caller has already."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    for name in QUIET:
+        os.environ.setdefault(name, "0")
     try:
         import ray
     except ImportError as error:
@@ -252,7 +248,7 @@ def _beside_the_driver(place: Ray) -> dict[str, Any]:
 
 
 class _Queue:
-    """Letters of many jobs for one driver."""
+    """Messages of many jobs to one driver."""
 
     def __init__(self, most: int) -> None:
         import asyncio
@@ -295,7 +291,7 @@ def _work(queue: Any, number: int, attempt: int, place: Ray, function: Callable[
                         ended = pickle.dumps((result, None, ""))
                     case Failed(_, error, trace):
                         ended = pickle.dumps((None, portable(error), trace))
-    except Exception as error:  # something that it said cannot be sent
+    except Exception as error:  # a report cannot be pickled
         ended = pickle.dumps((None, portable(error), traceback.format_exc()))
     sender.send(last=True)
     return ended
@@ -310,7 +306,7 @@ class _Sender:
         self.sent = 0.0
 
     def add(self, content: Any) -> None:
-        self.contents.append(pickle.dumps(content))  # as it is now: what is said may grow afterwards
+        self.contents.append(pickle.dumps(content))  # as it is now: the object may change afterwards
         if time.monotonic() - self.sent > SECONDS_BETWEEN_REPORTS:
             self.send()
 

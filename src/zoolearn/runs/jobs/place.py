@@ -8,7 +8,7 @@ from zoolearn.errors import SettingsError
 
 @dataclass(frozen=True)
 class Local:
-    """This machine: so many worker processes (by default as many as the cores carry) of so many threads each.
+    """This machine: `workers` processes (by default as many as the cores carry) of `threads` threads each.
 
     One worker is this process itself.
     """
@@ -22,7 +22,7 @@ class Local:
         check_threads(self.threads)
 
     def workers_for(self, jobs: int | None = None) -> int:
-        """How many workers so many jobs get: what was asked for, or what the cores carry, but no more than there are jobs."""
+        """The number of workers for n jobs: what was asked for, or what the cores carry, and at most one a job."""
         carried = self.workers or max(1, usable_cores() // self.threads)
         return carried if jobs is None else min(jobs, carried)
 

@@ -19,7 +19,7 @@ from zoolearn.zoo.inputs.cells import LARGEST, list_lines, list_missing
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fit_pixels, picture_size
 
-PICTURES_AT_ONCE = 256
+PICTURES_AT_ONCE = 64  # large ones take a second or two: how often progress is told
 MOST_LISTED = 1000  # broken rows in one message
 CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
 LOOKED_AT = 2000  # pictures whose size is asked before all are read

@@ -262,6 +262,7 @@ def _iter_read(
     broken: list[Broken] = []
     prints = Prints()
     ids: list[NDArray[np.uint8]] = []
+    yield Step(what, 0, len(source))
     with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
         for block in source.blocks(range(len(source)), settings.shape or ()):
             stored = block.x if extractor is None or settings.takes_texts else embedded(extractor, block.x)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.methods.ensemble import Member, on_labels
+from zoolearn.methods.ensemble import Member, label_probabilities
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
@@ -289,7 +289,9 @@ def write_member(
         votes[f"test.{place}"] = probabilities(net, stored_inputs(folder, task, "test"), name, recipe)
         if has_train_votes(index, entry, name):
             votes[f"train.{place}"] = (
-                train[name] if name in train else on_labels(net, stored_examples(folder, task, "train"), name, recipe)
+                train[name]
+                if name in train
+                else label_probabilities(net, stored_examples(folder, task, "train"), name, recipe)
             )
     file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoolearn.beyond.temperature import calibrated, calibration
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
-from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, on_labels
+from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, label_probabilities
 from zoolearn.methods.learner import accuracy
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import Net
@@ -199,7 +199,7 @@ def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Vo
     """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
     votes, since = Votes("kept"), index.tasks[task].last_class
     for member in [voter for voter in index.voters(task) if voter.episode >= since]:
-        said = on_labels(net_of(member), learner.kept[task].train, task, learner.recipe)
+        said = label_probabilities(net_of(member), learner.kept[task].train, task, learner.recipe)
         votes = votes.add(said, member.share[task])
     return votes
 

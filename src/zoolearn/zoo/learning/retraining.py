@@ -6,7 +6,7 @@ from time import perf_counter
 
 from msgspec.structs import replace as changed
 
-from zoolearn.beyond.refit import refit_head
+from zoolearn.beyond.warm_start import refit_head
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
 from zoolearn.training.fit import Progress

@@ -1,4 +1,4 @@
-"""What EWC and SI have in common: springs that hold the weights that mattered, and where they are plain fine-tuning."""
+"""What EWC and SI have in common: penalties that hold the weights that mattered, and where they are plain fine-tuning."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,13 +35,13 @@ def test_weights_that_matter_move_less(method: Any) -> None:
     for strength in (0.0, STRONG[method]):
         learner = learner_by(method, backbone=mlp_100, recipe=recipe, strength=strength)
         learner.learn(first)
-        spring = learner.spring
+        penalty = learner.penalty
         learner.learn(second)
-        moved.append(float(spring.value(Flat(learner.shared(learner.net)).data())))
+        moved.append(float(penalty.value(Flat(learner.shared_parameters(learner.net)).data())))
     assert moved[1] < 0.2 * moved[0]
 
 
-def test_a_limited_spring_does_not_diverge_however_strong(method: Any) -> None:
+def test_a_limited_penalty_does_not_diverge_however_strong(method: Any) -> None:
     learner = show(learner_by(method, strength=1e12), benchmark(3))
     assert all(torch.isfinite(parameter).all() for parameter in learner.net.parameters())
 
@@ -53,12 +53,12 @@ def test_heads_of_past_tasks_do_not_move_and_are_not_held(method: Any) -> None:
     before = learner.net.head(first.name).weight.clone()
     learner.learn(second)
     assert torch.equal(learner.net.head(first.name).weight, before)
-    assert learner.spring.anchor.numel() == sum(parameter.numel() for parameter in learner.net.backbone.parameters())
+    assert learner.penalty.anchor.numel() == sum(parameter.numel() for parameter in learner.net.backbone.parameters())
 
 
 def test_a_shared_head_is_held_with_the_rest(method: Any) -> None:
     learner = show(learner_by(method, shared_head=True), [pictures("one"), pictures("two")])
-    assert learner.spring.anchor.numel() == learner.net.num_parameters
+    assert learner.penalty.anchor.numel() == learner.net.num_parameters
 
 
 def test_anchors_and_importances_count_as_weights_and_no_sample_is_kept(method: Any) -> None:

@@ -1,25 +1,25 @@
-"""The spring: its closed forms, and how springs of several tasks become one."""
+"""The penalty of EWC and SI: its closed forms, and how penalties of several tasks become one."""
 
 import torch
 from torch import Tensor, nn
 
+from zoolearn.methods.bases.penalties import JOINS, QuadraticPenalty, average, online, separate
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.importance import JOINS, QuadraticPenalty, average, online, separate
 
 
-def spring(seed: int) -> QuadraticPenalty:
+def penalty(seed: int) -> QuadraticPenalty:
     rng = torch.Generator().manual_seed(seed)
     return QuadraticPenalty(torch.randn(6, generator=rng), torch.rand(6, generator=rng), torch.tensor(0.0))
 
 
 def test_the_gradient_is_that_of_the_value() -> None:
     weights = torch.linspace(-2, 2, 6, requires_grad=True)
-    (gradient,) = torch.autograd.grad(spring(0).value(weights), weights)
-    assert torch.allclose(spring(0).gradient(weights), gradient)
+    (gradient,) = torch.autograd.grad(penalty(0).value(weights), weights)
+    assert torch.allclose(penalty(0).gradient(weights), gradient)
 
 
-def test_separate_springs_joined_pull_as_all_of_them_do() -> None:
-    penalties = [spring(seed) for seed in range(4)]
+def test_separate_penalties_joined_pull_as_all_of_them_do() -> None:
+    penalties = [penalty(seed) for seed in range(4)]
     penalties[1].importance[2] = penalties[0].importance[2] = 0.0
     joined = penalties[0]
     for tasks, new in enumerate(penalties[1:], start=1):
@@ -31,35 +31,35 @@ def test_separate_springs_joined_pull_as_all_of_them_do() -> None:
 
 
 def test_online_keeps_the_newest_anchor_and_a_fading_sum() -> None:
-    joined = online(spring(0), spring(1), 1, 0.5)
-    assert torch.equal(joined.anchor, spring(1).anchor)
-    assert torch.equal(joined.importance, 0.5 * spring(0).importance + spring(1).importance)
+    joined = online(penalty(0), penalty(1), 1, 0.5)
+    assert torch.equal(joined.anchor, penalty(1).anchor)
+    assert torch.equal(joined.importance, 0.5 * penalty(0).importance + penalty(1).importance)
 
 
 def test_average_is_the_mean_over_tasks() -> None:
-    joined = average(average(spring(0), spring(1), 1, 1.0), spring(2), 2, 1.0)
-    mean = torch.stack([spring(seed).importance for seed in range(3)]).mean(dim=0)
+    joined = average(average(penalty(0), penalty(1), 1, 1.0), penalty(2), 2, 1.0)
+    mean = torch.stack([penalty(seed).importance for seed in range(3)]).mean(dim=0)
     assert torch.allclose(joined.importance, mean)
-    assert torch.equal(joined.anchor, spring(2).anchor)
+    assert torch.equal(joined.anchor, penalty(2).anchor)
 
 
-def test_the_newest_spring_alone_is_at_rest_at_its_anchor_exactly() -> None:
+def test_the_newest_penalty_alone_is_at_rest_at_its_anchor_exactly() -> None:
     for join in (JOINS["online"], JOINS["average"]):
-        joined = join(spring(0), spring(1), 1, 1.0)
+        joined = join(penalty(0), penalty(1), 1, 1.0)
         assert torch.equal(joined.gradient(joined.anchor), torch.zeros(6))
         assert float(joined.value(joined.anchor)) == 0
 
 
 def test_a_limit_cuts_the_firmest_weights_only() -> None:
-    scaled = spring(0).scale(2.0, 1.0)
-    assert torch.equal(scaled.importance, (2 * spring(0).importance).clamp(max=1.0))
-    assert torch.equal(spring(0).scale(2.0, torch.inf).importance, 2 * spring(0).importance)
+    scaled = penalty(0).scale(2.0, 1.0)
+    assert torch.equal(scaled.importance, (2 * penalty(0).importance).clamp(max=1.0))
+    assert torch.equal(penalty(0).scale(2.0, torch.inf).importance, 2 * penalty(0).importance)
 
 
 def test_it_pulls_on_gradients_that_are_there_and_on_those_that_are_not() -> None:
     used, unused = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2))
     used.grad = torch.full((2, 2), 5.0)
-    held = spring(0)
+    held = penalty(0)
     held.pull(Flat([used, unused]))
 
     def whole(tensors: list[Tensor]) -> Tensor:
