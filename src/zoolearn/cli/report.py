@@ -134,7 +134,7 @@ def _give(shown: str, file: Path | None) -> None:
 def read_names(pairs: Sequence[str]) -> Mapping[str, str]:
     """What `OLD=NEW` pairs say; the last `=` counts, since settings have some.
 
-    >>> other_words(["model-zoo (replay=0.1)=Zoo", "er=ER"])
+    >>> read_names(["model-zoo (replay=0.1)=Zoo", "er=ER"])
     {'model-zoo (replay=0.1)': 'Zoo', 'er': 'ER'}
     """
     for pair in pairs:
