@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import zoolearn
-from toys import benchmark, blobs, contents, learner_of, show
+from toys import benchmark, blobs, contents, learner_of, row_set, show
 from zoolearn import cli
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibration
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.recipe import Recipe
+from zoolearn.zoo.answers.none_of_these import fit_familiarity
 from zoolearn.zoo.learning.scores import Scores
 from zoos import HAZY, small_zoo
 
@@ -167,6 +168,17 @@ def test_a_zoo_that_keeps_no_rows_compares_with_half_of_the_held_out_ones(tmp_pa
     task = CLEAR[0]
     assert zoo.predict(NOISE, task.name, sure=1e-9).count(None) > 0.5 * len(NOISE)
     assert zoo.predict(task.test.x, task.name, sure=1e-9).count(None) < 0.2 * len(task.test)
+
+
+def test_rows_that_stand_for_what_is_known_do_not_judge_and_other_tasks_are_compared(monkeypatch):
+    given = []
+    monkeypatch.setattr(Familiarity, "fit", lambda *parts: given.append(parts))
+    held_out, others = blobs("a").test, blobs("b", seed=1).train
+    fit_familiarity(learner_of(ModelZoo), "a", Recipe(), None, [others], held_out)
+    ((*_, known, compared, judges),) = given
+    assert row_set(known.x) | row_set(judges) == row_set(held_out.x)
+    assert not row_set(known.x) & row_set(judges)
+    assert [row_set(x) for x in compared] == [row_set(others.x)]
 
 
 def test_a_row_that_is_no_number_to_the_net_is_strange():

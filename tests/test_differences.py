@@ -49,6 +49,7 @@ def test_one_order_of_tasks_is_told_and_several_are_not():
     assert not difference(group("er", [0.6, 0.7], tasks=orders), group("ewc", [0.5, 0.6], tasks=orders)).one_order
     assert not difference(group("er", [0.6]), group("ewc", [0.5])).one_order, "one seed says nothing of orders"
     assert ONE_ORDER in differences([*group("er", [0.6, 0.7]), *group("ewc", [0.5, 0.6])], "ewc").notes
+    assert ONE_ORDER not in differences([*group("er", [0.6]), *group("ewc", [0.5])], "ewc").notes, "no interval at all"
 
 
 def said(*runs):

@@ -14,6 +14,7 @@ from servers import serving
 from test_serve_learn import events
 from test_zoo_cli import said
 from toys import contents, pictures
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.learning.episode import now
@@ -78,6 +79,16 @@ def test_learning_gives_the_change_of_each_task_that_the_new_member_speaks_for(t
     assert learned.changes[drawn] == Change.between(before[drawn], after[drawn], task.test.y)
     assert learned.scores == zoo.scores(HAZY[2].name)
     assert learned.worse == ()
+
+
+def test_tasks_whose_heads_were_fitted_are_measured_and_compared_too(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", HAZY[:2], tasks_per_episode=1, grow=WarmStart())
+    before = answers(zoo, HAZY)
+    learned = zoo.learn(HAZY[2])
+    for task in HAZY[:2]:
+        said = zoo.predict_proba(task.test.x, task.name)
+        assert learned.earlier[task.name] == Change.between(before[task.name], said, task.test.y)
+        assert zoo.measure(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()))
 
 
 def test_an_episode_that_makes_a_task_worse_is_taken_back_and_the_log_says_so(tmp_path):

@@ -161,18 +161,20 @@ def test_learning_shows_the_majority_rate_and_margins_of_changes(tmp_path, monke
 
 def test_new_labelled_data_is_scored_class_by_class_and_mistakes_are_named(hazy, tmp_path, capsys):
     task = HAZY[0]
-    for place, (row, label) in enumerate(zip(task.train.x, task.train.y.tolist(), strict=True)):
+    for place, (row, label) in enumerate(zip(task.test.x, task.test.y.tolist(), strict=True)):
         folder = tmp_path / "new" / task.classes[label]
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(row[0].numpy()).save(folder / f"{place}.png")
     (folder / "broken.png").write_bytes(b"no")
     before = contents(hazy.path)
-    expected = Scores.of(hazy.predict_proba(task.train.x, task.name), task.train.y, task.classes)
+    expected = Scores.of(hazy.predict_proba(task.test.x, task.name), task.test.y, task.classes)
     told = json.loads(said(capsys, "test", "zoo", task.name, "new", "--json"))
     assert told["right"] == expected.accuracy.right
     assert told["confusion"] == [list(row) for row in expected.confusion]
     assert [row["name"] for row in told["broken"]] == [f"new/{folder.name}/broken.png"]
-    assert len(told["mistakes"]) == expected.rows - expected.accuracy.right > 0
+    assert len(told["mistakes"]) == expected.rows - expected.accuracy.right > 1
+    sure = [mistake["probability"] for mistake in told["mistakes"]]
+    assert sure == sorted(sure, reverse=True) != sure[::-1], "the surest first"
     text = said(capsys, "test", "zoo", task.name, "new")
     assert told["mistakes"][0]["input"] in text
     assert f"accuracy {expected.accuracy.value:.1%}" in text

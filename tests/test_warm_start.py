@@ -377,7 +377,10 @@ def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
 
 def test_who_is_superseded_counts_for_nothing_when_members_are_judged():
     zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True))
-    found = member_stats(list(collect_outputs(zoo, TASKS)), flips=False)
+    outputs = list(collect_outputs(zoo, TASKS))
+    assert len(outputs[0].weights) > 1
+    assert all(weight == 0 for each in outputs for weight in each.weights[:-1])
+    found = member_stats(outputs, flips=False)
     assert found.zoo == found.newest == pytest.approx(fmean(zoo.evaluate(TASKS).values()))
 
 

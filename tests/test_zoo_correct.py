@@ -41,6 +41,15 @@ def test_heads_alone_are_fitted_to_more_rows_on_features_that_stay_and_undone(tm
     assert zoo.members == before
 
 
+def test_a_second_head_is_fitted_on_the_features_of_a_member_that_was_trained(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    again = replace(pictures("garden", seed=6, per_class=3), classes=MORE.classes)
+    for name, rows in (("more.npz", MORE), ("again.npz", again)):
+        zoo.learn_from("garden", saved(tmp_path, name, rows), heads_only=True)
+    first, second = zoo.members[-2:]
+    assert second.refits == first.refits < first.number
+
+
 def test_a_refitted_head_goes_with_the_features_that_a_forgotten_task_has_shaped(tmp_path):
     zoo = garden(tmp_path / "zoo", tasks_per_episode=3)
     zoo.learn_from("garden", saved(tmp_path, "more.npz", MORE), heads_only=True)

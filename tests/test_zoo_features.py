@@ -109,7 +109,9 @@ def same_heads(one, other):
 def test_tasks_are_answered_by_one_head_each_and_stored_as_features_of_16_bits(zoo):
     assert [zoo.measure(task.name).accuracy > 0.8 for task in TASKS] == [True, True, True]
     assert zoo.predict(TASKS[0].test.x[:1], "birds") == ["crow"]
+    assert [zoo.measure(task.name).temperature for task in TASKS] == [1, 1, 1], "heads are calibrated by all rows"
     assert [member.tasks for member in zoo.members] == [("birds",), ("cars",), ("trees",)]
+    assert all(0 < member.loss < np.log(len(task.classes)) for member, task in zip(zoo.members, TASKS, strict=True))
     stored = zoo.task("birds").train.x
     assert (stored.dtype, stored.shape) == (torch.int16, (24, FEATURES))
     lengths = (stored.double() * STEP).norm(dim=1)

@@ -18,6 +18,7 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.intake.intake import Reading
+from zoolearn.zoo.learning.scores import Change
 from zoolearn.zoo.learning.statistics import stored_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
@@ -76,6 +77,19 @@ def test_the_measures_of_a_grown_task_are_those_of_its_answers(tmp_path):
     )
     assert scores.classes == ("heron", "stork", "egret")
     assert scores.of_class("egret").rows == len(EGRET.test)
+
+
+def test_a_task_that_grew_is_compared_by_what_it_knew_before_and_measured_by_all(tmp_path):
+    whole = pictures("garden", classes=3, contrast=30, test_per_class=30)  # not all of it is answered rightly
+    first, later = part_by_class(whole, [[0, 1], [2]])
+    zoo = small_zoo(tmp_path / "zoo", [OTHERS[0], first])
+    before = zoo.predict_proba(first.test.x, "garden")
+    learned = zoo.learn(later, new_classes=[*later.classes])
+    after = zoo.predict_proba(first.test.x, "garden")
+    assert (after.argmax(dim=1) == 2).any(), "or this shows nothing"
+    assert learned.changes["garden"] == Change.between(before, after[:, :2], first.test.y)
+    said = torch.cat([after, zoo.predict_proba(later.test.x, "garden")])
+    assert zoo.measure("garden").confidence == pytest.approx(float(said.max(dim=1).values.mean()))
 
 
 def test_more_rows_of_known_classes_are_an_episode_in_which_older_votes_count_by_what_they_saw(tmp_path):

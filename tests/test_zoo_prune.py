@@ -11,7 +11,7 @@ from toys import contents
 from zoolearn.cli.prune import list_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, choose_by_budget, choose_by_loss
+from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, choose_by_budget, choose_by_count, choose_by_loss
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.episode import measure, now
 from zoolearn.zoo.learning.recall import learner_of
@@ -111,6 +111,17 @@ def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> N
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
+def test_who_is_silent_stays_so_when_it_is_trained_again_without_a_forgotten_task(zoo) -> None:
+    last = zoo.members[-1]
+    _, quiet, forgotten = last.tasks
+    with zoo.folder.writing() as index:
+        members = [changed(each, silent=(quiet,)) if each == last else each for each in index.members]
+        zoo.folder.commit(index.remade(members=members).after("pruned", now()))
+    zoo.forget(forgotten)
+    again = zoo.index.member(last.number)
+    assert (again.tasks, again.silent) == (tuple(name for name in last.tasks if name != forgotten), (quiet,))
+
+
 def test_undo_after_pruning_measures_what_is_left(zoo) -> None:
     with zoo.folder.writing() as index:
         first, *rest = index.members
@@ -191,12 +202,16 @@ def test_greedy_selection_takes_the_best_and_those_that_others_need() -> None:
     both = {"a": votes(right, right, right, labels=labels), "b": votes(wrong, wrong, right, labels=labels)}
     one = {"b": replace(both["b"], votes={3: both["b"].votes[3]}), "a": both["a"]}
     assert choose_by_loss(one, 0.0) == {"a": {3}, "b": {3}}
+    assert [len(found) for found in choose_by_count(both, 3, 1.0, 0.1).values()] == [1, 1], "more than one adds nothing"
 
 
 def test_a_budget_costs_the_least_accuracy() -> None:
     labels = [0, 1, 2, 0, 1, 2, 0, 1]
     tasks = {"a": votes(labels, [2] * 8, [1] * 8, labels=labels)}
     assert choose_by_budget({1: 10, 2: 10, 3: 10}, tasks, 10) == {"a": {1}}
+    nearly = [*labels[:-2], 1, 1]
+    both = {"a": votes(labels, [2] * 8, labels=labels), "b": votes(nearly, labels, labels=labels)}
+    assert choose_by_budget({1: 10, 2: 10}, both, 10) == {"a": {1}, "b": {1}}, "the losses of all tasks count together"
 
 
 def test_a_task_that_lost_more_than_it_may_on_rows_that_did_not_choose_is_named():
