@@ -2,27 +2,25 @@
 
 Zoos are written through the package's own classes, with members that were never trained: what is stored, read and written
 is the same. Then a task is learned, asked about and undone as people do it. Start-up, the interpreter and imports, is not
-counted: each piece of work opens the folder again, in a program that has imported everything.
+counted: each piece of work opens the folder again, in a program that has imported everything. Recognising fits what tells
+tasks apart first, which a server does once for each state.
 """
 
 import io
-import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from functools import reduce
-from math import nan
 from pathlib import Path
 from statistics import median
-from time import process_time
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import zoolearn
 from benchmarks.tables import Table
+from benchmarks.timing import Contender, ratio, stopwatch, take_turns
 from zoolearn import cli
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
@@ -39,24 +37,28 @@ from zoolearn.zoo.serve.service import Service
 
 SIZES = (10, 100, 1_000, 10_000)
 ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
-MOST_RECOGNISED = 1_000  # tasks
 VOTERS = 4  # members that answer for the task that is asked about, in every zoo
 AT_ONCE = 100  # tasks in one commit of a zoo that is written
-FLAT, LINEAR = "at most 1.5", "linear"
+FLAT, PAGED, LINEAR = "at most 1.5", "at most 1.5 from 100 on", "linear"
 
 
 def measure(*, quick: bool) -> list[Table]:
     """Processor seconds for each number of tasks, and how many times those of ten tasks a thousand take."""
     sizes = SIZES[:2] if quick else SIZES
-    found = {size: of_size(size) for size in sizes}
-    last = sizes[-1] if quick else 1_000
+    last = min(sizes[-1], 1_000)
     table = Table(
         "a zoo of many tasks: processor seconds, and bytes",
         ["what", *(f"{size:,} tasks" for size in sizes), f"{last:,} / 10", "bar"],
     )
-    for what, (_, bar) in found[10].items():
-        values = [found[size][what][0] for size in sizes]
-        table.rows.append([what, *values, found[last][what][0] / found[10][what][0], bar])
+    with tempfile.TemporaryDirectory(prefix="zoo-scale-") as place:
+        for size in sizes:
+            grown(Path(place, str(size)), size)
+        works = {size: pieces(Path(place, str(size)), size) for size in sizes}
+        for what, (_, bar) in works[10].items():
+            work = {str(size): works[size][what][0] for size in sizes}
+            found = {size: [once()] for size, once in work.items()} if bar == LINEAR else take_turns(work, REPEATS)
+            values = [median(found[str(size)]) for size in sizes]
+            table.rows.append([what, *values, ratio(found, "10", str(last)), bar])
     return [table]
 
 
@@ -97,71 +99,50 @@ def _with_task(folder: ZooFolder, index: Index, number: int, rng: np.random.Gene
     return index.ended(ended).after("learned", now(), arrival.task, "by hand")
 
 
-def of_size(tasks: int) -> dict[str, tuple[float, str]]:
-    """What each piece of work takes, and its bar."""
-    place = Path(tempfile.mkdtemp(prefix="zoo-scale-"))
-    folder = place / "zoo"
-    try:
-        grown(folder, tasks)
-        return {**_changes(folder), **_questions(folder, tasks), **_server(folder)}
-    finally:
-        shutil.rmtree(place)
-
-
-def _changes(folder: Path) -> dict[str, tuple[float, str]]:
-    learned, bytes_written, undone = [], [], []
-    for _ in range(REPEATS + 1):
-        before = _bytes_written()
-        learned.append(_seconds(lambda: zoolearn.open(folder).learn(task(1 << 20))))
-        bytes_written.append(_bytes_written() - before)
-        undone.append(_seconds(lambda: zoolearn.open(folder).undo()))
-    return {
-        "learn one more, 3 epochs": (median(learned[1:]), FLAT),
-        "bytes written by it": (median(bytes_written[1:]), FLAT),
-        "undo": (median(undone[1:]), FLAT),
-    }
-
-
-def _questions(folder: Path, tasks: int) -> dict[str, tuple[float, str]]:
+def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:
+    """What people do with a zoo, and its bar."""
     rows, index = task(0).test.x[:1], ZooFolder(folder).read()
     middle = sorted(range(tasks), key=lambda number: abs(number - tasks // 2))
     name = next(f"task {number}" for number in middle if len(index.voters(f"task {number}")) == VOTERS)
+
+    def show(*options: str) -> Contender:
+        return _seconds(lambda: _said("show", str(folder), *options))
+
+    def listed() -> float:
+        service = Service(folder, Limits(), learns=False)
+        return _seconds(lambda: Listing(service.following, "zoo", learns=False).tasks("", None, 100))()
+
     return {
-        "predict 1 row": (_often(lambda: zoolearn.open(folder).predict(rows, name)), FLAT),
-        "zoo log": (_often(lambda: _said("log", str(folder))), FLAT),
-        "read the index": (_often(lambda: ZooFolder(folder).read()), LINEAR),
-        "zoo show": (_often(lambda: _said("show", str(folder))), LINEAR),
-        "zoo show --all": (_seconds(lambda: _said("show", str(folder), "--all")), LINEAR),
+        "learn one more, 3 epochs": (lambda: _learned(folder)[0], FLAT),
+        "bytes written by it": (lambda: _learned(folder)[1], FLAT),
+        "undo": (lambda: _learned(folder)[2], FLAT),
+        "predict 1 row": (_seconds(lambda: zoolearn.open(folder).predict(rows, name)), FLAT),
+        "zoo log": (_seconds(lambda: _said("log", str(folder))), FLAT),
+        "start a server": (_seconds(lambda: make_app(Service(folder, Limits(), learns=False))), FLAT),
+        "GET /tasks, made": (listed, PAGED),
+        "read the index": (_seconds(lambda: ZooFolder(folder).read()), LINEAR),
+        "zoo show": (show(), LINEAR),
+        "zoo show --all": (show("--all"), LINEAR),
         "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
-        "recognise 1 row": (_recognised(folder, rows) if tasks <= MOST_RECOGNISED else nan, LINEAR),
+        "recognise 1 row": (_seconds(lambda: zoolearn.open(folder).recognise(rows, sure=0.0)), LINEAR),
     }
 
 
-def _recognised(folder: Path, rows: Tensor) -> float:
-    """With the fit of what tells tasks apart, which a server makes once for each state."""
-    return _seconds(lambda: zoolearn.open(folder).recognise(rows, sure=0.0))
+def _learned(folder: Path) -> tuple[float, float, float]:
+    """The seconds of an episode, the bytes that it writes, and the seconds of taking it back."""
+    before = _bytes_written()
+    learned = _seconds(lambda: zoolearn.open(folder).learn(task(1 << 20)))()
+    written = _bytes_written() - before
+    return learned, written, _seconds(lambda: zoolearn.open(folder).undo())()
 
 
-def _server(folder: Path) -> dict[str, tuple[float, str]]:
-    """From nothing to a server that can listen, and the first page of a list."""
-    service = Service(folder, Limits(), learns=False)
-    return {
-        "start a server": (_often(lambda: make_app(Service(folder, Limits(), learns=False))), FLAT),
-        "GET /tasks, made": (
-            _often(lambda: Listing(service.live, "zoo", learns=False).tasks("", None, 100)),
-            FLAT,
-        ),
-    }
+def _seconds(work: Callable[[], object]) -> Contender:
+    def measured() -> float:
+        with stopwatch() as watch:
+            work()
+        return watch.seconds
 
-
-def _often(work: Callable[[], object]) -> float:
-    return median([_seconds(work) for _ in range(REPEATS + 1)][1:])
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    started = process_time()
-    work()
-    return process_time() - started
+    return measured
 
 
 def _said(*words: str) -> None:

@@ -1,5 +1,7 @@
 """A year of an owned zoo in minutes: it learns or grows every day, is asked, undone, made to forget and pruned, and is served.
 
+Three days of four bring a new task, others more rows of a known one, or a class that is new in it.
+
 What should be flat at its end is: memory, open files, and the files of the folder for as many tasks as it then knows.
 """
 
@@ -17,10 +19,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import numpy as np
+import torch
 
 import zoolearn
 from benchmarks.scale import task
 from benchmarks.tables import Table
+from zoolearn.data.task import Examples, Task
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
@@ -54,11 +58,16 @@ def measure(*, quick: bool) -> list[Table]:
 
 
 def _day(folder: Path, day: int, address: str) -> None:
-    """Learns a task, or more rows of a known one; some days that is taken back, or older ones are forgotten, or members pruned."""
+    """Learns a task, or lets one grow; some days that is taken back, or older ones are forgotten, or members pruned."""
     rng = np.random.default_rng(day)
     zoo = zoolearn.open(folder)
-    grows = rng.random() < 0.25
-    zoo.learn(replace(task(day), name=str(rng.choice(list(zoo.tasks)))) if grows else task(day))
+    known, draw = str(rng.choice(list(zoo.tasks))), rng.random()
+    if draw < 0.75:
+        zoo.learn(task(day))
+    elif draw < 0.9:
+        zoo.learn(replace(task(day), name=known))
+    else:
+        zoo.learn(_with_class(task(day), known, f"kind {day}"), new_classes="any")
     if rng.random() < 0.15:
         zoo.undo()
     while len(zoo.tasks) > MOST_TASKS:
@@ -71,6 +80,12 @@ def _day(folder: Path, day: int, address: str) -> None:
     body = json.dumps({"rows": rows.tolist()}).encode()
     url = f"{address}/tasks/{name.replace(' ', '%20')}/predict"
     assert len(_asked(url, body)["predictions"]) == len(zoo.predict(rows, name))
+
+
+def _with_class(given: Task, known: str, kind: str) -> Task:
+    """What a known task grows by, a third of it of a new class."""
+    train, test = (Examples(rows.x, torch.arange(len(rows)) % 3) for rows in (given.train, given.test))
+    return Task(known, train, test, (*given.classes, kind))
 
 
 def _asked(url: str, body: bytes) -> Any:

@@ -552,6 +552,39 @@ class TestServer:
             ("/tasks", 503), ("/healthz", 200), ("/readyz", 200), *others, ("/predict", 200), ("/predict", 200), ("/after", 200),
         ]  # fmt: skip
 
+    def test_a_question_that_a_stopping_server_does_not_come_to_is_told_so(self):
+        async def asked() -> list[int]:
+            said = []
+
+            async def app(scope, receive, send) -> None:
+                await asyncio.Event().wait()
+
+            async def send(message) -> None:
+                said.append(message.get("status"))
+
+            scope = {"type": "http", "method": "POST", "path": "/recognise", "headers": [], "client": ("one", 1)}
+            request = asyncio.create_task(Guard(app, None, None, Counters(), Limits())(scope, None, send))
+            await asyncio.sleep(0)
+            request.cancel()
+            await request
+            return said
+
+        assert asyncio.run(asked()) == [503, None]
+
+
+FITTING = """
+import sys, torch, zoolearn.cli
+from zoolearn.zoo import Zoo
+
+def fit(zoo):
+    print("fitting", flush=True)
+    while True:
+        torch.ones(200, 200) @ torch.ones(200, 200)
+
+Zoo.which_task = fit
+zoolearn.cli.main()
+"""
+
 
 class TestCommand:
     @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
@@ -564,6 +597,18 @@ class TestCommand:
             run.send_signal(getattr(signal, name))
             assert run.wait(PATIENCE) in (0, 130, -getattr(signal, name))
             assert "Traceback" not in run.stderr.read()
+
+    def test_a_fit_under_way_does_not_keep_it_from_stopping(self, folder):
+        with started(["-c", FITTING, "serve", folder, "--port", "0"]) as run:
+            port = int(re.search(r"127\.0\.0\.1:(\d+)/", run.stdout.readline())[1])
+            with socket.create_connection(("127.0.0.1", port)) as asking:
+                body = json.dumps({"rows": X[:1].tolist()})
+                head = f"POST /recognise HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+                asking.sendall(f"{head}\r\n\r\n{body}".encode())
+                assert run.stdout.readline() == "fitting\n"
+            run.send_signal(signal.SIGTERM)
+            assert run.wait(120) == 130
+            assert run.stderr.read().splitlines()[-1] == "zoo: stopped"
 
     def test_what_cannot_be_is_said_in_a_line(self, folder, client, capsys, monkeypatch):
         monkeypatch.delenv("ZOO_TOKEN", raising=False)

@@ -11,7 +11,14 @@ from toys import contents
 from zoolearn.cli.prune import list_costly
 from zoolearn.errors import DataError, SettingsError, UnknownTask
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.changes.pruning import Pruning, TaskPruning, TaskVotes, choose_by_budget, choose_by_count, choose_by_loss
+from zoolearn.zoo.changes.pruning import (
+    Pruning,
+    TaskPruning,
+    TaskVotes,
+    choose_by_budget,
+    choose_by_count,
+    choose_by_loss,
+)
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.episode import measure, now
 from zoolearn.zoo.learning.recall import learner_of

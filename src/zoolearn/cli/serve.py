@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,4 +75,10 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
     if names is None and token is None:
         print("Anyone who reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
-    server.run(sockets=[socket])
+    try:
+        server.run(sockets=[socket])
+    except KeyboardInterrupt:
+        if not service.live.aside.is_busy:
+            raise
+        print("zoo: stopped", file=sys.stderr, flush=True)
+        os._exit(130)  # Python cannot end a thread that is amid a fit, and would abort

@@ -18,6 +18,12 @@ class Aside:
         self.open_zoo = open_zoo
         self.under_way: dict[str, asyncio.Future[Any]] = {}
         self.turn = asyncio.Lock()
+        self.thread: Thread | None = None  # the last one
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being made, also when nobody waits for it any more."""
+        return self.thread is not None and self.thread.is_alive()
 
     async def make(self, what: str, make: Callable[[Zoo], Made]) -> Made:
         """What `make` makes of the zoo as it is in its folder by then."""
@@ -31,7 +37,8 @@ class Aside:
             async with self.turn:
                 loop = asyncio.get_running_loop()
                 future: asyncio.Future[Made] = loop.create_future()
-                Thread(target=self._work, args=(loop, future, make), daemon=True).start()
+                self.thread = Thread(target=self._work, args=(loop, future, make), daemon=True)
+                self.thread.start()
                 return await future
         finally:
             del self.under_way[what]

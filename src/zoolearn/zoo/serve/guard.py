@@ -58,13 +58,13 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, status, sent = time.perf_counter(), 500, 0
+        started, status, sent, answering = time.perf_counter(), 500, 0, False
         posts = scope["method"] != "GET"
 
         async def watched(message: Message) -> None:
-            nonlocal status, sent
+            nonlocal status, sent, answering
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, answering = message["status"], True
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
                 if status == 421 or (posts and status >= 400):  # what is left of its body is not waited for
                     message["headers"].append((b"connection", b"close"))
@@ -88,6 +88,10 @@ class Guard:
                 await _refuse(watched, scope, *refusal)
         except TooSlow:
             pass  # the answer is not complete: the connection is closed
+        except asyncio.CancelledError:  # a server that stops waits for its answers, but not for ever
+            if answering:
+                raise
+            await _refuse(watched, scope, 503, "the server was stopped before it came to this; send it again later")
         finally:
             self.under_way -= Counter([client])
             route = getattr(scope.get("route"), "path", "other")
