@@ -110,7 +110,7 @@ def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:
 
     def listed() -> float:
         service = Service(folder, Limits(), learns=False)
-        return _seconds(lambda: Listing(service.following, "zoo", learns=False).tasks("", None, 100))()
+        return _seconds(lambda: Listing(service.live, "zoo", learns=False).tasks("", None, 100))()
 
     return {
         "learn one more, 3 epochs": (lambda: _learned(folder)[0], FLAT),
