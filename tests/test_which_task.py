@@ -119,6 +119,12 @@ def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatc
     assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2
 
 
+def test_a_task_that_is_named_wrongly_is_not_named_rightly():
+    rows = [task.test.x for task in TOYS]
+    swapped = dict(zip([task.name for task in TOYS], [*rows[1:], rows[0]], strict=True))
+    assert Quality.of(WhichTask(zoo_of()), swapped).right < 0.2
+
+
 def test_without_stored_rows_it_says_what_is_missing():
     with pytest.raises(DataError, match="keep some of every task"):
         WhichTask(zoo_of(replay=0.0))

@@ -79,11 +79,14 @@ def test_labels_change_and_rows_go_by_an_episode_that_can_be_undone(tmp_path, se
     rows = zoo.stored_rows("garden")
     kept, held = ([row for row in rows if row.side == side] for side in ("train", "test"))
     assert [row.number for row in rows] == [*range(1, len(rows) + 1)]
-    other = {"heron": "stork", "stork": "heron"}
+    other, came = {"heron": "stork", "stork": "heron"}, {**zoo.tasks["garden"].arrived}
     zoo.correct("garden", {kept[0].number: other[kept[0].label], kept[2].number: None, held[1].number: None})
     task = zoo.task("garden")
     assert (len(task.train), len(task.test)) == (len(kept) - 1, len(held) - 1)
     assert task.classes[int(task.train.y[0])] == other[kept[0].label]
+    for label, more in ((kept[0].label, -1), (other[kept[0].label], 1), (kept[2].label, -1)):
+        came[label] += more
+    assert zoo.tasks["garden"].arrived == came, "a row counts for the class that it has, and not if it is deleted"
     assert zoo.scores("garden").rows == len(held) - 1
     assert zoo.index.weight(zoo.index.voters("garden")[0], "garden") < zoo.index.voters("garden")[0].share["garden"]
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
