@@ -630,6 +630,9 @@ def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_p
         found = zoo.net(member.number).head("all")
         assert torch.equal(found.weight, wanted.weight.float())
         assert torch.equal(found.bias, wanted.bias.float())
+    entry, rows = zoo.tasks["all"], zoo.task("all").train
+    counted = torch.bincount(rows.y, minlength=len(entry.classes)).tolist()
+    assert entry.arrived == dict(zip(entry.classes, counted, strict=True))
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
     assert stray_files(zoo) <= {".lock", ".reserve"}
 
