@@ -87,13 +87,13 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
     for run in whole:
         data = run.data if len(known) > 1 else ""
         same = alike.setdefault((precision(run) != FLOAT32, precision(run), data), {})
-        if run.spec.seed not in same or _newness(run) > _newness(same[run.spec.seed]):
+        if run.spec.seed not in same or newness(run) > newness(same[run.spec.seed]):
             same[run.spec.seed] = run
     by_seed = max((alike[kind] for kind in sorted(alike)), key=len, default={})
     return [by_seed[seed] for seed in sorted(by_seed)]
 
 
-def _newness(run: Results) -> tuple[bool, str]:
+def newness(run: Results) -> tuple[bool, str]:
     """Of two runs of one description, the one counts whose source is known, and then the later one."""
     begun = str(run.sittings[0].get("begun", "")) if run.sittings else ""
     return isinstance(run.environment.get("commit"), str), begun
