@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from toys import LONGER, RESUMED, SUBJECTS, doomed, in_another_process, learner_of, outcome, processes
+from toys import LONGER, RESUMED, SUBJECTS, begin, doomed, in_another_process, learner_of, outcome, processes
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress
@@ -46,7 +46,7 @@ def test_a_run_killed_from_outside_while_it_is_at_work_ends_the_same_too(tmp_pat
     for _ in range(4):
         ours, theirs = processes.Pipe(duplex=False)
         process = processes.Process(target=doomed, args=("model-zoo", tmp_path, 2, NEVER, theirs))
-        process.start()
+        begin(process)
         theirs.close()
         with suppress(EOFError):
             for _ in range(rng.randrange(1, 25)):

@@ -7,13 +7,16 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -154,11 +157,17 @@ processes.set_forkserver_preload(  # imported once: processes are forks
 )
 
 
+def begin(process: BaseProcess) -> None:
+    """Starts a process; what forks it listens on a socket, whose path must be short wherever temporary files are."""
+    with patch.object(tempfile, "tempdir", "/tmp" if os.access("/tmp", os.W_OK) else None):
+        process.start()
+
+
 def in_another_process(work: Callable[..., str], *arguments: Any) -> str:
     """What the work says at its end, or "killed" if it never came to that."""
     ours, theirs = processes.Pipe(duplex=False)
     process = processes.Process(target=_say, args=(theirs, work, *arguments))
-    process.start()
+    begin(process)
     theirs.close()
     try:
         said = ours.recv()
@@ -188,7 +197,7 @@ def forked_zoo(
         told = [Path(place, name) for name in ("out", "err")]
         arguments = ([*map(str, words)], folder, encoding, variables, *told)
         process = processes.Process(target=_command, args=arguments)
-        process.start()
+        begin(process)
         process.join()
         return subprocess.CompletedProcess(words, process.exitcode or 0, *(path.read_bytes() for path in told))
 
