@@ -73,14 +73,20 @@ def group_by_settings(results: Sequence[Results], lost: bool = False) -> list[Gr
 
 
 def one_per_seed(results: Sequence[Results]) -> list[Results]:
-    """Of runs that are alike in all but how far they have come, the one that has come furthest."""
+    """Of runs that are alike in all but how far they have come, the one that has come furthest, or the newest."""
     furthest: dict[tuple[tuple[str, str], str], Results] = {}
     for place, (run, identity) in enumerate(zip(results, same_but_seeds(results), strict=True)):
         seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
         kept = furthest.get((identity, seed))
-        if kept is None or len(run.accuracy) > len(kept.accuracy):
+        if kept is None or (len(run.accuracy), newness(run)) > (len(kept.accuracy), newness(kept)):
             furthest[identity, seed] = run
     return list(furthest.values())
+
+
+def newness(run: Results) -> tuple[bool, str]:
+    """Of two runs of one description, the one counts whose source is known, and then the later one."""
+    begun = str(run.sittings[0].get("begun", "")) if run.sittings else ""
+    return isinstance(run.environment.get("commit"), str), begun
 
 
 def seeds_of(run: Results) -> str:

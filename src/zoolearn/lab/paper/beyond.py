@@ -9,7 +9,6 @@ from statistics import fmean
 from zoolearn.files import Json, load_json
 from zoolearn.lab.groups import Group, average_accuracy, group_by_settings
 from zoolearn.lab.judge import FILE, Judged, judged_record
-from zoolearn.lab.paper.compare import newness
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
@@ -53,7 +52,6 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
         and run.finished
         and "validation" not in run.spec.options  # trials of a search are judged by other rows
     ]
-    zoos.sort(key=newness, reverse=True)  # of two runs of one description and seed, the first counts
     sections: dict[tuple[str, str], list[Group]] = {}
     for group in group_by_settings([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
+from zoolearn.lab.groups import newness
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK, PaperTable, Row
 from zoolearn.lab.paper.tables import TABLES
 from zoolearn.lab.tables import Table
@@ -91,12 +92,6 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
             same[run.spec.seed] = run
     by_seed = max((alike[kind] for kind in sorted(alike)), key=len, default={})
     return [by_seed[seed] for seed in sorted(by_seed)]
-
-
-def newness(run: Results) -> tuple[bool, str]:
-    """Of two runs of one description, the one counts whose source is known, and then the later one."""
-    begun = str(run.sittings[0].get("begun", "")) if run.sittings else ""
-    return isinstance(run.environment.get("commit"), str), begun
 
 
 def precision(run: Results) -> str:
