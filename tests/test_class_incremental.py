@@ -16,8 +16,8 @@ from zoolearn.lab.one_run import per_task, single_run
 from zoolearn.lab.report import CLASS_INCREMENTAL_NOTE, report
 from zoolearn.lab.run_figures import ranking
 from zoolearn.lab.sections import accuracies, sections
+from zoolearn.methods.parts.head_logits import task_logits
 from zoolearn.runs import run as running
-from zoolearn.runs.class_incremental import task_logits
 from zoolearn.runs.results import Results, Untold
 from zoolearn.runs.run import progress, run
 from zoolearn.runs.state import save

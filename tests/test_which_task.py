@@ -6,7 +6,7 @@ import torch
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, learner_of, show
 from zoolearn.beyond.distil import iter_distil
-from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, by_distance, class_incremental
+from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, by_distance, inferred_accuracy
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
@@ -74,7 +74,7 @@ def test_class_incremental_accuracy_needs_task_and_class_to_be_right():
     toys = benchmark(3, per_class=16, contrast=16)
     which = WhichTask(zoo_of(toys))
     answers = {task.name: which.zoo.predict_proba(task.test.x, task.name) for task in toys}
-    judged = class_incremental(which, toys.tasks, answers, sure=0.5)
+    judged = inferred_accuracy(which, toys.tasks, answers, sure=0.5)
     shares = []
     for task in toys:
         counts = [0, 0, 0, 0]

@@ -1,8 +1,8 @@
-"""Which task does an input belong to, when it is not given? The members' own evidence decides, or says that it is not sure.
+"""Task inference: which task an input belongs to, for inputs that come without one.
 
-The paper tells a learner the task of every input. Here each known task is given evidence; a factor that is fitted to
-stored rows, whose task is known, turns evidence into chances. A task is named only where its chance is high enough, and
-where the input is not stranger to every task than nearly all stored rows are to their own.
+The paper gives a learner the task of every input. Here every known task gets a score (its evidence), and a temperature
+fitted to stored rows, whose task is known, turns scores into probabilities. A task is named only if its probability is high
+enough, and if the input is not farther from every task than nearly all stored rows are from their own.
 """
 
 import math
@@ -17,65 +17,44 @@ from zoolearn.beyond.temperature import fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.head_logits import read_heads
 from zoolearn.nets.net import Columns
 from zoolearn.training.predict import compute_features
 
-STORED = 250  # rows of each task that evidence and chances are fitted to, half of them each
-MOST_EVIDENCE = 1_000_000  # rows times tasks: of more than some seventy tasks, fewer rows each are asked about
+STORED = 250  # rows of each task: half of them to fit the evidence to, half the temperature
+MOST_EVIDENCE = 1_000_000  # rows x tasks that the temperature is fitted to: beyond about 70 tasks, fewer rows of each
 ROWS_AT_ONCE = 1 << 12  # that a net sees
-STRANGE = 0.01  # share of stored rows that have less evidence than an input must have to be told
+STRANGE = 0.01  # share of stored rows that would be taken for inputs of no task
 
-Evidence = Callable[[Tensor], Tensor]  # inputs to one number for each task, higher where the task is likelier
+Evidence = Callable[[Tensor], Tensor]  # from inputs to a score (input, task), higher where the task is likelier
 FindEvidence = Callable[[ModelZoo, Sequence[Task]], Evidence]
 
 
 def by_entropy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
-    """How sure the zoo's answer for a task is: the negative entropy of its class probabilities."""
+    """The negative entropy of the zoo's class probabilities for each task."""
 
     def evidence(x: Tensor) -> Tensor:
-        answers = _read_heads(zoo, stored, x, lambda logits: torch.softmax(logits, dim=1))
+        answers = read_heads(zoo, x, [task.name for task in stored], lambda logits: torch.softmax(logits, dim=1))
         return torch.stack([(answer * answer.clamp_min(1e-12).log()).sum(dim=1) for answer in answers], dim=1)
 
     return evidence
 
 
 def by_energy(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
-    """How loud a task's heads are: the log-sum-exp of their logits, averaged over the members that vote on it."""
+    """The log-sum-exp of the logits of each task's heads, averaged over the members that vote on it."""
 
     def evidence(x: Tensor) -> Tensor:
-        return torch.stack(_read_heads(zoo, stored, x, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
+        names = [task.name for task in stored]
+        return torch.stack(read_heads(zoo, x, names, lambda logits: torch.logsumexp(logits, dim=1)), dim=1)
 
     return evidence
 
 
-def _read_heads(zoo: ModelZoo, tasks: Sequence[Task], x: Tensor, read: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """For each task, its heads' logits read in some way and averaged by the weights of votes, of those that know all classes.
-
-    Every member looks once; at features of a table, which each task has its own scale for, once for each task.
-    """
-    totals = [torch.zeros(()) for _ in tasks]
-    weights = [0.0 for _ in tasks]
-    first = [zoo.first_voter(task.name) for task in tasks]
-    for number, member in enumerate(zoo.members[min(first) :], min(first)):
-        net, device = member.net, zoo.recipe.torch_device
-        features = torch.empty(0) if net.standardize else compute_features(net, x, zoo.recipe).to(device)
-        for place, task in enumerate(tasks):
-            vote = member.votes.get(task.name)
-            if vote is not None and vote.classes == zoo.classes[task.name] and number >= first[place]:
-                latest = zoo.arrived[task.name].total if task.name in zoo.arrived else vote.arrived
-                weight = vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest
-                if net.standardize:
-                    features = compute_features(net, net.scale_features(x, task.name), zoo.recipe).to(device)
-                totals[place] = totals[place] + weight * read(member.net.head(task.name)(features)).cpu()
-                weights[place] += weight
-    return [total / weight for total, weight in zip(totals, weights, strict=True)]
-
-
 def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
-    """How near an input is to a class of the task: the distance to the mean features of its stored rows.
+    """Minus half the squared Mahalanobis distance to the nearest class mean of each task.
 
-    Features are the newest member's, in units of their scatter within classes. Inputs from tables are brought to the
-    scale of each task in turn, and so look strange to the others.
+    Features are the newest member's; means and the covariance within classes are those of stored rows. Float features are
+    standardised by the statistics of each task in turn.
     """
     net = zoo.members[-1].net
     scales = {task.name: _scale(task) for task in stored}
@@ -97,7 +76,7 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     centres = {name: mean @ unit for name, mean in means.items()}
 
     def looks(x: Tensor) -> Iterator[Tensor]:
-        """What the net sees in inputs, for each task; at the scales of many tasks at once."""
+        """Whitened features of inputs for each task; of standardised inputs, for several tasks at once."""
         if not net.standardize:
             yield from repeat(compute_features(net, x, zoo.recipe).double() @ unit, len(centres))
             return
@@ -117,7 +96,7 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
 
 
 def _scale(task: Task) -> Callable[[Tensor], Tensor]:
-    """Brings features to the scale of a task's, also where a member has no head for it; pictures stay as they are."""
+    """Standardises features by the statistics of a task, also if no head for it exists; pictures stay as they are."""
     if len(task.shape) == 3:
         return lambda x: x
     return Columns(task.shape[0], task.train.x)
@@ -128,7 +107,7 @@ EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy,
 
 @dataclass(frozen=True)
 class InferredTask:
-    """The chance of every task, one row an input, whether it is enough to name the likeliest, and what is like no task."""
+    """The probability of every task (input, task), whether the likeliest may be named, and which inputs are like no task."""
 
     chances: Tensor
     certain: Tensor
@@ -137,7 +116,7 @@ class InferredTask:
 
 @dataclass
 class TaskInference:
-    """Infers the task of inputs by evidence, at the temperature at which its probabilities hold."""
+    """Infers the task of inputs by evidence, at a calibrated temperature."""
 
     tasks: tuple[str, ...]
     evidence: Evidence
@@ -145,11 +124,11 @@ class TaskInference:
     least: float  # evidence below which an input is like no task
 
     def infer(self, x: Tensor, sure: float = 0.0) -> InferredTask:
-        """The tasks of inputs."""
+        """The probabilities of tasks for raw inputs."""
         return self.infer_from(self.evidence(x), sure)
 
     def infer_from(self, evidence: Tensor, sure: float = 0.0) -> InferredTask:
-        """The tasks of inputs, by their evidence for each task."""
+        """The probabilities of tasks, given the evidence for each."""
         evidence = evidence.double().nan_to_num(nan=-math.inf)
         best = evidence.max(dim=1, keepdim=True).values
         relative = (evidence - best).nan_to_num(nan=0.0)  # where all are infinite: nothing speaks for any task
@@ -158,14 +137,14 @@ class TaskInference:
         return InferredTask(chances, (chances.max(dim=1).values >= sure) & (known if sure else True), ~known)
 
     def guess(self, x: Tensor, sure: float = 0.0) -> list[str | None]:
-        """The likeliest task of each input; above 0, None where its chance is below `sure` or it is like no task."""
+        """The likeliest task of each input; with `sure`, None if its probability is lower or the input is like no task."""
         inferred = self.infer(x, sure)
         named = zip(inferred.chances.argmax(dim=1).tolist(), inferred.certain.tolist(), strict=True)
         return [self.tasks[place] if certain else None for place, certain in named]
 
 
 class WhichTask(TaskInference):
-    """Infers the task of inputs by the evidence of a zoo and rows of every task that it stores.
+    """Infers the task of inputs by a zoo's members and its stored rows of every task.
 
     >>> from zoolearn import ModelZoo, Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=5))
@@ -197,7 +176,7 @@ class WhichTask(TaskInference):
 
 
 def evenly(count: int, most: int) -> Tensor:
-    """The numbers below `count`, or so many of them, evenly spread.
+    """The numbers below `count`, or `most` of them, evenly spread.
 
     >>> evenly(3, 10).tolist(), evenly(9, 3).tolist()
     ([0, 1, 2], [0, 3, 6])
@@ -218,8 +197,8 @@ def _halves(task: Task) -> tuple[Task, Task]:
 
 
 @dataclass(frozen=True)
-class ClassIncremental:
-    """Answers without being told the task: how many are right in task and class, and of those that were sure."""
+class InferredAccuracy:
+    """Accuracy with an inferred task: shares of rows right in task and class, and among those that were certain."""
 
     accuracy: float
     task_accuracy: float
@@ -227,10 +206,10 @@ class ClassIncremental:
     accuracy_if_answered: float
 
 
-def class_incremental(
+def inferred_accuracy(
     which: TaskInference, tasks: Sequence[Task], answers: Mapping[str, Tensor], sure: float = 0.5
-) -> ClassIncremental:
-    """How the zoo's answers on the test rows of some tasks fare when it must find out the task by itself; each task counts alike."""
+) -> InferredAccuracy:
+    """The accuracy of answers on test rows whose task is inferred; each task counts alike."""
     shares = []
     for task in tasks:
         inferred = which.infer(task.test.x, sure)
@@ -239,4 +218,4 @@ def class_incremental(
         counted = torch.stack([correct, found, certain, correct & certain])
         shares.append(counted.sum(dim=1).double() / len(task.test))
     right, right_task, answered, right_answered = torch.stack(shares).mean(dim=0).tolist()
-    return ClassIncremental(right, right_task, answered, right_answered / answered if answered else 0.0)
+    return InferredAccuracy(right, right_task, answered, right_answered / answered if answered else 0.0)

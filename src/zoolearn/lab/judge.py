@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from zoolearn.beyond.distil import iter_distil
-from zoolearn.beyond.task_inference import EVIDENCE, ClassIncremental, WhichTask, class_incremental
+from zoolearn.beyond.task_inference import EVIDENCE, InferredAccuracy, WhichTask, inferred_accuracy
 from zoolearn.beyond.voting import MemberStats, accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
 from zoolearn.data.stream import Benchmark
@@ -52,7 +52,7 @@ class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
 
     run: dict[str, Json]
     benchmark: str
-    unknown_task: dict[str, ClassIncremental]  # by evidence
+    unknown_task: dict[str, InferredAccuracy]  # by evidence
     zoo: Performance
     voting: dict[str, Share]  # by rule
     members: MemberStats
@@ -90,7 +90,7 @@ def iter_judge(
     unknown = {}
     for done, (name, find) in enumerate(EVIDENCE.items()):
         yield Step(f"finding out tasks by {name}", done, len(EVIDENCE))
-        unknown[name] = class_incremental(WhichTask(zoo, find), tasks, answers)
+        unknown[name] = inferred_accuracy(WhichTask(zoo, find), tasks, answers)
     small = yield from _distil(zoo, recipe, tasks)
     right = sum(accuracy(answers[task.name], task.test.y) for task in tasks) / len(tasks)
     ms = _milliseconds(lambda task: zoo.answer(task.test.x[:TIMED_ROWS], task.name), tasks)
