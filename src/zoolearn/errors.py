@@ -4,10 +4,10 @@ ZooError
 ├── DataError        a task, an array or a data set that cannot be used as it is
 │   └── MissingData  files of a data set are not there; says which, and where to put them
 ├── SettingsError    a setting with an impossible value, or one that differs from a run's record
-├── UnknownTask      a question about a task that the learner never met
+├── UnknownTask      a task that the learner has not met
 ├── StoreError       a file or folder that is damaged, foreign, newer, or cannot be written
 │   └── InUse        a folder that another process is writing to
-├── WorkerDied       a worker process ended without a word
+├── WorkerDied       a worker process ended unexpectedly
 └── Diverged         training produced a loss that is not a finite number
 
 Each message names the thing, the value and the way out.
@@ -34,7 +34,7 @@ class SettingsError(ZooError):
 
 
 class UnknownTask(ZooError):
-    """A question about a task that the learner never met."""
+    """A task that the learner has not met."""
 
 
 class StoreError(ZooError):
@@ -46,7 +46,7 @@ class InUse(StoreError):
 
 
 class WorkerDied(ZooError):
-    """A worker process ended without a word."""
+    """A worker process ended unexpectedly."""
 
 
 class Diverged(ZooError):

@@ -1,4 +1,4 @@
-"""Randomness as a function of place: a seed for every (run, episode, epoch, purpose), never a history of draws."""
+"""Seeds derived from a path such as (run, episode, epoch, purpose), independent of the history of draws."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import torch
 
 
 def derive(seed: int, *place: int | str) -> int:
-    """A seed for this place below `seed`; equal places give equal seeds on every machine.
+    """A seed for a path below `seed`; equal paths give equal seeds on every machine.
 
     >>> derive(0, "episode", 3) == derive(0, "episode", 3) != derive(0, "episode", 4)
     True
@@ -36,8 +36,8 @@ def global_seed(seed: int, device: torch.device) -> Iterator[None]:
 def seed_generators(seed: int, device: torch.device) -> None:
     """Starts torch's global generators at `seed`: the CPU's, and that of the GPU in use.
 
-    `torch.manual_seed` would also leave a note with a stack trace for every kind of accelerator that is not there: a
-    millisecond, and memory that is never given back.
+    `torch.manual_seed` also queues a call with a stack trace for every absent kind of accelerator: a millisecond, and memory
+    that is never freed.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":

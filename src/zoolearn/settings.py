@@ -35,9 +35,9 @@ def setting(
     metavar: str | None = None,
     omit_default: bool = False,
 ) -> Any:
-    """A field that people may set: its default, what it means, the numbers it may be, or the functions by name.
+    """A dataclass field with a help text and bounds on its value, or choices: functions by name.
 
-    With `omit_default` a record holds it only where it is another value, so that older records still compare.
+    With `omit_default`, records leave it out at its default, so that older records still compare.
     """
     about = {"help": help, "least": least, "above": above, "most": most, "below": below, "choices": choices}
     about |= {"metavar": metavar, "omit_default": omit_default or None}
@@ -45,7 +45,7 @@ def setting(
 
 
 def check_settings(cls: type, given: Mapping[str, Any]) -> None:
-    """Refuses values that are not of their field's kind: words that are no choice, strings for numbers, names for functions.
+    """Raises on unknown settings, values of another type, and values out of bounds.
 
     >>> from zoolearn import Recipe
     >>> check_settings(Recipe, {"schedule": "cosin"})

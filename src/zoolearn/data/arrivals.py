@@ -1,4 +1,4 @@
-"""Tasks that arrive in parts: first some classes, the others later, between those of other tasks."""
+"""Tasks that arrive in parts: some classes first, others later, interleaved with other tasks."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,10 +12,10 @@ from zoolearn.seeds import derive, generator
 
 
 def in_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchmark:
-    """Every task in parts of `sizes` classes; a seed deals the classes of every task, and the parts in between each other.
+    """Splits every task into parts of `sizes` classes, chosen by `seed`, and interleaves the parts at random.
 
-    The parts of a task come in their order, each with the training and test rows of its own classes; all orders of the
-    parts of all tasks that leave it so are equally likely.
+    Each part has the training and test rows of its own classes. The parts of a task keep their order; all interleavings
+    are equally likely.
 
     >>> from zoolearn import benchmark
     >>> stream = in_arrivals(benchmark("split-digits", classes_per_task=5), (3, 1, 1))
@@ -49,7 +49,7 @@ def _parts(task: Task, sizes: Sequence[int], seed: int) -> list[Task]:
 
 
 def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
-    """Tasks as they stand when all of these have come, by their names; one that came in one piece is that very task."""
+    """The tasks by name, with all of these parts joined; a task of one part is returned itself."""
     joined: dict[str, Task] = {}
     for task in tasks:
         joined[task.name] = joined[task.name].join_part(task) if task.name in joined else task
@@ -57,7 +57,7 @@ def join_parts(tasks: Iterable[Task]) -> dict[str, Task]:
 
 
 def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:
-    """A task in parts, each of these classes; the first one is a task of its own."""
+    """Splits a task into parts by the labels of their classes; the first is a task of its own."""
     parts = []
     for number, chosen in enumerate(labels):
         train, test = (of_classes(examples, chosen) for examples in (task.train, task.test))
@@ -67,7 +67,7 @@ def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:
 
 
 def of_classes(examples: Examples, labels: Sequence[int]) -> Examples:
-    """The examples of these labels, renumbered from 0 in their order; rows that follow one another stay where they are, uncopied."""
+    """The examples with these labels, renumbered from 0 in their order; contiguous rows are not copied."""
     numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
     numbers[torch.tensor(labels)] = torch.arange(len(labels))
     rows = (numbers[examples.y] >= 0).nonzero()[:, 0]

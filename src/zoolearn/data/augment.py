@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 PADDING = 4
-Augmentation = Callable[[Tensor, Collection[str], torch.Generator], Tensor]  # (images, what their task allows, draws)
+Augmentation = Callable[[Tensor, Collection[str], torch.Generator], Tensor]  # (images, allowed kinds, generator)
 
 
 def augment(x: Tensor, kinds: Collection[str], rng: torch.Generator) -> Tensor:
@@ -35,4 +35,4 @@ def augment(x: Tensor, kinds: Collection[str], rng: torch.Generator) -> Tensor:
     return x.reshape(count, channels, -1).gather(2, places).reshape(count, channels, height, width)
 
 
-AUGMENT: dict[str, Augmentation] = {"task": augment}  # as each task allows; others are people's own
+AUGMENT: dict[str, Augmentation] = {"task": augment}

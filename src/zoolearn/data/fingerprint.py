@@ -1,4 +1,4 @@
-"""Digests of data: by them a run knows whether it goes on with the same, and a report what may be averaged."""
+"""Digests of data: to resume a run only on the same data, and to average only comparable runs."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -19,7 +19,7 @@ def fingerprint(benchmark: Benchmark) -> str:
 
 
 def fingerprint_of_data(benchmark: Benchmark) -> str:
-    """The same for other orders of tasks, of classes or of pixels, and for other training rows, where a seed decides them."""
+    """Like `fingerprint`, but independent of orders of tasks, classes or pixels, and of training rows, that a seed decides."""
     options = benchmark.options
     if {"permutation_seed", "arrivals_seed"} & options.keys() or isinstance(options.get("class_order"), int):
         parts = [part for task in benchmark for part in _digests_of_classes(task, "permutation_seed" in options)]
@@ -30,7 +30,7 @@ def fingerprint_of_data(benchmark: Benchmark) -> str:
 
 
 def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]:
-    """Of each class of a task, wherever it stands; of permuted pixels what their order does not change: their sum."""
+    """Digests of each class of a task; of permuted pixels only their sum, which the order does not change."""
     for label, name in enumerate(task.classes):
         pair = []
         for examples in (task.train, task.test):
@@ -44,7 +44,7 @@ def _digests_of_classes(task: Task, permuted: bool) -> Iterator[tuple[str, str]]
 
 
 def _digests(task: Task) -> tuple[str, str]:
-    """Of a task's training and of its test data."""
+    """Digests of a task's training and test data."""
     if task not in _known:
         _known[task] = (_digest(task, task.train), _digest(task, task.test))
     return _known[task]
@@ -59,7 +59,7 @@ def _digest(task: Task, examples: Examples) -> str:
 
 
 def _bytes(tensor: Tensor) -> memoryview:
-    """Without a copy; of no rows, which a part may have to test on, there are none."""
+    """The bytes of a tensor, without a copy."""
     return tensor.contiguous().numpy().data.cast("B") if tensor.numel() else memoryview(b"")
 
 

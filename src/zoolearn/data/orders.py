@@ -1,4 +1,4 @@
-"""Orders of one's own: of the tasks of a benchmark, and of the classes that its tasks are made of."""
+"""Other orders of the tasks of a benchmark, and of the classes that its tasks are made of."""
 
 from collections.abc import Sequence
 from dataclasses import replace

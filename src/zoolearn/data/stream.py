@@ -20,7 +20,7 @@ class Benchmark:
     tasks: tuple[Task, ...]
     options: Mapping[str, Any] = field(default_factory=dict)  # how it was made and cut down, for the record
     source: Mapping[str, str] = field(default_factory=dict)  # a digest of the function that made it, if it is not ours
-    # by task, the test rows of which a row to train on is nearly a copy; empty where it is not known
+    # by task, the test rows that have a near-duplicate among training rows; empty if unknown
     near_duplicates: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class Benchmark:
         return replace(self, tasks=tuple(sample_per_class(task, count, seed) for task in self.tasks), options=options)
 
     def validation_split(self, percent: int) -> "Benchmark":
-        """Every task judged by a percentage of its training data instead of by its test data."""
+        """Every task with a percentage of its training data in place of its test data."""
         tasks = tuple(validation_split(task, percent) for task in self.tasks)
         return replace(self, tasks=tasks, options={**self.options, "validation": percent}, near_duplicates={})
 
@@ -103,7 +103,7 @@ def sample_per_class(task: Task, count: int, seed: int) -> Task:
 
 
 def validation_split(task: Task, percent: int, seed: int = 0) -> Task:
-    """A task judged by training data that was set aside, this percentage of each class, instead of by its test data.
+    """A task tested on this percentage of its training data, of each class, in place of its test data.
 
     For choosing settings: the test data stays unseen.
     """

@@ -22,7 +22,7 @@ Array = Tensor | NDArray[np.generic]
 class Examples:
     """Inputs and labels, in memory or memory-mapped: `x` raw (images N,C,H,W or float features N,D), `y` from 0.
 
-    Images are uint8, whose pixels nets scale, or float32, which nets take as they are. Features are float32, or int16: steps of 2**-15.
+    Images are uint8, scaled by nets, or float32, used as they are. Features are float32, or int16 in steps of 2**-15.
 
     >>> Examples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
     Examples(4 of 1x8x8 uint8)
@@ -61,7 +61,7 @@ class Examples:
 
     @classmethod
     def of(cls, x: Array, y: Array | Sequence[int]) -> "Examples":
-        """Examples from arrays as people have them: images (N,H,W), (N,H,W,C) or (N,C,H,W) in uint8 or floats, or features in any type.
+        """Examples from arrays: images (N,H,W), (N,H,W,C) or (N,C,H,W) in uint8 or floats, or features of any dtype.
 
         >>> Examples.of(np.zeros((2, 28, 28), np.uint8), [0, 1])
         Examples(2 of 1x28x28 uint8)
@@ -79,7 +79,7 @@ class Examples:
         return cls(inputs, labels.to(torch.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels as arrays, so that processes of a machine can look at one copy in shared memory."""
+        """Pickles as arrays, so that processes of a machine can share one copy in memory."""
         return _from_arrays, (self.x.numpy(), self.y.numpy())
 
     def __len__(self) -> int:
@@ -99,10 +99,10 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A classification problem with its own labels: what to train on and, apart from it, what to test on.
+    """A classification problem with its own labels: training and test examples.
 
-    `augment` lists how training images may be varied: "crop" (pad by 4 and crop), "flip" (left-right). A `part` adds to a
-    task that was met before: it may be of one class alone, lack rows of others, and bring nothing to test on.
+    `augment` lists how training images may be augmented: "crop" (pad by 4 and crop), "flip" (left-right). A `part` adds to
+    a known task: it may have a single class, lack rows of other classes, and have no test rows.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Task:
 
 
 def merge_classes(known: Sequence[str], part: Sequence[str]) -> tuple[str, ...]:
-    """The classes of a task after a part of it came: in the order of their arrival."""
+    """The classes of a task after a further part, in the order of their arrival."""
     return tuple(dict.fromkeys((*known, *part)))
 
 

@@ -22,7 +22,7 @@ def pictures(
 ) -> Task:
     """Noisy uint8 images of one random pattern per class; no image occurs twice, in training or test.
 
-    With the usual contrast every image can be told, with one of 20 or less many cannot.
+    With the default contrast every image can be classified, with one of 20 or less many cannot.
     """
     rng = np.random.default_rng(derive(seed, "pictures", name))
     patterns = contrast * rng.integers(0, 2, (classes, *shape))

@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Arrived:
-    """The training rows of each class of a task that have come so far, and how many of its classes came at first."""
+    """How many training rows of each class of a task have arrived, and how many classes it began with."""
 
     rows: tuple[int, ...] = ()
     first_classes: int = 0
@@ -56,7 +56,7 @@ class Arrived:
         return sum(self.rows)
 
     def after(self, part: Task) -> "Arrived":
-        """With a part of the task that has come now."""
+        """The counts once a further part of the task has arrived."""
         rows = torch.bincount(part.train.y, minlength=len(part.classes)).tolist()
         return Arrived(
             tuple(map(sum, zip_longest(self.rows, rows, fillvalue=0))), self.first_classes or len(part.classes)
@@ -65,7 +65,7 @@ class Arrived:
 
 @dataclass(kw_only=True, eq=False)
 class Ensemble(Learner):
-    """Knowledge is a list of members; a task is answered by the weighted mean of those that vote on it."""
+    """A list of members; a task is answered by the weighted mean of those that vote on it."""
 
     grows = True
     tasks_grow = True
@@ -78,7 +78,7 @@ class Ensemble(Learner):
     test_votes: dict[str, "Tally"] = saved(default_factory=dict)
 
     def count_arrival(self, task: Task) -> None:
-        """Counts the rows of a task, or of a part of one, that has come."""
+        """Counts the rows of a task, or of a part of one, that arrives."""
         self.arrived[task.name] = self.arrived.get(task.name, Arrived()).after(task)
 
     def vote(self, task: Task, weight: float, *, supersedes: bool = False) -> Vote:
@@ -99,20 +99,20 @@ class Ensemble(Learner):
         return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
 
     def first_member(self, task: str) -> Member:
-        """The one that a task was first learned by, of whose features statistics are."""
+        """The first member trained on a task; the task's statistics are of its features."""
         return next(member for member in self.members if task in member.votes)
 
     def first_voter(self, task: str) -> int:
-        """The place of the newest member that supersedes those before it."""
+        """The position of the newest member that supersedes those before it; 0 if none does."""
         votes = enumerate(member.votes.get(task) for member in self.members)
         return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
 
     def test_answers(self, task: Task) -> Tensor:
-        """Of all members; votes that were counted before on these very rows are not computed again."""
+        """Cached: votes already counted on exactly these rows are not computed again."""
         return self.count_votes(task).mean
 
     def count_votes(self, task: Task) -> "Tally":
-        """All votes on a task's test rows; begun again where the last ones were of other rows or superseded members."""
+        """All votes on a task's test rows; counted again if the cached ones are of other rows or of superseded members."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, tally, classes = digest(task.test.x), self.test_votes.get(task.name), self.classes[task.name]
@@ -132,9 +132,9 @@ class Ensemble(Learner):
 
 
 def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
-    """How much each vote on a task counts now: by the rows seen of those that have arrived.
+    """The weight of each vote on a task now: the share that its member saw of all rows arrived so far.
 
-    A vote's own weight tells the share of the rows that had arrived then; it is less of those that have by now.
+    `Vote.weight` is the share of the rows that had arrived when the member was trained.
 
     >>> vote_weights([Vote(1.0, ("cat", "dog"), arrived=300), Vote(0.5, ("cat", "dog", "fox"), arrived=400)])
     [0.75, 0.5]
@@ -145,7 +145,7 @@ def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class Votes:
-    """The sum of votes on the rows of this digest; it never changes."""
+    """An immutable weighted sum of votes on the rows with this digest."""
 
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -170,7 +170,7 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """All votes of the first `members` members on the rows of this digest: a sum for those that knew as much of the task."""
+    """All votes of the first `members` members on the rows with this digest, one sum for each stage of the task's growth."""
 
     rows: str
     classes: tuple[str, ...]  # of the task by now
@@ -178,7 +178,7 @@ class Tally:
     sums: tuple[Votes, ...] = ()
 
     def add(self, output: Tensor, vote: Vote, members: int) -> "Tally":
-        """With one more member's vote: all up to number `members` are counted now."""
+        """A tally with one more vote; `members` members are counted in it."""
         alike = [votes for votes in self.sums if (votes.classes, votes.arrived) == (vote.classes, vote.arrived)]
         others = [votes for votes in self.sums if votes not in alike]
         votes = alike[0] if alike else Votes(self.rows, classes=vote.classes, arrived=vote.arrived)
@@ -197,12 +197,12 @@ class Tally:
 
 
 def label_probabilities(net: Net, rows: Examples, task: str, recipe: Recipe) -> Tensor:
-    """The probability that a net gives to each row's label, by one look at it: mirror images would cost as much again."""
+    """The probability that a net gives to each row's label, without test-time flips, which would double the cost."""
     return probabilities(net.with_flips(flips=False), rows.x, task, recipe).gather(1, rows.y[:, None])[:, 0]
 
 
 def digest(rows: Tensor) -> str:
-    """Changes when any value of the rows does, or their order."""
+    """A hash of the values of rows, in their order."""
     found = blake2b(repr((tuple(rows.shape), str(rows.dtype))).encode(), digest_size=16)
     found.update(rows.contiguous().numpy().data.cast("B"))
     return found.hexdigest()

@@ -1,4 +1,4 @@
-"""Isolated: new small nets for every task, nothing shared; what a continual learner must beat."""
+"""Isolated: new small nets for every task, nothing shared; the baseline that a continual learner must beat."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +17,9 @@ from zoolearn.training.fit import Work
 class Isolated(KeepsRows):
     """A net for each task: no replay, no transfer, no forgetting.
 
-    With several networks a task, which average, it tells how much of Model Zoo's gain an ensemble alone would give. What it
-    keeps of a task, if anything, is for the task itself: should it grow, new nets are trained on that and on what is new,
-    and answer instead of the old ones.
+    With several `networks`, whose answers are averaged, it shows how much of Model Zoo's gain an ensemble alone would give.
+    Rows of a task are kept only for its own growth: new nets are trained on the kept and the new rows, and supersede the
+    old ones.
     """
 
     replay: float = setting(

@@ -1,8 +1,8 @@
-"""What every learner promises: it is shown one task at a time and answers for every task it has met.
+"""The base class of all methods: a learner is shown one task at a time and answers for every task that it has met.
 
-The fields that its constructor takes are its settings; each other one says whether it is saved or derived (`state.py`).
-A method is a dataclass with `_train` (a generator that trains), `voters`, `stored_samples` and `num_parameters`; everything
-else is here. One whose answers are not those of nets' heads has an `answer` of its own.
+Its constructor's arguments are its settings; every other field is declared as saved or derived (`state.py`). A method is a
+dataclass with `_train` (a generator that trains), `voters`, `stored_samples` and `num_parameters`; everything else is here.
+A method whose answers are not those of nets' heads overrides `answer`.
 """
 
 from abc import ABC, abstractmethod
@@ -27,9 +27,9 @@ from zoolearn.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class Episode:
-    """What a learner did with a task: the tasks it trained on, how it had weighed the past ones, the final loss.
+    """What a learner did in an episode: the tasks it trained on, the weights of past tasks, the final loss.
 
-    A run adds what it took: seconds, rows shown to nets in training, and rows that nets were asked about, tests aside.
+    A run adds the costs: seconds, rows passed through nets in training and in evaluation mode (without tests).
     """
 
     tasks: tuple[str, ...]
@@ -42,7 +42,7 @@ class Episode:
 
 
 def recipe_field(**own: Any) -> Any:
-    """The recipe of a method whose steps want other settings than plain SGD's: these by default, the paper's for the rest."""
+    """The recipe field of a method whose defaults differ from the paper's: `own` replaces them."""
     return field(default_factory=lambda: Recipe(**own))
 
 
@@ -50,10 +50,10 @@ def recipe_field(**own: Any) -> Any:
 class Learner(Stateful, ABC):
     """A continual learner: `learn(task)`, then `predict_proba(x, task=name)`."""
 
-    standardizes: ClassVar[bool] = False  # True: its nets know each task's features by that task's own columns
-    optimizers: ClassVar[Sequence[str]] = ("sgd",)  # by which it can be trained; what it does to gradients may need SGD
-    smooths_labels: ClassVar[bool] = False  # True: all its trainings minimise the usual loss, which can smooth labels
-    tasks_grow: ClassVar[bool] = False  # True: a task can be met again, and bring more rows and classes
+    standardizes: ClassVar[bool] = False  # True: nets standardise float features by the statistics of each task
+    optimizers: ClassVar[Sequence[str]] = ("sgd",)  # that it supports; methods that change gradients may need SGD
+    smooths_labels: ClassVar[bool] = False  # True: supports `Recipe.label_smoothing`
+    tasks_grow: ClassVar[bool] = False  # True: a known task may bring more rows and classes
 
     backbone: Backbone = setting(small_conv, "network that turns inputs into features", choices=BACKBONES)
     recipe: Recipe = field(default_factory=Recipe)
@@ -67,7 +67,7 @@ class Learner(Stateful, ABC):
     listener: Listener | None = derived(default=None)
 
     def __new__(cls, **settings: Any) -> Self:
-        """Refuses values that are of another kind, before any method checks the rest of its settings."""
+        """Checks the types of settings before any method checks the rest."""
         check_settings(cls, settings)
         recipe = settings.get("recipe")
         if isinstance(recipe, Recipe) and recipe.label_smoothing and not cls.smooths_labels:
@@ -81,11 +81,11 @@ class Learner(Stateful, ABC):
         return super().__new__(cls)
 
     def learn(self, task: Task) -> None:
-        """Learns one new task, or what a task that was met before brings now: more rows, new classes or both."""
+        """Learns a new task, or more rows and classes of a known one."""
         run_to_end(self.iter_learn(task))
 
     def iter_learn(self, task: Task) -> Work[None]:
-        """`learn`, step by step. The task counts as met only when this has run to its end; until then nothing is changed."""
+        """`learn` as a generator of progress; if it is not run to its end, the learner stays as it was."""
         self._check_task(task)
         classes = merge_classes(self.classes.get(task.name, ()), task.classes)
         with self.begin_episode():
@@ -95,11 +95,11 @@ class Learner(Stateful, ABC):
         self.episode += 1
 
     def iter_finish(self) -> Work[None]:
-        """What is left to do once the last task of a benchmark has been met; most learners do nothing."""
+        """Called after the last task of a benchmark; most learners do nothing."""
         yield from ()
 
     def predict_proba(self, x: Array, task: str) -> Tensor:
-        """Class probabilities of raw inputs for a task that was met, one row an input."""
+        """Class probabilities (inputs, classes) of raw inputs for a known task."""
         if task not in self.classes:
             raise UnknownTask(unknown_name("task", task, self.classes))
         return self.answer(self._inputs(x), task)
@@ -109,33 +109,33 @@ class Learner(Stateful, ABC):
         return self.predict_proba(x, task).argmax(dim=1)
 
     def evaluate(self, tasks: Iterable[Task]) -> dict[str, float]:
-        """Test accuracy of the tasks given, all of them met; those without an answer yet are left out."""
+        """Test accuracy of these known tasks, by name; tasks without an answer yet are left out."""
         return {task.name: accuracy(self.test_answers(task), task.test.y) for task in tasks}
 
     def test_answers(self, task: Task) -> Tensor:
-        """Class probabilities of the test rows of a task that was met, as it is now."""
+        """Class probabilities of the test rows of a known task."""
         return self.answer(task.test.x, task.name)
 
     @abstractmethod
     def _train(self, task: Task) -> Work[Episode]:
-        """Trains on a new task, or on a part of one in `classes` where `tasks_grow`: its labels count among all its classes."""
+        """Trains on a new task or, where `tasks_grow`, on a part of a known one, labelled by all its classes so far."""
 
     @abstractmethod
     def voters(self, task: str) -> Sequence[tuple[Net, float]]:
         """The nets that answer for a known task, and the weight of each one's vote."""
 
     def answer(self, x: Tensor, task: str) -> Tensor:
-        """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); inputs are checked."""
+        """Class probabilities for a known task: sum_m vote_m p_m(y | x) / sum_m vote_m (equation 3); `x` was checked."""
         nets, weights = zip(*self.voters(task), strict=True)
         pieces = iter_probabilities(nets, x, task, self.recipe)
         return join([self.combine_votes(outputs, weights, task) for outputs in pieces])
 
     def combine_votes(self, outputs: Sequence[Tensor], weights: Sequence[float], task: str) -> Tensor:
-        """One answer of the voters' outputs for a task."""
+        """The voters' outputs for a task as one."""
         return average(outputs, weights)
 
     def rebuild_net(self, spec: Mapping[str, Any], seed: int) -> Net:
-        """An untrained net like one that was saved, with all that this method adds to plain ones."""
+        """An untrained net of a saved `Net.spec`, with the modules that this method adds."""
         net = Net.from_spec(spec, {backbone_name(self.backbone): self.backbone})
         net.seed = seed
         return net
@@ -148,18 +148,18 @@ class Learner(Stateful, ABC):
     @property
     @abstractmethod
     def num_parameters(self) -> int:
-        """Trained numbers that the learner keeps."""
+        """Trained parameters that the learner keeps."""
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
-        """The seeds of an episode's trainings that need its task and nothing else, so that others can do them ahead."""
+        """The seeds of an episode's trainings that depend on its task alone, so that workers can do them ahead."""
         return ()
 
     def train_independently(self, task: Task, seed: int) -> Work[object]:
-        """One of the `independent_trainings`, which leaves its result in the checkpoints."""
+        """Does one of the `independent_trainings`; its result is left in the checkpoints."""
         raise NotImplementedError(f"{type(self).__name__} has no training that needs its task alone")
 
     def episode_seed(self, *place: int | str) -> int:
-        """The seed of the episode under way, for this purpose."""
+        """A seed derived from the current episode and a purpose."""
         return derive(self.seed, "episode", self.episode, *place)
 
     def fit(
@@ -192,7 +192,7 @@ class Learner(Stateful, ABC):
 
     @property
     def answers_at_once(self) -> bool:
-        """Whether a task can be asked about as soon as it is learned, and not only when all are."""
+        """Whether a task can be predicted as soon as it is learned, and not only after the last one."""
         return True
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
@@ -214,7 +214,7 @@ class Learner(Stateful, ABC):
         return net
 
     def check_growth(self, task: str) -> None:
-        """Refuses a second meeting with a task, where the method cannot learn more of one."""
+        """Raises if a known task is learned again and the method cannot grow tasks."""
         if not self.tasks_grow:
             raise DataError(
                 f"task {task!r} was learned already, and {type(self).__name__} cannot learn more of a task; give the new one "

@@ -40,7 +40,7 @@ def boosted(losses: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def from_scratch(zoo: "ModelZoo", tasks: Sequence[Task], seed: int) -> Work[Member]:
-    """The paper's member: a new net, trained on its tasks; it votes on them by the share of their data that it saw."""
+    """The paper's member: a new net trained on its tasks; a vote weighs as the share of the task's data that it saw."""
     net = zoo.new_net(tasks, seed)
     loss = yield from zoo.fit(net, tasks, seed, balanced=zoo.share_at_hand(tasks[0]) > zoo.replay)
     for task in tasks:
@@ -61,8 +61,8 @@ class ModelZoo(KeepsRows):
     authors' code, and as the text needs); each member starts from its own seed; limited replay keeps the same share of
     each class; half of each of its batches is of the new task, half of the past tasks together.
 
-    Past the paper, a task can grow: an episode under a known name trains on what is kept of the task and what is new, beside
-    others that are drawn as ever. Older members go on to vote among the classes that they know (`parts/growth.py`).
+    Past the paper, a task can grow: an episode under a known name trains on the kept and the new rows of the task, beside
+    others drawn as usual. Older members still vote among the classes that they know (`parts/growth.py`).
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=2)
@@ -78,7 +78,7 @@ class ModelZoo(KeepsRows):
     tasks_per_episode: int = setting(5, "tasks that a member is trained on, the paper's b", least=1)
     weigh: Weigh = setting(boosted, "weights of past tasks from losses", choices=WEIGH)
     grow: Grow = setting(from_scratch, "how members begin", choices=GROW, omit_default=True)
-    keep_statistics: bool = setting(False, "of each task's features: let it grow by them, too", omit_default=True)
+    keep_statistics: bool = setting(False, "keep feature statistics, to grow tasks by them too", omit_default=True)
 
     train_votes: dict[str, Votes] = saved(default_factory=dict)  # on the labels of `kept`
     statistics: dict[str, Statistics] = saved(default_factory=dict)  # of features, by task
@@ -100,7 +100,7 @@ class ModelZoo(KeepsRows):
         self.keep(task)
         if (self.keep_statistics or not self.replay) and task.name not in self.statistics:
             self.statistics[task.name] = feature_statistics(member.net, tasks[0], self.recipe)
-        if task.name in self.train_votes:  # it grew: votes of members that do not know all of it count no more
+        if task.name in self.train_votes:  # it grew: votes of members that do not know all classes no longer count
             self.train_votes[task.name] = Votes("kept")
         for name in (task.name, *drawn):
             self._count_vote(name, member)

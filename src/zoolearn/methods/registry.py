@@ -1,4 +1,4 @@
-"""The methods by name, one line each, and the settings of learners as plain data: written down, and read again."""
+"""The methods by name, and the settings of learners as plain data: encoded and decoded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -44,7 +44,7 @@ METHODS: Mapping[str, type[Learner]] = Named(
 
 
 def default_recipe(method: type[Learner]) -> Recipe:
-    """The recipe that a method has unless it is given one; `replace(default_recipe(Tag), epochs=5)` changes a part of it.
+    """The default recipe of a method; `replace(default_recipe(Tag), epochs=5)` changes a part of it.
 
     >>> from zoolearn.methods.tag import Tag
     >>> default_recipe(Learner).lr, default_recipe(Tag).lr
@@ -59,7 +59,7 @@ def default_recipe(method: type[Learner]) -> Recipe:
 def settings_of(settings: Any) -> dict[str, Json]:
     """The settings of a learner, or of a recipe or function within it, as plain data; functions by their names.
 
-    Of settings that came later, only what is not the default, so that older records still compare.
+    Fields with `omit_default` are left out at their default, so that older records still compare.
     """
     plain = {}
     for setting in fields(settings):
@@ -91,7 +91,7 @@ def learner_from(
 
 
 def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, Callable[..., Any]]) -> dict[str, Any]:
-    """Values in place of plain data; what is no setting of the class is left for it to refuse."""
+    """Values in place of plain data; unknown settings are left for the class to reject."""
     choices = {each.name: each.metadata["choices"] for each in fields(cls) if "choices" in each.metadata}
     read = dict(settings)
     for name, value in settings.items():
@@ -103,7 +103,7 @@ def _read_settings(cls: type, settings: Mapping[str, Json], names: Mapping[str, 
 
 
 def _read_choice(setting: str, value: Json, table: Mapping[str, Any], names: Mapping[str, Callable[..., Any]]) -> Any:
-    """What `plain_choice` made a record of."""
+    """The inverse of `plain_choice`."""
     own = {**value} if isinstance(value, Mapping) else {"name": value}
     name = str(own.pop("name", None))
     if name not in names and name not in table:

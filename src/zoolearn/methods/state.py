@@ -1,6 +1,6 @@
-"""State that is declared once: each field of a learner is a setting, or says whether it is saved or derived.
+"""The state of learners, declared by fields: each is a setting, saved or derived, and no other attribute can be set.
 
-Nothing else can be set. How saved fields are written and read follows from their types (`runs/state.py`).
+How saved fields are written and read follows from their types (`runs/state.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,18 +13,18 @@ from zoolearn.errors import SettingsError
 
 
 def saved(**options: Any) -> Any:
-    """A field that learning changes: it is part of every saved episode and, where it changes on the way, of checkpoints."""
+    """A field changed by learning: part of every saved episode and of checkpoints."""
     return field(**{"init": False, "repr": False, **options}, metadata={"state": "saved"})
 
 
 def derived(**options: Any) -> Any:
-    """A field that can be made again from settings, saved fields and the tasks met, and is never saved."""
+    """A field that can be rebuilt from settings, saved fields and the tasks met; never saved."""
     return field(**{"init": False, "repr": False, **options}, metadata={"state": "derived"})
 
 
 @dataclass(kw_only=True, eq=False)
 class Stateful:
-    """Settings, saved fields and derived fields; what is none of them is refused, since a continued run would lose it."""
+    """Settings, saved and derived fields; setting any other attribute is an error, since a resumed run would lose it."""
 
     # True: an episode adds to saved lists and dicts, and only that is saved; False: all is
     grows: ClassVar[bool] = False
@@ -41,13 +41,13 @@ class Stateful:
         super().__setattr__(name, value)
 
     def rebuild(self, tasks: Sequence[Task]) -> None:
-        """Makes derived fields again, once the saved ones are there; without `tasks` the learner will only answer."""
+        """Rebuilds derived fields after the saved ones are loaded; without `tasks` the learner can only predict."""
 
     @contextmanager
     def begin_episode(self) -> Iterator[None]:
-        """An episode inside `with`: if it is abandoned, saved fields are what they were before.
+        """Restores the saved fields if the episode inside `with` is abandoned.
 
-        Lists, dicts and what else has a `copy()` may be changed in place; other values are to be replaced.
+        Values with a `copy()` (lists, dicts) may be changed in place; others must be replaced.
         """
         settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.metadata.get("state") == "saved"}

@@ -1,8 +1,7 @@
 """A network: a backbone that turns raw inputs into features, and one linear head per task.
 
-Scaling of inputs is part of the net, so that serving cannot disagree with training: of pixels alike for all tasks, of
-features, where asked for, by the columns of each task. And so is whether it answers for a picture and its mirror image
-together (test-time flips).
+Input scaling is part of the net, so that serving cannot disagree with training: pixels are scaled alike for all tasks, float
+features, if `standardize`, by the statistics of each task. Test-time flips are part of it too.
 """
 
 from collections import Counter
@@ -25,7 +24,7 @@ SETTINGS = ("dropout", "pixel_mean", "pixel_std", "flip_tta", "standardize")  # 
 
 
 class Passed(local):
-    """Rows that went through nets of this thread so far: `trained` on, or `asked` about."""
+    """Rows passed through nets in this thread: `trained` on, or `asked` about in evaluation mode."""
 
     def __init__(self) -> None:
         self.rows = Counter[str]()
@@ -35,7 +34,7 @@ passed = Passed()
 
 
 def flip_is_safe(shape: Shape) -> bool:
-    """Whether inputs are pictures that a mirror leaves what they are: those in colour; grey ones may be writing or scans.
+    """Whether a mirror image keeps its class: assumed of colour pictures, not of grey ones, which may be writing or scans.
 
     >>> flip_is_safe((3, 32, 32)), flip_is_safe((1, 28, 28)), flip_is_safe((784,))
     (True, False, False)
@@ -44,7 +43,7 @@ def flip_is_safe(shape: Shape) -> bool:
 
 
 class Columns(nn.Module):
-    """Features of one task, each column at mean 0 and deviation 1 going by some rows; as they are without any."""
+    """Standardises the features of one task by the mean and deviation of some rows; the identity without any."""
 
     def __init__(self, count: int, rows: Tensor | None = None) -> None:
         super().__init__()
@@ -56,7 +55,7 @@ class Columns(nn.Module):
 
 
 def _scale(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of columns, of rows that may be larger than memory; a column of one value has deviation 1."""
+    """Mean and deviation of columns, block by block (rows may be memory-mapped); a constant column has deviation 1."""
     blocks = torch.split(rows, max(1, (1 << 21) // rows.shape[1]))  # some megabytes each
     mean = torch.stack([block.double().sum(dim=0) for block in blocks]).sum(dim=0) / len(rows)
     squares = torch.stack([(block.double() - mean).square().sum(dim=0) for block in blocks]).sum(dim=0)
@@ -111,14 +110,14 @@ class Net(nn.Module):
         with global_seed(derive(seed, "body"), torch.device("cpu")):
             self.backbone = backbone(self.shape, dropout)
         self.features = self._count_features()
-        self.blocks: tuple[int, ...] = ()  # columns of features by layer, the last layer's first, if it reads them all
+        self.blocks: tuple[int, ...] = ()  # feature columns of each layer, the last layer's first, after `read_layers`
         self.heads = nn.ModuleList()
         self.standardize = standardize
-        self.columns = nn.ModuleList()  # of the tasks' features, where they are standardised: one for each head
+        self.columns = nn.ModuleList()  # one for each head, if `standardize`
         self.head_index: dict[str, int] = {}
         convolves = any(isinstance(module, nn.Conv2d) for module in self.backbone.modules())
         self._layout = torch.channels_last if convolves else torch.contiguous_format
-        self.scaling = (str(pixel_mean), str(pixel_std), self._layout)  # nets alike in this share their scaled inputs
+        self.scaling = (str(pixel_mean), str(pixel_std), self._layout)  # nets with equal scaling share scaled inputs
         self._mixtures: dict[tuple[str, ...], tuple[Tensor, Tensor]] = {}
         self.backbone.to(memory_format=self._layout)  # type: ignore[call-overload]
 
@@ -142,11 +141,11 @@ class Net(nn.Module):
 
     @property
     def flips(self) -> bool:
-        """Whether it looks at mirror images too where it answers: if `flip_tta`, and its inputs have such images."""
+        """Whether features are averaged over mirror images in evaluation mode."""
         return self.flip_tta and flip_is_safe(self.shape)
 
     def with_flips(self, flips: bool) -> "Net":
-        """This very net, weights and all, that looks at mirror images too or at the pictures alone."""
+        """This net, sharing its weights, with test-time flips on or off."""
         if flips == self.flip_tta:
             return self
         other = copy(self)
@@ -159,7 +158,7 @@ class Net(nn.Module):
         return self._layout == torch.channels_last
 
     def add_head(self, task: str, classes: int, rows: Tensor | None = None) -> None:
-        """Adds an untrained head for a task, its biases zero; `rows` tell the scale of its features, if that counts."""
+        """Adds an untrained head for a task, with zero biases; if `standardize`, by the statistics of `rows`."""
         with global_seed(derive(self.seed, "head", task), torch.device("cpu")):
             head = nn.Linear(self.features, classes)
         nn.init.zeros_(head.bias)
@@ -170,7 +169,7 @@ class Net(nn.Module):
             self.columns.append(Columns(self.shape[0], rows).to(self.device))
 
     def widen_head(self, task: str, classes: int) -> None:
-        """Lets the head of a task tell more classes apart: the first ones as before, the others untrained, of bias zero."""
+        """Widens the head of a task to more classes: the known ones keep their weights, new ones are untrained."""
         before, place = self.head(task), self.head_index[task]
         with global_seed(derive(self.seed, "head", task, classes), torch.device("cpu")):
             head = nn.Linear(before.in_features, classes)
@@ -179,10 +178,10 @@ class Net(nn.Module):
             head.weight[: before.out_features] = before.weight
             head.bias[: before.out_features] = before.bias
         self.heads[place] = head.to(self.device)
-        self._mixtures.clear()  # which knew how wide the head was
+        self._mixtures.clear()  # they depend on the widths of heads
 
     def read_layers(self) -> None:
-        """Lets heads read the layers inside a sequence, too, where it answers; training moves what they read of the last."""
+        """Lets heads read inner layers too in evaluation mode, if the backbone is sequential; training uses the last one."""
         if isinstance(self.backbone, nn.Sequential):
             readout = READOUTS["layers"](self.backbone, self.shape)
             self.backbone, self.blocks = readout, readout.blocks
@@ -195,7 +194,7 @@ class Net(nn.Module):
             head.in_features += more
 
     def share_head(self, task: str, owner: str) -> None:
-        """Lets a task answer through the head of another, as streams with one set of labels do."""
+        """Lets a task use the head of another, for streams whose tasks have the same labels."""
         self.head_index[task] = self.head_index[owner]
 
     def head(self, task: str) -> nn.Linear:
@@ -204,7 +203,7 @@ class Net(nn.Module):
         return cast(nn.Linear, self.heads[self.head_index[task]])
 
     def embed(self, x: Tensor) -> Tensor:
-        """The features of raw inputs; in evaluation mode those of their mirror images count as much, where it `flips`."""
+        """The features of raw inputs; in evaluation mode, if `flips`, averaged with those of their mirror images."""
         inputs = self.normalize(x)
         features = cast(Tensor, self.backbone(inputs))
         looks = 1 if self.training or not self.flips else 2
@@ -214,12 +213,12 @@ class Net(nn.Module):
         return (features + cast(Tensor, self.backbone(inputs.flip(-1)))) / 2
 
     def count(self, rows: int) -> None:
-        """Notes that rows go through: in training, or asked about."""
-        if not torch.compiler.is_compiling():  # traced for export: nothing goes through it now
+        """Counts rows passed through the net."""
+        if not torch.compiler.is_compiling():  # while it is traced for export, no rows pass
             passed.rows["trained" if self.training else "asked"] += rows
 
     def normalize(self, x: Tensor) -> Tensor:
-        """Raw inputs as the backbone takes them: pixels and steps become floats; floats (scaled already) stay as they are."""
+        """Raw inputs as the backbone takes them: uint8 pixels and int16 steps become floats, floats stay as they are."""
         if x.dtype == torch.int16:
             return x.to(torch.float32) * STEP
         if x.dtype != torch.uint8:
@@ -228,11 +227,11 @@ class Net(nn.Module):
         return x.to(torch.float32, memory_format=layout).mul_(self.pixel_scale).sub_(self.pixel_shift)
 
     def scale_features(self, x: Tensor, task: str) -> Tensor:
-        """Features of one task, its columns brought to mean 0 and deviation 1; anything else as it is."""
+        """Features of one task, standardised; other inputs unchanged."""
         return cast(Tensor, self.columns[self.head_index[task]](x.to(self.device))) if self.standardize else x
 
     def scale_features_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> Tensor:
-        """Inputs of several tasks as `scale_features` brings them; row i belongs to tasks[rows[i]]."""
+        """`scale_features` of inputs of several tasks; row i belongs to tasks[rows[i]]."""
         if not self.standardize:
             return x
         columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
@@ -270,13 +269,13 @@ class Net(nn.Module):
         return self._mixtures[tasks]
 
     def trainable(self, tasks: Sequence[str]) -> list[nn.Parameter]:
-        """The parameters that training on these tasks may move: the backbone's and those tasks' heads'."""
+        """The parameters that training on these tasks may change: the backbone's and those of their heads."""
         heads = [self.heads[place] for place in dict.fromkeys(self.head_index[task] for task in tasks)]
         parameters = [*self.backbone.parameters(), *(parameter for head in heads for parameter in head.parameters())]
         return [parameter for parameter in parameters if parameter.requires_grad]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """What `to` and its like go through, on this net or on one that holds it: notes where the weights are now."""
+        """Keeps `device` up to date: `to` and the like pass through here, also from a parent module."""
         moved = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.device = next((parameter.device for parameter in self.parameters()), self.device)
         return cast(Self, moved)
@@ -294,7 +293,7 @@ class Net(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """How many trained numbers the net holds, heads included, batch-norm statistics not."""
+        """The number of parameters, heads included, batch-norm statistics not."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def spec(self) -> dict[str, Any]:

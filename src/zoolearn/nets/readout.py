@@ -1,4 +1,4 @@
-"""What the layers of a backbone hold, not only its last: more for a linear head to read, from the same pass."""
+"""Features of the inner layers of a backbone, from the same forward pass: more for a linear head to read."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,11 +13,11 @@ Pool = Callable[[Tensor, list[int], list[int]], Tensor]
 
 
 class LayerFeatures(nn.Sequential):
-    """A sequence of layers that in evaluation mode gives the features of the maps inside, too, after its own.
+    """A sequential backbone that in evaluation mode appends features of its inner maps to its own.
 
-    Maps inside are what the convolutions after the first take in. The last of them gives its mean and its maximum over the
-    four quarters of a picture, each one its deviations over the picture. In training mode it is the sequence as it was;
-    its weights have the same names.
+    Inner maps are the inputs of all convolutions but the first. Each gives its standard deviations over the picture, the
+    last one also its mean and its maximum over the four quarters. In training mode the backbone is unchanged, and its
+    weights have the same names.
 
     >>> from zoolearn.nets.backbones import small_conv
     >>> from zoolearn.nets.perceptrons import mlp

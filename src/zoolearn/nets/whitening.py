@@ -1,4 +1,4 @@
-"""A first layer that begins where the pictures are: filters that whiten their patches, found without any label."""
+"""Initialises the first convolution with filters that whiten image patches; no labels are needed."""
 
 import torch
 import torch.nn.functional as F
@@ -7,18 +7,18 @@ from torch import Tensor, nn
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive, generator
 
-PICTURES = 1000  # whose patches are looked at
+PICTURES = 1000  # sampled for their patches
 AT_ONCE = 100
-GAIN = 2.0  # the standard deviation of what a filter says
-FLOOR = 0.01  # added to variances, so that noise is not blown up; pixels themselves have a variance of about 1
+GAIN = 2.0  # the standard deviation of a filter's output
+FLOOR = 0.01  # added to variances, so that noise is not amplified; pixels have a variance of about 1
 
 
 @torch.no_grad()
 def whiten(net: Net, x: Tensor, seed: int) -> None:
     """Sets the first convolution of a net, if it has one, to filters that whiten the patches of raw inputs.
 
-    The filters are the patches' principal axes, each divided by its standard deviation, and the same with the other sign,
-    so that a ReLU lets both pass; what is left over gets random mixtures of them.
+    The filters are the patches' principal axes divided by their standard deviations, each with both signs, so that both
+    pass a ReLU; the remaining filters are random mixtures of them.
 
     >>> from zoolearn.nets.backbones import small_conv
     >>> net, noise = Net(small_conv, (3, 32, 32)), torch.randint(0, 256, (40, 3, 32, 32), dtype=torch.uint8)
@@ -41,7 +41,7 @@ def whiten(net: Net, x: Tensor, seed: int) -> None:
 
 
 def _patch_covariance(net: Net, x: Tensor, layer: nn.Conv2d) -> Tensor:
-    """The covariance of the pixels that a filter sees together, wherever it stands in a picture."""
+    """The covariance of patches of the size of a filter, over all positions."""
     size = layer.weight[0].numel()
     count, total, squares = 0, torch.zeros(size).double(), torch.zeros(size, size).double()
     for pictures in torch.split(x, AT_ONCE):

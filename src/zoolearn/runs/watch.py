@@ -1,4 +1,4 @@
-"""LiveZoo runs from outside: what their folders say about how far they are, read and never touched."""
+"""The status of runs, read from their folders without touching them."""
 
 import os
 import platform

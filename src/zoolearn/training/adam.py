@@ -1,4 +1,4 @@
-"""Adam, for methods that were published with it: another `optimizer` of the one training loop."""
+"""Adam and AdamW, for methods that were published with them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,14 +11,14 @@ from zoolearn.training.sgd import Sgd
 
 SECOND_DECAY = 0.999
 EPSILON = 1e-8
-CACHED = 1 << 16  # numbers that are worked on at once, so that they stay in the cache of a CPU
+CACHED = 1 << 16  # numbers processed at once, so that they stay in a CPU's cache
 
 
 class Adam(Sgd):
     """Adam (Kingma and Ba, 2015), algorithm 1, at the recipe's learning rate and schedule.
 
-    The recipe's momentum is the decay of the first moment; its weight decay is added to the gradients, as torch's Adam
-    does it. Parameters without a gradient count as having zeros.
+    The recipe's momentum is the decay of the first moment; its weight decay is added to the gradients, as in torch.
+    Parameters without a gradient are treated as having a zero one.
 
     >>> weight = nn.Parameter(torch.zeros(2))
     >>> weight.grad = torch.tensor([3.0, -0.5])
@@ -39,7 +39,7 @@ class Adam(Sgd):
 
     @torch.no_grad()
     def step(self) -> None:
-        """Takes the gradients into the moments, puts the step in their place, and moves the parameters by it."""
+        """Updates the moments, replaces the gradients by the step, and applies it."""
         self.steps.add_(1)
         start = 0
         for parameter in self.parameters:
@@ -58,7 +58,7 @@ class Adam(Sgd):
         super().step()
 
     def _turn(self, gradient: Tensor, place: slice) -> None:
-        """Makes a piece of the gradient a piece of the step, in place."""
+        """Turns a piece of the gradient into a piece of the step, in place."""
         first, second, count = self.first[place], self.second[place], int(self.steps)
         first.lerp_(gradient, 1 - self.first_decay)
         second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
@@ -67,7 +67,7 @@ class Adam(Sgd):
 
 
 class AdamW(Adam):
-    """Adam whose weight decay is apart from the gradients (Loshchilov and Hutter, 2019): weights shrink by lr times it first."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019): weights first shrink by lr x weight_decay."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], recipe: Recipe) -> None:
         super().__init__(parameters, replace(recipe, weight_decay=0.0))

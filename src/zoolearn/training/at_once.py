@@ -1,4 +1,4 @@
-"""Long work without its reports, as `fit` is `iter_fit`."""
+"""Plain functions of generators: `fit` runs `iter_fit` to its end."""
 
 from collections.abc import Callable, Generator
 from functools import wraps
@@ -11,7 +11,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def at_once(work: Callable[Arguments, Generator[object, None, End]]) -> Callable[Arguments, End]:
-    """A function that does at once what an `iter_...` does step by step; it takes the same, and gives what that returns."""
+    """A function with the arguments of a generator function `iter_...` that returns the generator's result."""
 
     @wraps(work)
     def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> End:

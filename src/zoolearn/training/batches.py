@@ -1,4 +1,4 @@
-"""The batches of an epoch: which rows in which order, gathered, moved and varied many batches at once."""
+"""The batches of an epoch: the order of rows; gathering, moving and augmenting of many batches at once."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from zoolearn.errors import SettingsError
 from zoolearn.seeds import generator
 from zoolearn.training.recipe import Recipe
 
-CHUNK_BYTES = 1 << 20  # how much raw data is gathered at once; a chunk is many batches, so its cost is shared
+CHUNK_BYTES = 1 << 20  # of raw data gathered at once; a chunk is many batches, which share its cost
 
 
 @dataclass(frozen=True)
 class Batch:
     """Rows to train on; row i belongs to tasks[task_index[i]], its label counts within that task.
 
-    `row_index` are the rows' numbers through all tasks that are trained on, where that is known. In a training, `step` counts
-    its batches from 0 and `epoch` its passes: what differs from step to step can be drawn from a seed and these.
+    `row_index` numbers the rows through all tasks of the training, if known. In a training, `step` and `epoch` count from
+    0: random draws of a step can be derived from a seed and these.
     """
 
     x: Tensor
@@ -92,7 +92,7 @@ def iter_chunks(
 
 
 def _augment_tasks(x: Tensor, rows: Tensor, tasks: Sequence[Task], rng: torch.Generator, vary: Augmentation) -> Tensor:
-    """Each task's images varied as that task allows; in most mixtures all allow the same. One's own function sees all."""
+    """Augments each task's images as that task allows; a caller's own `augment_by` sees all of them."""
     for kinds in dict.fromkeys(task.augment for task in tasks if task.augment or vary is not augment):
         numbers = [number for number, task in enumerate(tasks) if task.augment == kinds]
         if len(numbers) == len(tasks):
@@ -129,7 +129,7 @@ def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device; the way to a GPU goes through pinned memory, so that nothing waits for it."""
+    """The tensor on a device; copies to a GPU are asynchronous, through pinned memory."""
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor

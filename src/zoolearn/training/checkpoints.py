@@ -1,4 +1,4 @@
-"""Trainings that are cut short and continued exactly: each is saved in one file, at the end of every few epochs."""
+"""Checkpoints of trainings, for exact resume: each training is saved in one file, every few epochs."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ from zoolearn.training.fit import Training
 
 
 class Carried:
-    """What the slots change from step to step beside the net, which checkpoints hold: here nothing."""
+    """State beside the net and the optimizer that a training changes, saved in its checkpoints; here none."""
 
     def begin(self) -> None:
         """A training begins."""
 
     def save(self, tensors: dict[str, Tensor]) -> Json:
-        """What has changed since, as plain data; its tensors go to `tensors`."""
+        """What has changed since `begin`, as plain data; tensors are put into `tensors`."""
 
     def load(self, info: Json, tensors: dict[str, Tensor]) -> None:
         """Loads what `save` gave."""
@@ -28,9 +28,9 @@ class Carried:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where unfinished trainings are kept, and every how many epochs, `most` times at most; each is found by its seed.
+    """Saves trainings in a folder, named by their seeds, every `every` epochs, at most `most` times.
 
-    With `final`, a training is also kept when it is done, for someone else to take up.
+    With `final`, also when a training is done, for another process to load.
     """
 
     folder: Path

@@ -1,6 +1,6 @@
-"""Training: `iter_fit` is the one loop of the library, a generator that reports as it goes.
+"""Training: `iter_fit` is the only training loop of the library, a generator of `Progress`.
 
-Three slots let a method have its way: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and
+Methods customise it by three slots: `loss(net, batch)`, `adjust(net, batch)`, called between backward and step, and
 `optimizer`.
 """
 
@@ -30,7 +30,7 @@ from zoolearn.training.sgd import Sgd
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a training has come: `steps` is the whole of it, `loss` the mean over the current epoch so far."""
+    """Progress of a training: `step` of `steps` in all; `loss` is the mean over the current epoch so far."""
 
     what: str
     step: int
@@ -41,11 +41,11 @@ class Progress:
 
 
 End = TypeVar("End")
-Work = Generator[Progress, None, End]  # what takes a while: it reports as it goes, and returns something in the end
+Work = Generator[Progress, None, End]  # a long computation: it yields progress and returns its result
 Loss = Callable[[Net, Batch], Tensor]
 Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
-MakeOptimizer = Callable[[Sequence[nn.Parameter], Recipe], Sgd]  # a class derived from Sgd, or what makes one
+MakeOptimizer = Callable[[Sequence[nn.Parameter], Recipe], Sgd]  # a subclass of Sgd, or a function that makes one
 OPTIMIZERS = Named[MakeOptimizer](
     {"sgd": "training.sgd.Sgd", "adam": "training.adam.Adam", "adamw": "training.adam.AdamW", "own": "training.own.Own"}
 )
@@ -64,27 +64,27 @@ def cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
 
 
 def _spread(logits: Tensor) -> Tensor:
-    """Mean over rows of the negative log-likelihood, averaged over the classes that are not closed to a row."""
+    """Mean over rows of the negative log-likelihood, averaged over the classes of each row's own task."""
     is_open = logits.isfinite()
     logs = F.log_softmax(logits, dim=1).where(is_open, 0.0)
     return -(logs.sum(dim=1) / is_open.sum(dim=1)).mean()
 
 
 class Checkpointing(Protocol):
-    """Where unfinished trainings are kept and found again (`training/checkpoints.py`)."""
+    """Saves and resumes unfinished trainings (`training/checkpoints.py`)."""
 
     def due(self, epoch: int, epochs: int) -> bool:
         """Whether a training is saved after this epoch."""
 
     def save(self, training: "Training", epochs: int) -> None:
-        """Saves a training of which this many epochs are done."""
+        """Saves a training after this many epochs."""
 
     def resume(self, training: "Training") -> int:
-        """Brings a training to where it was saved; gives the epochs that are done, 0 if it was not."""
+        """Loads the saved state of a training, if any; returns the number of epochs done."""
 
 
 def run_to_end(work: Generator[object, None, End]) -> End:
-    """Runs a generator to its end and gives what it returns."""
+    """Exhausts a generator and returns its return value."""
     while True:
         try:
             next(work)
@@ -106,14 +106,13 @@ def iter_fit(
     checkpoints: Checkpointing | None = None,
     listener: Listener | None = None,
 ) -> Work[float]:
-    """Trains a net on the mixture of some tasks, step by step; returns the mean loss of the last epoch.
+    """Trains a net on a mixture of tasks, as a generator of progress; returns the mean loss of the last epoch.
 
-    With `balanced`, half of every batch is of the first task, half of the others together. Without a `loss` it is the
-    cross-entropy, with labels smoothed as the recipe says. `optimizer` makes, of the parameters that may move and the
-    recipe, what takes the steps; by default the one that the recipe names. `heads` names the tasks whose heads may
-    move, by default those that are trained on. With `checkpoints`, the training is saved at the end of every few epochs
-    and taken up there if it was cut short. A `listener` is called after every step, and must leave all as it is.
-    `training.at_once.fit` does the same without a word on the way.
+    With `balanced`, half of every batch is from the first task, half from the others together. `loss` defaults to the
+    cross-entropy with the recipe's label smoothing, `optimizer` (a function of trainable parameters and recipe) to the
+    one that the recipe names, `heads` (tasks whose heads are trained) to those of `tasks`. With `checkpoints`, the
+    training is saved every few epochs and resumed exactly. A `listener` is called after every step and must not change
+    anything. `training.at_once.fit` runs it to its end.
     """
     device = recipe.torch_device
     net.to(device)
@@ -136,7 +135,7 @@ def iter_fit(
         losses = torch.empty(0, device=device)  # of the epoch's steps so far
         for chunk in iter_chunks(tasks, places, sizes, recipe, derive(seed, "augment", epoch), epoch):
             step = epoch * steps + len(losses)
-            net.train()  # one that was asked something since the last report is in evaluation mode
+            net.train()  # the caller may have evaluated it since the last yield
             before = passed.rows.copy()
             with random_state.in_force():
                 latest = list[Tensor]()
@@ -160,7 +159,7 @@ def iter_fit(
 
 @dataclass(eq=False)
 class Training:
-    """A net with its optimiser, and how one step is taken."""
+    """A net with its optimizer, loss and gradient scaler."""
 
     net: Net
     parameters: list[nn.Parameter]
@@ -175,10 +174,10 @@ class Training:
         self.device, self.autocast = self.recipe.torch_device, self.recipe.autocast_dtype
         scaled = self.autocast == torch.float16 and self.device.type == "cuda"
         self.scaler = GradScaler(self.device.type, enabled=scaled)
-        self.rows = Counter[str]()  # that went through nets so far, in earlier sittings too
+        self.rows = Counter[str]()  # passed through nets so far, before a resume too
 
     def step(self, batch: Batch, lr: float) -> Tensor:
-        """Moves the net against the gradient of the loss on a batch; gives the loss."""
+        """One optimizer step on a batch; returns the loss."""
         self.optimizer.lr = lr
         for parameter in self.parameters:
             parameter.grad = None
@@ -199,24 +198,24 @@ class Training:
         return value.detach()
 
     def check_weights(self, what: str, epoch: int, steps: int) -> None:
-        """A last step that explodes shows in no loss any more; norms, in one pass, are infinite also by overflow."""
+        """Raises if weights are not finite: a last step that explodes shows in no later loss."""
         norms = torch.stack(torch._foreach_norm([part.detach() for part in self.parameters]))
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
             raise _diverged("weights are not finite", what, epoch, steps - 1)
 
     def check_answers(self, batch: Batch, what: str, steps: int) -> None:
-        """Weights of a last step may be finite and still too large to answer with, as the last batch shows."""
+        """Raises if the last batch has logits that are not finite: finite weights may still be too large."""
         before = passed.rows.copy()
         self.net.eval()
         with torch.no_grad(), torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
             for place in set(batch.task_index.tolist()):
                 if not bool(self.net(batch.x[batch.task_index == place], batch.tasks[place]).isfinite().all()):
                     raise _diverged("answers are not finite", what, self.recipe.epochs - 1, steps - 1)
-        passed.rows = before  # it is no question of the method's
+        passed.rows = before  # this check is no cost of the method
 
 
 class _RandomState:
-    """Torch's global random state of one training, in force only inside `with`: callers keep theirs."""
+    """The global random state of one training, active only inside `in_force`, so that callers keep theirs."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -253,6 +252,6 @@ def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
 
 
 def check_single_rows(net: Net, setting: str, rows: int) -> None:
-    """Refuses a setting by which a net with batch-norm, its backbone's or its method's, would see single rows."""
+    """Raises if a setting would give single rows to a net with batch-norm, in its backbone or added by a method."""
     if rows == 1 and any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in net.modules()):
         raise SettingsError(f"{setting} is 1 but the net has batch-norm, which needs 2 rows or more; use more rows")

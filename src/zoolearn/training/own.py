@@ -1,4 +1,4 @@
-"""An optimizer of torch, made by a function of one's own, in the one training loop."""
+"""A torch optimizer made by the caller's own function."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,9 +13,9 @@ from zoolearn.training.sgd import Sgd
 
 
 class Own(Sgd):
-    """What the recipe's `optimizer_by` makes of the parameters and the recipe, at the rates of the recipe's schedule.
+    """Wraps the optimizer that `Recipe.optimizer_by` makes, at the rates of the recipe's schedule.
 
-    A group of parameters that has another learning rate keeps its share of it. Its state is saved in checkpoints.
+    Parameter groups with other learning rates keep their ratio to the recipe's. Its state is saved in checkpoints.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], recipe: Recipe) -> None:
@@ -34,7 +34,7 @@ class Own(Sgd):
         return self.made.param_groups
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its state, by the places of the parameters; what is no tensor could not be continued, and is refused."""
+        """Its state by the positions of the parameters; values that are no tensors cannot be saved and are an error."""
         found: dict[str, Tensor] = {}
         for place, parameter in enumerate(self.parameters):
             for name, value in self.made.state.get(parameter, {}).items():
@@ -48,7 +48,7 @@ class Own(Sgd):
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Loads a state; there is none yet where no step was taken."""
+        """Loads what `tensors` gave; empty before the first step."""
         for key, tensor in tensors.items():
             place, _, name = key.partition(".")
             parameter = self.parameters[int(place)]

@@ -1,4 +1,4 @@
-"""Class probabilities that nets give to raw inputs, in pieces that suit the machine."""
+"""Class probabilities of raw inputs by one or several nets, in pieces that fit the cache."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from zoolearn.training.batches import to_device
 from zoolearn.training.recipe import Recipe
 
 ALIGNMENT = 64  # bytes, of memory that torch allocates
-CACHED_ROWS = 64  # images whose features still fit into the cache of a CPU: a third faster than 256 at once
+CACHED_ROWS = 64  # images whose features fit into a CPU's cache: a third faster than 256 at once
 
 
 def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
@@ -20,9 +20,9 @@ def probabilities(net: Net, x: Tensor, task: str, recipe: Recipe) -> Tensor:
 
 
 def iter_probabilities(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe) -> Iterator[list[Tensor]]:
-    """The class probabilities that each of some nets gives, piece after piece of the inputs.
+    """The class probabilities by each net, for one piece of the inputs after the other.
 
-    A piece is moved to the device and scaled once for all nets that scale alike.
+    A piece is moved to the device and scaled once for all nets with the same scaling.
     """
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     for net in nets:
@@ -39,7 +39,7 @@ def iter_probabilities(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe
 
 
 def compute_features(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
-    """The features that a net's backbone makes of raw inputs (standardised ones), in evaluation mode, on the CPU."""
+    """A net's features of raw (or standardised) inputs, in evaluation mode, on the CPU."""
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
@@ -65,12 +65,12 @@ def combine(
 ) -> Tensor:
     """The answer of voters that may know different classes of a task: probabilities of the classes `wanted`, by name.
 
-    `outputs` holds one tensor (row, class) a voter, its columns named by `known`. A voter decides among the classes that it
-    knows; how likely any of those is at all is for the voters to say that know every class wanted, of which one must be
-    there. Where all know all, in this order, it is the weighted mean, bit for bit.
+    `outputs` holds one tensor (row, class) for each voter, its columns named by `known`. The voters that know every wanted
+    class, at least one, say how much probability the classes known to another voter have together; that voter divides it
+    among them. If all voters know all classes, in this order, it is their weighted mean, bit for bit.
 
-    Of a task that grew, pass `weight * arrived / latest` for each vote: `arrived` are the rows of the task that had come
-    when the voter was trained, `latest` those that have come by now (`methods.ensemble.vote_weights`).
+    For a task that grew, pass `weight * arrived / latest` for each vote: the rows of the task that had arrived when the
+    voter was trained, and those that have arrived by now (`methods.ensemble.vote_weights`).
 
     >>> old, new = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.25, 0.5]])
     >>> combine([old, new], [1.0, 1.0], [("cat", "dog"), ("cat", "dog", "fox")], ("cat", "dog", "fox")).tolist()
@@ -88,10 +88,9 @@ def combine(
 
 
 def complete(output: Tensor, known: Sequence[str], wanted: Sequence[str], whole: Tensor) -> Tensor:
-    """A vote among the classes that a voter knows as one among all `wanted`, which `whole` gives probabilities to.
+    """Extends a vote among the `known` classes to all `wanted` ones, given their probabilities `whole`.
 
-    What `whole` gives to the classes known is divided as the voter says; what it gives to others stays. A voter that knows
-    all is left as it is.
+    The probability of the known classes together is divided as the voter says; that of the others stays.
     """
     if {*known} == {*wanted}:
         return _order(output, known, wanted)
@@ -119,7 +118,7 @@ def join(pieces: Sequence[Tensor]) -> Tensor:
 
 
 def align(rows: Tensor) -> Tensor:
-    """Rows where the allocator would put them: products round differently by address, and equal rows get equal answers."""
+    """Copies rows that are not aligned in memory: kernels round differently by address, and equal rows must agree."""
     is_raw = rows.is_floating_point() and rows.device.type == "cpu"  # pixels are scaled into memory of their own
     return rows.clone() if is_raw and rows.data_ptr() % ALIGNMENT else rows
 

@@ -1,4 +1,4 @@
-"""How a net is trained: the settings of every training."""
+"""The settings of a training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from zoolearn.settings import Pixels, check_settings, setting
 
 
 def none(parameters: Sequence[nn.Parameter], recipe: "Recipe") -> Optimizer:
-    """Stands where no function that makes an optimizer of torch was given."""
+    """The default of `optimizer_by`: no function was given."""
     raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ class Recipe:
     device: Literal["auto", "cpu", "cuda"] = setting("auto", "auto: a GPU if there is one")
 
     def __new__(cls, **settings: Any) -> Self:
-        """Refuses settings that it does not have, and lists those that it has."""
+        """Raises on unknown settings, and lists those that there are."""
         check_settings(cls, settings)
         return super().__new__(cls)
 
@@ -81,7 +81,7 @@ class Recipe:
         return torch.device("cuda", torch.cuda.current_device())  # with its number, as tensors there report it
 
     def __getstate__(self) -> dict[str, Any]:
-        """The settings alone: another process may have another device."""
+        """Pickles the settings without cached properties: another process may have another device."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
@@ -99,7 +99,7 @@ class Recipe:
         if self.schedule == "exponential":
             return height * self.epoch_decay ** math.floor(step / steps * self.epochs + 1e-9)
         if self.schedule == "steps":
-            return height * 0.1 ** math.floor(step / steps / self.step_share + 1e-9)  # whole numbers may be just missed
+            return height * 0.1 ** math.floor(step / steps / self.step_share + 1e-9)  # against rounding
         return height * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent in one call a step."""
+"""Stochastic gradient descent: one kernel call a step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -13,11 +13,11 @@ Move = Callable[..., None]  # (parameters, gradients, momenta, *, lr, momentum, 
 
 
 class Sgd:
-    """What `torch.optim.SGD(fused=True)` computes, bit for bit, without its bookkeeping at every step.
+    """`torch.optim.SGD(fused=True)`, bit for bit, without its bookkeeping.
 
-    That costs 70 microseconds where a step of a small net takes some hundreds. The kernel is private to torch; where a
-    version lacks it, plain operations do the same arithmetic. A parameter without a gradient stays as it is, and so does
-    its momentum. `torch.amp.GradScaler` takes this for an optimiser.
+    The bookkeeping costs 70 microseconds where a step of a small net takes a few hundred. The kernel is private to torch;
+    if a version lacks it, plain operations do the same arithmetic. A parameter without a gradient is left unchanged, and
+    so is its momentum. `torch.amp.GradScaler` accepts this as an optimizer.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], recipe: Recipe) -> None:
@@ -37,7 +37,7 @@ class Sgd:
         return [{"params": self.parameters}]
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it changes in place from step to step: saved in checkpoints."""
+        """Its state, changed in place by `step`; saved in checkpoints."""
         return {f"momentum.{place}": moment for place, moment in enumerate(self.momenta)}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -58,12 +58,12 @@ class Sgd:
             self.move(moved, gradients, momenta, lr=self.lr, **self.settings)
 
     def begin_epoch(self) -> None:
-        """A new pass over the data begins; here it goes on as it was."""
+        """Called before each epoch; does nothing here."""
 
 
 @cache
 def has_fused_kernel() -> bool:
-    """Whether this torch has its private kernel, and it does what it did; tried once, on single numbers."""
+    """Whether this torch has the private kernel and it computes what is expected; tried once, on single numbers."""
     settings: dict[str, Any] = {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}
     fused, plain = ([torch.tensor([number]) for number in (1.0, 2.0, 3.0)] for _ in range(2))
     move_plainly(*([tensor] for tensor in plain), **settings)
@@ -77,7 +77,7 @@ def has_fused_kernel() -> bool:
 def move_fused(
     parameters: list[Tensor], gradients: list[Tensor], momenta: list[Tensor], *, lr: float, **settings: Any
 ) -> None:
-    """One step of all parameters in torch's own kernel; a head may get its first gradient late, so momenta begin as zeros."""
+    """One step of all parameters in torch's kernel; momenta start as zeros, since a head may get its first gradient late."""
     fixed: dict[str, Any] = {"dampening": 0.0, "maximize": False, "is_first_step": False}
     torch._fused_sgd_(parameters, gradients, momenta, lr=lr, **settings, **fixed)
 

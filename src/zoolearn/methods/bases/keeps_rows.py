@@ -1,4 +1,4 @@
-"""What the ensembles share that keep a part of every task's training rows: to look back at, and to let tasks grow."""
+"""The base of ensembles that keep a share of every task's training rows: for replay, and to let tasks grow."""
 
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class KeepsRows(Ensemble):
     kept: MutableMapping[str, Task] = derived(default_factory=dict)
 
     def check_kept(self, tasks: Iterable[str]) -> None:
-        """What an episode looks back at must be at hand: it is not where a learner was loaded to answer only."""
+        """Raises unless the kept rows of these tasks are in memory; a learner loaded only to predict has none."""
         missing = [name for name in tasks if name not in self.kept]
         if missing and self.replay:
             raise DataError(
@@ -32,18 +32,21 @@ class KeepsRows(Ensemble):
             )
 
     def with_kept(self, task: Task) -> Task:
-        """A new task itself; of one that grows, what is kept and what has come now."""
+        """The rows to train on: a new task as it is; of a known one, its kept rows and the new ones."""
         return self.kept[task.name].join_part(task) if task.name in self.kept else task
 
     def share_at_hand(self, task: Task) -> float:
-        """The share of a task's training data that is at hand: of a new one all, of a past one what is kept."""
+        """The share of a task's training data that is available: all of a new one, what is kept of a past one."""
         if task.name not in self.kept:
             return 1.0
         grows = len(task.train) != len(self.kept[task.name].train)
         return len(task.train) / self.arrived[task.name].total if grows else self.replay
 
     def correct_priors(self, net: Net, task: Task, seen: Task | None = None) -> None:
-        """Sets a head right that saw all rows of new classes beside a part of those of older ones, or of them what is `seen`."""
+        """Corrects the class priors of a head trained on all rows of new classes but only a share of the older ones.
+
+        `seen` are the rows it was trained on, where they differ from `task`.
+        """
         if self.balance or self.replay < self.share_at_hand(task) < 1.0:
             correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)
 

@@ -1,8 +1,8 @@
-"""How a task grows: heads that saw uneven rows are set right, and without any rows kept, statistics tell old from new.
+"""How a task grows: class priors of its heads are corrected, or a head is made of feature statistics alone.
 
-A part of a task brings rows of some classes only. Where a share of the older rows is kept, a head trained on them beside all
-of the new ones takes these for likelier than they are, by the ratio of rows at hand to rows that have come: biases make that
-good. Counts, means and scatter of the features of the task's first member, which add up exactly, make a head for all classes.
+A part of a task brings rows of some classes only. A head trained on a kept share of the older rows beside all of the new ones
+overestimates the new classes, by the ratio of rows in training to rows that have arrived; its biases are corrected for that.
+Counts, means and scatter of features, which can be merged exactly, give a head for all classes without any kept row.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
-RIDGE = 0.3  # of the pull of scatter towards a ball, in units of features per row
+RIDGE = 0.3  # shrinkage of the covariance towards the identity, in units of features per row
 
 
 @torch.no_grad()
 def correct_class_priors(net: Net, task: Task, arrived: Sequence[int], balance: float = 0.0) -> None:
-    """Lets a head that was trained on the task's rows count classes as they have arrived: + log(arrived / at hand).
+    """Corrects the biases of a head, trained on the task's rows, for the rows that have arrived: + log(arrived / in training).
 
-    With `balance`, as if they were equally frequent, or on the way there: - balance x log(arrived) (Menon et al., 2021).
+    `balance` is the strength of logit adjustment towards equal class frequencies: - balance x log(arrived) (Menon et al., 2021).
     """
     at_hand = torch.bincount(task.train.y, minlength=len(arrived))
     more = (1 - balance) * torch.tensor(arrived).double().clamp_min(1.0).log() - at_hand.clamp_min(1).log()
@@ -38,7 +38,7 @@ def correct_class_priors(net: Net, task: Task, arrived: Sequence[int], balance: 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """Features by class: how many rows, their mean, and the scatter of all about the mean of their class."""
+    """Sufficient statistics of features: rows and mean of each class, and the pooled scatter within classes."""
 
     counts: Tensor  # (class)
     means: Tensor  # (class, feature)
@@ -46,7 +46,7 @@ class Statistics:
 
     @classmethod
     def of(cls, features: Tensor, labels: Tensor, classes: int) -> "Statistics":
-        """Of these rows; a class without any has a mean of zeros."""
+        """The statistics of these rows; a class without any has a mean of zeros."""
         x, members = features.double(), F.one_hot(labels, classes).double()
         counts = members.sum(dim=0)
         means = members.T @ x / counts.clamp_min(1.0)[:, None]
@@ -54,7 +54,7 @@ class Statistics:
         return cls(counts, means, within.T @ within)
 
     def merge(self, later: "Statistics") -> "Statistics":
-        """Of the rows of both, as if they had come at once; later ones may be of more classes."""
+        """The statistics of both sets of rows, exactly; the later may have more classes."""
         more = len(later.counts) - len(self.counts)
         before, means = F.pad(self.counts, (0, more)), F.pad(self.means, (0, 0, 0, more))
         counts = before + later.counts
@@ -64,9 +64,9 @@ class Statistics:
         return Statistics(counts, means + share[:, None] * moved, self.scatter + later.scatter + moved.T @ apart)
 
     def discriminant(self, balance: float = 0.0, arrived: Sequence[int] = ()) -> tuple[Tensor, Tensor]:
-        """Weights and biases of the head that takes every class for a bell around its mean, all of one shape.
+        """Weights and biases of a linear discriminant: Gaussian classes with one shared covariance.
 
-        Distances from the mean of few rows are too large by chance; that much is taken off. Classes are as frequent as `arrived`.
+        Distances from a mean of few rows are biased upwards; the bias is subtracted. Class frequencies are those of `arrived`.
         """
         rows, size = float(self.counts.sum()), len(self.scatter)
         shape = self.scatter / max(1.0, rows - len(self.counts))
@@ -78,13 +78,13 @@ class Statistics:
 
 
 def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
-    """Of the features that a net with a head for the task makes of its training rows."""
+    """The statistics of a net's features of a task's training rows; the net has a head for the task."""
     features = compute_features(net, net.scale_features(task.train.x, task.name), recipe)
     return Statistics.of(features, task.train.y, len(task.classes))
 
 
 def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, balance: float, alone: bool) -> Episode:
-    """The task's first member, its head made of statistics, votes on all classes; alone, it is an episode without training."""
+    """Adds a copy of the task's first member whose head is made of statistics; `alone`, it supersedes the earlier votes."""
     if part.name not in known:
         raise DataError(
             f"neither rows nor statistics are kept of {part.name!r}; learn it again whole under another name"

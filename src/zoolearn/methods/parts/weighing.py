@@ -1,4 +1,4 @@
-"""Other weights of past tasks than the paper's `boosted`: those of the authors' code, and none."""
+"""Weights of past tasks other than the paper's `boosted`: those of the authors' code, and uniform ones."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from zoolearn.settings import check_settings, setting
 class Released:
     """The weights of the authors' code: exp((loss - mean) / |mean|), kept within 1e-4 and 1e3.
 
-    The mean is over all tasks of the stream: one that was not met yet counts with the loss of a guess, log C.
+    The mean is over all tasks of the stream; one not met yet counts with the loss of a random guess, log C.
     """
 
     stream_tasks: int = setting(20, "tasks of the whole stream, met or not", least=1)
