@@ -2,8 +2,7 @@
 
 import traceback
 
-from zoolearn.runs.code import is_library
-from zoolearn.runs.own import last_own_place
+from zoolearn.runs.code import is_library, last_own_place
 
 
 def format_own_trace(error: Exception) -> str | None:

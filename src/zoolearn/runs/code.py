@@ -7,6 +7,7 @@ read: a value may be another in the next process, where the code is still the sa
 
 import ast
 import inspect
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,13 @@ def is_library(file: str) -> bool:
         *(Path(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")),
     )
     return file.startswith("<") or any(Path(file).is_relative_to(folder) for folder in folders)
+
+
+def last_own_place(trace: str) -> str:
+    """The last place of a traceback that is in no library, else the last: where its reader will look first."""
+    places: list[tuple[str, str]] = re.findall(r'File "(.+)", (line \d+)', trace)
+    places = [(file, line) for file, line in places if not is_library(file)] or places
+    return " ({}, {})".format(*places[-1]) if places else ""
 
 
 def digest(thing: Any) -> str:

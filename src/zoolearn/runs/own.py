@@ -6,7 +6,6 @@ hold names and digests of the source, no places. A worker process finds the code
 
 import json
 import platform
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +22,7 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
-from zoolearn.runs.code import UNREADABLE, digest, is_library
+from zoolearn.runs.code import UNREADABLE, digest, last_own_place
 from zoolearn.runs.source import OURS
 
 
@@ -54,13 +53,6 @@ def split_names(words: str) -> list[str]:
 def _is_file(place: str) -> bool:
     file, _, name = place.strip().rpartition(":")
     return file.endswith(".py") and name.isidentifier() and Path(file).expanduser().is_file()
-
-
-def last_own_place(trace: str) -> str:
-    """The last place of a traceback that is in no library, else the last: where its reader will look first."""
-    places: list[tuple[str, str]] = re.findall(r'File "(.+)", (line \d+)', trace)
-    places = [(file, line) for file, line in places if not is_library(file)] or places
-    return " ({}, {})".format(*places[-1]) if places else ""
 
 
 @dataclass(frozen=True)

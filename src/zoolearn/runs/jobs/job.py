@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from zoolearn.errors import ZooError
-from zoolearn.runs.own import last_own_place
+from zoolearn.runs.code import last_own_place
 
 
 @dataclass(frozen=True, eq=False)
