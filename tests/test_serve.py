@@ -575,6 +575,7 @@ class TestServer:
 FITTING = """
 import sys, torch, zoolearn.cli
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.serve import server
 
 def fit(zoo):
     print("fitting", flush=True)
@@ -582,6 +583,7 @@ def fit(zoo):
         torch.ones(200, 200) @ torch.ones(200, 200)
 
 Zoo.which_task = fit
+server.SECONDS_TO_ANSWER = 1
 zoolearn.cli.main()
 """
 

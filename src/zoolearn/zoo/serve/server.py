@@ -16,6 +16,8 @@ from zoolearn.errors import SettingsError
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.service import Service
 
+SECONDS_TO_ANSWER = 10  # what is under way when the server is told to stop
+
 
 def make_protocol(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
     """The HTTP protocol, whose connections are closed when a request's head is too long, or it does not arrive in time.
@@ -144,7 +146,7 @@ def make_server(app: FastAPI, service: Service) -> Server:
         proxy_headers=False,
         server_header=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=SECONDS_TO_ANSWER,
     )
     return Server(config, service)
 
