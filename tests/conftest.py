@@ -25,3 +25,8 @@ def browser() -> Iterator[Any]:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield chromium
         chromium.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of a cluster first: then one worker of pytest's has them all, and the others take of its rest."""
+    items.sort(key=lambda item: item.path.name != "test_on_ray.py")

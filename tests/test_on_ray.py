@@ -46,6 +46,9 @@ def cluster() -> Iterator[Any]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_register_timeout_seconds": "600",  # the machine may be busy
         "RAY_agent_register_timeout_ms": "600000",
+        "RAY_health_check_period_ms": "300",  # a node is gone at the fifth that fails; one that is slow has 10 s for each
+        "RAY_health_check_initial_delay_ms": "0",
+        "RAY_idle_worker_killing_time_threshold_ms": "600000",  # the next test has use for them
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
@@ -101,21 +104,39 @@ def ends(events: list[Event]) -> dict[str, Any]:
     return {event.job.name: event for event in events if not isinstance(event, Report)}
 
 
-def test_jobs_give_what_they_give_here(cluster: Any) -> None:
-    walks = [Job(f"walk {seed}", random_walk, (seed,)) for seed in range(4)]
+WALKS = [Job(f"walk {seed}", random_walk, (seed,)) for seed in range(4)]
+LOOKS = [Job(f"look {n}", shared_memory, (Shared(large_task), n)) for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def there(cluster: Any) -> list[Event]:
+    """What happens when jobs of all kinds are given to the cluster at once."""
     bad = [Job("bad", stumble, (DataError("no pixels"),)), Job("talker", say_a_lambda)]
-    here, there = [*map_jobs(walks, Local(1))], [*map_jobs([*bad, *walks], Ray())]
-    for walk in walks:
+    return [*map_jobs([*bad, *WALKS, *LOOKS], Ray())]
+
+
+def test_jobs_give_what_they_give_here(there: list[Event]) -> None:
+    here = [*map_jobs(WALKS, Local(1))]
+    for walk in WALKS:
         own = [event for event in there if event.job is walk]
         assert [type(event) for event in own] == [Report, Report, Report, Done]
         assert [event.content for event in own[:3]] == [
             event.content for event in here if event.job is walk and isinstance(event, Report)
         ]
         assert torch.equal(ends(there)[walk.name].result, ends(here)[walk.name].result)
+
+
+def test_a_job_that_fails_says_so_and_the_others_go_on(there: list[Event]) -> None:
     failed = ends(there)["bad"]
     assert isinstance(failed.error, DataError)
     assert "stumble" in failed.trace
     assert isinstance(ends(there)["talker"], Failed)
+    assert {name for name, end in ends(there).items() if isinstance(end, Failed)} == {"bad", "talker"}
+
+
+def test_data_is_shared_without_copies(there: list[Event]) -> None:
+    whole = fingerprint(Benchmark("one", (large_task(),)))
+    assert [ends(there)[look.name].result for look in LOOKS] == [(whole, True)] * len(LOOKS)
 
 
 def test_jobs_may_depend_on_how_others_ended(cluster: Any) -> None:
@@ -131,14 +152,6 @@ def test_jobs_may_depend_on_how_others_ended(cluster: Any) -> None:
         if isinstance(event, Done):
             ended.append(event.job.name)
     assert ended == ["first", "after first"]
-
-
-def test_data_is_shared_without_copies(cluster: Any) -> None:
-    shared = Shared(large_task)
-    events = [*map_jobs([Job(f"job {n}", shared_memory, (shared, n)) for n in range(3)], Ray())]
-    whole = fingerprint(Benchmark("one", (large_task(),)))
-    assert {event.result for event in events if isinstance(event, Done)} == {(whole, True)}
-    assert len(ends(events)) == 3
 
 
 def stream() -> Benchmark:
