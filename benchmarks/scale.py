@@ -29,7 +29,7 @@ from zoolearn.zoo.disk.entries import EpisodeEntry, Measure
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.intake.intake import store_task
-from zoolearn.zoo.learning.episode import entry_of, now, write_member
+from zoolearn.zoo.learning.episode import make_entry, now, write_member
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.listing import Listing
@@ -76,7 +76,7 @@ def grown(folder: Path, tasks: int) -> None:
     zoo.learn(task(0))
     rng = np.random.default_rng(0)
     for start in range(1, tasks, AT_ONCE):
-        with patch("os.fsync"), zoo.folder.writing() as index:  # nobody waits for the disk here
+        with patch("os.fsync"), zoo.folder.begin_change() as index:  # nobody waits for the disk here
             numbers = range(start, min(tasks, start + AT_ONCE))
             done = reduce(lambda known, number: _with_task(zoo.folder, known, number, rng), numbers, index)
             zoo.folder.commit(done)
@@ -92,11 +92,11 @@ def _with_task(folder: ZooFolder, index: Index, number: int, rng: np.random.Gene
     made = Member(net, {name: Vote(1.0, arrival.classes) for name in names}, 0.1, number)
     index = index.with_arrival(arrival)
     index = index.with_member(
-        write_member(folder, index, entry_of(made, number + 1, names, number, 0.1), net, learner.recipe, {})
+        write_member(folder, index, make_entry(made, number + 1, names, number, 0.1), net, learner.recipe, {})
     )
     measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
     ended = EpisodeEntry(number + 1, arrival.task, tuple(names), now(), measures)
-    return index.ended(ended).after("learned", now(), arrival.task, "by hand")
+    return index.end_episode(ended).with_log("learned", now(), arrival.task, "by hand")
 
 
 def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:

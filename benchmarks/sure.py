@@ -12,11 +12,11 @@ from torch import Tensor
 
 import zoolearn
 from benchmarks.tables import Table
-from zoolearn.beyond.temperature import calibrated, calibration
+from zoolearn.beyond.temperature import apply_temperature, fit_temperature
 from zoolearn.data.task import Task
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.disk.stored import load_labels
 from zoolearn.zoo.learning.evaluation import held_out_answers
 from zoolearn.zoo.learning.scores import Scores
 
@@ -55,7 +55,7 @@ def _chances(zoo: Zoo, tasks: Sequence[Task]) -> Table:
     for task in tasks:
         votes, temperature = _votes(zoo, task), zoo.temperature(task.name)
         raw, scaled = (
-            Scores.of(answers, task.test.y, task.classes) for answers in (votes, calibrated(votes, temperature))
+            Scores.of(answers, task.test.y, task.classes) for answers in (votes, apply_temperature(votes, temperature))
         )
         errors = raw.calibration_error, scaled.calibration_error, raw.log_loss, scaled.log_loss
         rows.append([scaled.accuracy.value, temperature, *errors])
@@ -67,7 +67,7 @@ def _sure(zoo: Zoo, tasks: Sequence[Task]) -> Table:
     columns = ["which answers", "answers", "mean chance", "right", "without a temperature: answers", "mean chance", "right"]  # fmt: skip
     votes = [_votes(zoo, task) for task in tasks]
     labels = torch.cat([task.test.y for task in tasks])
-    scaled = [calibrated(said, zoo.temperature(task.name)) for task, said in zip(tasks, votes, strict=True)]
+    scaled = [apply_temperature(said, zoo.temperature(task.name)) for task, said in zip(tasks, votes, strict=True)]
     found = []
     for low, high in ((SURE - 0.05, SURE + 0.05), (SURE, 1.0)):
         cells: list[object] = [f"{low:.2f} to {high:.2f} sure"]
@@ -90,13 +90,13 @@ def _few_rows(zoo: Zoo, tasks: Sequence[Task]) -> Table:
             cells = []
             for task in tasks:
                 test, held_out = (
-                    calibrated(said, 1 / power)
+                    apply_temperature(said, 1 / power)
                     for said in (_votes(zoo, task), held_out_answers(zoo.folder, zoo.index, task.name))
                 )
-                labels = stored_labels(zoo.folder, zoo.tasks[task.name], "test")
+                labels = load_labels(zoo.folder, zoo.tasks[task.name], "test")
                 for _ in range(10):
                     some = torch.randperm(len(labels), generator=rng)[:count]
-                    scaled = calibrated(test, calibration(held_out[some], labels[some]))
+                    scaled = apply_temperature(test, fit_temperature(held_out[some], labels[some]))
                     scores = [Scores.of(answers, task.test.y, task.classes) for answers in (test, scaled)]
                     cells.append([*(each.log_loss for each in scores), *(each.calibration_error for each in scores)])
             found.append([name, count, *map(fmean, zip(*cells, strict=True))])

@@ -12,7 +12,7 @@ import zoolearn
 from toys import benchmark, blobs, contents, learner_of, row_set, show
 from zoolearn import cli
 from zoolearn.beyond.familiarity import Familiarity
-from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, calibrated, calibration
+from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, apply_temperature, fit_temperature
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.recipe import Recipe
@@ -33,32 +33,34 @@ def answers(sharpness):
 @pytest.mark.parametrize("sharpness", [0.5, 1.0, 3.0])
 def test_a_temperature_makes_answers_as_sure_as_they_are_right(sharpness):
     half = slice(0, 2000), slice(2000, None)
-    temperature = calibration(answers(sharpness)[half[0]], LABELS[half[0]])
+    temperature = fit_temperature(answers(sharpness)[half[0]], LABELS[half[0]])
     assert temperature == pytest.approx(sharpness, rel=0.15)
-    judged = Scores.of(calibrated(answers(sharpness), temperature)[half[1]], LABELS[half[1]], tuple("abcde"))
+    judged = Scores.of(apply_temperature(answers(sharpness), temperature)[half[1]], LABELS[half[1]], tuple("abcde"))
     assert judged.calibration_error < 0.025
     assert judged.confidence == pytest.approx(judged.accuracy.value, abs=0.025)
 
 
 def test_few_rows_move_the_temperature_little_and_many_as_far_as_they_say():
-    found = [calibration(answers(3.0)[:rows], LABELS[:rows]) for rows in (3, PRIOR_ROWS, 2000)]
+    found = [fit_temperature(answers(3.0)[:rows], LABELS[:rows]) for rows in (3, PRIOR_ROWS, 2000)]
     assert 0.7 < found[0] < found[2]
     assert abs(found[1] - 1) < abs(found[2] - 1)
     right = answers(1.0).argmax(dim=1)
-    assert calibration(answers(1.0)[:5], right[:5]) > 0.7  # five rows that are all right are no proof
+    assert fit_temperature(answers(1.0)[:5], right[:5]) > 0.7  # five rows that are all right are no proof
 
 
 def test_answers_that_lean_to_one_class_are_not_made_surer_than_they_are_right():
     lean = torch.tensor([[0.49, 0.51]] * 40 + [[0.45, 0.55]] * 60)
     labels = torch.tensor([0] * 40 + [1] * 60)  # far apart in likelihood once sharpened, yet 40 of 100 are wrong
-    said = calibrated(lean, calibration(lean, labels))
+    said = apply_temperature(lean, fit_temperature(lean, labels))
     assert float(said.max(dim=1).values.mean()) <= 0.61
 
 
 def test_answers_that_are_certain_and_always_right_stay_what_they_are():
     certain = torch.eye(3)[torch.tensor([0, 1, 2, 0])]
-    assert torch.allclose(calibrated(certain, calibration(certain, certain.argmax(dim=1))), certain, atol=1e-6)
-    wrong = calibration(certain, (certain.argmax(dim=1) + 1) % 3)
+    assert torch.allclose(
+        apply_temperature(certain, fit_temperature(certain, certain.argmax(dim=1))), certain, atol=1e-6
+    )
+    wrong = fit_temperature(certain, (certain.argmax(dim=1) + 1) % 3)
     assert wrong == pytest.approx(MOST, rel=1e-3)
 
 
@@ -68,10 +70,10 @@ def test_a_zoo_s_answers_have_the_temperature_that_its_held_out_rows_ask_for(tmp
         votes = zoo.votes(task.test.x, task.name)
         mean = sum(votes.values()) / len(votes)
         temperature = zoo.measure(task.name).temperature
-        assert temperature == pytest.approx(calibration(mean, task.test.y), rel=1e-3)
+        assert temperature == pytest.approx(fit_temperature(mean, task.test.y), rel=1e-3)
         assert temperature != 1.0
         said = zoo.predict_proba(task.test.x, task.name)
-        assert torch.allclose(said, calibrated(mean, temperature), atol=1e-6)
+        assert torch.allclose(said, apply_temperature(mean, temperature), atol=1e-6)
         assert zoo.scores(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()), abs=1e-5)
 
 

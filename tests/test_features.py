@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolearn.errors import DataError, MissingData, StoreError
-from zoolearn.features import Extractor, embedded, trial
+from zoolearn.features import Extractor, embed_inputs, trial
 from zoolearn.features.extractor import NEAR
 from zoolearn.features.probe import probe_picture, trial_pictures
 from zoolearn.features.trial import check_by_trial
@@ -137,17 +137,17 @@ def test_stored_features_are_both_views_at_length_one_in_steps_of_16_bits(toy) -
     both = toy.extract(PICTURES).astype(np.float64) + toy.extract(PICTURES[..., ::-1])
     shown = both.any(axis=1)
     unit = both[shown] / np.linalg.norm(both[shown], axis=1, keepdims=True)
-    rows = embedded(toy, PICTURES[shown])
+    rows = embed_inputs(toy, PICTURES[shown])
     assert rows.dtype == np.int16
     assert np.abs(rows / 2**15 - unit).max() <= 2**-16
-    np.testing.assert_array_equal(embedded(toy, PICTURES[shown][..., ::-1]), rows)
+    np.testing.assert_array_equal(embed_inputs(toy, PICTURES[shown][..., ::-1]), rows)
 
 
 def test_a_feature_of_exactly_one_is_stored_as_the_largest_number() -> None:
     def first(texts):
         return [[1.0, 0.0] for _ in texts]
 
-    assert embedded(Extractor.of_function(first), ["any"]).tolist() == [[32767, 0]]
+    assert embed_inputs(Extractor.of_function(first), ["any"]).tolist() == [[32767, 0]]
 
 
 def test_the_bits_of_a_picture_do_not_depend_on_its_neighbours(toy) -> None:
@@ -162,7 +162,7 @@ def test_pictures_without_features_are_refused() -> None:
 
     extractor = Extractor.of_function(brightness, size=SIZE)
     with pytest.raises(DataError, match="input 1 has no features"):
-        embedded(extractor, PICTURES[[0, 2]])  # the second is black
+        embed_inputs(extractor, PICTURES[[0, 2]])  # the second is black
 
 
 def test_inputs_of_the_wrong_kind_are_refused(toy) -> None:

@@ -13,8 +13,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.features import Extractor, embedded, export
-from zoolearn.features.quantizing import quantized
+from zoolearn.features import Extractor, embed_inputs, export
+from zoolearn.features.quantizing import quantize
 
 SIZE = 16
 MEAN, DEVIATION = (120.0, 110.0, 100.0), (60.0, 50.0, 40.0)
@@ -84,12 +84,12 @@ def test_a_file_of_the_older_exporter_is_the_same_extractor(module, exported, tm
 @pytest.mark.slow
 def test_a_file_of_8_bits_is_smaller_and_gives_nearly_the_same_features(exported) -> None:
     extractor, path = exported
-    small = quantized(path.read_bytes(), PICTURES)
-    rows, coarse = (embedded(each, PICTURES) / 2**15 for each in (extractor, Extractor.of_bytes(small)))
+    small = quantize(path.read_bytes(), PICTURES)
+    rows, coarse = (embed_inputs(each, PICTURES) / 2**15 for each in (extractor, Extractor.of_bytes(small)))
     assert (rows * coarse).sum(1).min() > 0.97
     assert not np.array_equal(rows, coarse)
     with pytest.raises(DataError, match="3 pictures to quantise"):
-        quantized(path.read_bytes(), PICTURES[:3])
+        quantize(path.read_bytes(), PICTURES[:3])
 
 
 def test_a_scaling_that_cannot_be_is_refused_before_any_work(module, tmp_path) -> None:

@@ -15,10 +15,10 @@ from zoolearn.cli import form
 from zoolearn.data.benchmarks import benchmark, recorded_benchmark
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.features import Extractor, embedded
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.features import benchmarks as on
 from zoolearn.features.cache import FeatureCache
-from zoolearn.features.resize import resized
+from zoolearn.features.resize import resize
 from zoolearn.lab.report import report
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.registry import METHODS
@@ -56,7 +56,7 @@ def pixels(count, seed=0, shape=(3, 8, 8)):
 def test_no_picture_passes_twice_and_what_is_kept_is_what_is_computed(counted, tmp_path) -> None:
     function, extractor = counted
     x = pixels(5)
-    wanted = embedded(extractor, resized(x.numpy(), SIZE))
+    wanted = embed_inputs(extractor, resize(x.numpy(), SIZE))
     function.count = 0
     np.testing.assert_array_equal(FeatureCache(extractor, tmp_path).rows(x[:3]), wanted[:3])
     assert function.count == 3 * 2, "both views"
@@ -124,7 +124,7 @@ def test_a_run_of_heads_from_statistics_learns_the_rows_that_a_zoo_on_features_k
     spec = RunSpec("model-zoo", "split-digits", {"grow": "statistics", "tasks_per_episode": 1}, options, extractor=path)
     tasks, plain = spec.tasks(tmp_path), benchmark("split-digits", samples_per_class=12, first_tasks=2)
     for made, task in zip(tasks, plain, strict=True):
-        wanted = embedded(extractor, resized(task.train.x.numpy(), SIZE))
+        wanted = embed_inputs(extractor, resize(task.train.x.numpy(), SIZE))
         np.testing.assert_array_equal(made.train.x.numpy(), wanted)
     results = run(spec.learner(), tasks)
     assert results.untold.inferred is not None
@@ -135,10 +135,10 @@ def test_a_run_of_heads_from_statistics_learns_the_rows_that_a_zoo_on_features_k
 def test_resizing_cuts_the_centred_square_and_gives_grey_pictures_three_channels() -> None:
     wide = np.zeros((1, 1, 8, 24), np.uint8)
     wide[..., 8:16] = 200
-    assert (resized(wide, 8) == 200).all()
-    assert resized(wide, 16).shape == (1, 3, 16, 16)
+    assert (resize(wide, 8) == 200).all()
+    assert resize(wide, 16).shape == (1, 3, 16, 16)
     with pytest.raises(DataError, match="1 or 3"):
-        resized(np.zeros((1, 4, 8, 8), np.uint8), 8)
+        resize(np.zeros((1, 4, 8, 8), np.uint8), 8)
 
 
 @pytest.fixture(scope="module")

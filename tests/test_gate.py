@@ -34,8 +34,8 @@ def fading_zoo(folder: Path) -> Zoo:
     recipe = {**zoo.settings.recipe, "lr": 1e-9}
     settings = replace(zoo.settings, recipe=recipe)
     faded = changed(member, share={"stripes": 1e-6})
-    with zoo.folder.writing() as index:
-        zoo.folder.commit(replace(index.remade(members=[faded]), settings=settings).after("faded", now()))
+    with zoo.folder.begin_change() as index:
+        zoo.folder.commit(replace(index.with_entries(members=[faded]), settings=settings).with_log("faded", now()))
     return zoolearn.open(folder)
 
 

@@ -13,7 +13,7 @@ from toys import TINY, embedded, learner_of, row_set, same, state
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask
 from zoolearn.beyond.voting import accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
-from zoolearn.data.arrivals import in_arrivals, join_parts, part_by_class
+from zoolearn.data.arrivals import join_parts, part_by_class, split_into_arrivals
 from zoolearn.data.benchmarks import benchmark as by_name
 from zoolearn.data.benchmarks import recorded_benchmark
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
@@ -430,7 +430,7 @@ def test_the_task_of_an_input_is_inferred_where_tasks_grew(evidence):
 def test_a_benchmark_comes_in_parts_that_a_seed_deals():
     whole = toy_benchmark(3, per_class=2, test_per_class=2)
     three = Benchmark("toys", tuple(pictures(task.name, 3, 2, test_per_class=2) for task in whole))
-    stream, other = in_arrivals(three, (2, 1), seed=0), in_arrivals(three, (2, 1), seed=1)
+    stream, other = split_into_arrivals(three, (2, 1), seed=0), split_into_arrivals(three, (2, 1), seed=1)
     assert [len(task.classes) for name in ("stripes", "dots", "rings") for task in stream if task.name == name] == [
         2,
         1,
@@ -453,7 +453,7 @@ def test_a_benchmark_comes_in_parts_that_a_seed_deals():
 )
 def test_arrivals_that_are_none_are_refused(sizes, words):
     with pytest.raises(SettingsError, match=words):
-        in_arrivals(Benchmark("toys", (STRIPES,)), sizes)
+        split_into_arrivals(Benchmark("toys", (STRIPES,)), sizes)
 
 
 DEALT = {"classes_per_task": 5, "arrivals": (3, 1, 1), "samples_per_class": 4}

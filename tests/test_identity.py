@@ -140,7 +140,7 @@ def test_nets_and_methods_that_names_do_not_tell_apart_are_told_apart_in_tables(
 
 
 def test_orders_and_samples_that_a_seed_drew_are_of_the_same_data():
-    first, second = (STREAM.shuffled(seed).per_class(4, seed) for seed in (1, 2))
+    first, second = (STREAM.shuffle(seed).per_class(4, seed) for seed in (1, 2))
     assert table(*(run(learner_of(FineTune, seed=1), stream) for stream in (first, second))) == [2]
 
 

@@ -247,5 +247,5 @@ def test_a_lesson_reads_no_row_of_earlier_tasks_to_find_copies(tmp_path, monkeyp
     assert sum(rows) == 40
     zoo.test("first", table(30))
     assert np.array_equal(
-        leaks.stored_digests(zoo.folder, zoo.tasks["first"], "test"), digests(zoo.task("first").test.x.numpy())
+        leaks.read_digests(zoo.folder, zoo.tasks["first"], "test"), digests(zoo.task("first").test.x.numpy())
     )

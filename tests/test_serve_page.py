@@ -34,9 +34,9 @@ def many(tmp_path_factory) -> Path:
     (task,), (member,), (episode,) = zoo.tasks.values(), zoo.members, zoo.index.episodes
     names = [f"task {number}" for number in range(1, 41)]
     (measure,) = episode.measures.values()
-    with zoo.folder.writing() as index:
+    with zoo.folder.begin_change() as index:
         zoo.folder.commit(
-            index.remade(
+            index.with_entries(
                 tasks={
                     name: TaskEntry(name, (changed(task.arrivals[0], task=name, episode=place),))
                     for place, name in enumerate(names, 1)
@@ -49,7 +49,7 @@ def many(tmp_path_factory) -> Path:
                     changed(episode, number=place, task=name, tasks=(name,), measures={name: measure})
                     for place, name in enumerate(names, 1)
                 ),
-            ).after("made", "2026-01-01T00:00:00+00:00")
+            ).with_log("made", "2026-01-01T00:00:00+00:00")
         )
     return zoo.path
 

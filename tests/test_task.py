@@ -156,12 +156,12 @@ def test_a_sampled_benchmark_says_so():
 
 def test_shuffling_changes_the_order_and_nothing_else():
     whole = benchmark(6)
-    shuffled = whole.shuffled(1)
+    shuffled = whole.shuffle(1)
     assert list(shuffled) != list(whole)
     assert {task.name for task in shuffled} == {task.name for task in whole}
-    assert list(shuffled) == list(whole.shuffled(1))
+    assert list(shuffled) == list(whole.shuffle(1))
     assert shuffled.options == {"task_order": 1}
-    assert len({tuple(task.name for task in whole.shuffled(seed)) for seed in range(5)}) > 1
+    assert len({tuple(task.name for task in whole.shuffle(seed)) for seed in range(5)}) > 1
 
 
 def test_keeping_a_share_keeps_that_share_of_every_class():

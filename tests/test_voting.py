@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from toys import benchmark, learner_of, pictures
-from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.beyond.temperature import fit_inverse_temperature
 from zoolearn.beyond.voting import Outputs, TaskOutputs, accuracy_by_rule, collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.methods.learner import accuracy
@@ -88,6 +88,6 @@ def test_the_sharpness_found_is_the_one_of_highest_likelihood():
         pairs = zip(logits, labels, strict=True)
         return sum(float(torch.log_softmax(factor * b, dim=1).gather(1, y[:, None]).sum()) for b, y in pairs)
 
-    found = fit_temperature(logits, labels)
+    found = fit_inverse_temperature(logits, labels)
     assert found == pytest.approx(2.5, rel=0.15)
     assert likelihood(found) > max(likelihood(found * 0.9), likelihood(found * 1.1))

@@ -12,7 +12,7 @@ from torch import nn
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
 from zoolearn.beyond.linear_head import fit_head
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.voting import collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entropy
 from zoolearn.cli import main
@@ -29,7 +29,7 @@ from zoolearn.training.at_once import fit
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import compute_features, probabilities
-from zoolearn.zoo.learning.recall import learner_of as learner_of_zoo
+from zoolearn.zoo.learning.recall import load_learner as learner_of_zoo
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -486,7 +486,7 @@ SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
 def as_folders_answer(learner, task, zoo):
     """What a learner answers, at the temperature that a folder has fitted to held-out rows."""
-    return calibrated(learner.predict_proba(task.test.x, task.name), zoo.temperature(task.name))
+    return apply_temperature(learner.predict_proba(task.test.x, task.name), zoo.temperature(task.name))
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

@@ -22,17 +22,17 @@ from extractors import toy_file
 from servers import serving
 from toys import contents
 from zoolearn.beyond.stat_head import stat_head
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.cli import main
 from zoolearn.data.task import STEP, Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
-from zoolearn.features.quantizing import quantized
+from zoolearn.features.quantizing import quantize
 from zoolearn.files import checksum
 from zoolearn.runs.step import Step
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
-from zoolearn.zoo.disk.stored import row_names, stored_task
+from zoolearn.zoo.disk.stored import load_row_names, load_task
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export import int8 as export_int8
@@ -195,8 +195,8 @@ def test_an_extractor_that_was_altered_is_refused_when_it_is_used(zoo):
 
 
 def test_an_extractor_whose_features_come_out_otherwise_here_is_refused(zoo, monkeypatch):
-    right = of_features.embedded
-    monkeypatch.setattr(of_features, "embedded", lambda *given: right(*given)[:, ::-1])
+    right = of_features.embed_inputs
+    monkeypatch.setattr(of_features, "embed_inputs", lambda *given: right(*given)[:, ::-1])
     with pytest.raises(StoreError, match="probe"):
         zoolearn.open(zoo.path).predict(TASKS[0].test.x[:1], "birds")
 
@@ -339,7 +339,7 @@ def test_an_exported_task_is_one_file_from_pictures_to_the_zoos_probabilities(zo
 def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty, tmp_path, capsys, monkeypatch):
     """With another net in place of the one in 8 bits: it costs a lot, and that is told."""
     other = toy_file(seed=9, size=SIDE, features=FEATURES)
-    monkeypatch.setattr(export_int8, "quantized", lambda content, pictures: quantized(other, pictures))
+    monkeypatch.setattr(export_int8, "quantize", lambda content, pictures: quantize(other, pictures))
     folder = save_pictures(tmp_path / "birds", task_of("birds", 12))
     empty.learn_from("birds", folder)
     main(["export", str(empty.path), "birds", "--int8", "--out", str(tmp_path / "small.onnx")])
@@ -349,7 +349,7 @@ def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty
     assert wanted in said
     assert f"on {held} held-out pictures" in said
     session = onnxruntime.InferenceSession(tmp_path / "small.onnx", providers=["CPUExecutionProvider"])
-    names, labels = row_names(empty.folder, empty.tasks["birds"], "test"), empty.task("birds").test.y
+    names, labels = load_row_names(empty.folder, empty.tasks["birds"], "test"), empty.task("birds").test.y
     pixels = np.stack([np.asarray(Image.open(name)).transpose(2, 0, 1) for name in names])
     right = session.run(["probabilities"], {"inputs": pixels})[0].argmax(1) == labels.numpy()
     assert f"-> {right.mean():.1%}" in said
@@ -377,9 +377,9 @@ def test_pictures_of_another_kind_are_none_of_these(zoo):
 
 
 def test_an_exported_head_has_the_temperature_of_the_tasks_answers(zoo):
-    net, rows = zoo.net(zoo.index.answering("birds")[-1].number), zoo.rows(TASKS[0].test.x)
+    net, rows = zoo.net(zoo.index.require_voters("birds")[-1].number), zoo.rows(TASKS[0].test.x)
     plain, warm = (probabilities(each, rows, "birds", zoo.recipe) for each in (net, at_temperature(net, "birds", 2.0)))
-    assert torch.allclose(warm, calibrated(plain, 2.0), atol=1e-5)
+    assert torch.allclose(warm, apply_temperature(plain, 2.0), atol=1e-5)
     assert not torch.allclose(warm, plain, atol=0.05)
 
 
@@ -625,7 +625,7 @@ def test_a_task_has_the_bits_of_its_rows_whatever_its_history(seed, grown, tmp_p
             zoo.undo()
             assert [*zoo.index.records] == before, "undo gives what was before"
     for member in zoo.members:
-        left = stored_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
+        left = load_task(zoo.folder, zoo.tasks["all"].as_of(member.episode))
         wanted = stat_head(left.train.x, left.train.y, len(left.classes))
         found = zoo.net(member.number).head("all")
         assert torch.equal(found.weight, wanted.weight.float())
@@ -671,7 +671,7 @@ def test_a_zoo_on_other_features_is_as_if_learned_on_them_and_undo_gives_the_one
     wide = zoolearn.open(filed.path)
     assert wide.settings.features["num_features"] == 30
     for member in wide.members:
-        task = stored_task(wide.folder, wide.tasks[member.tasks[0]].as_of(member.episode))
+        task = load_task(wide.folder, wide.tasks[member.tasks[0]].as_of(member.episode))
         wanted = stat_head(task.train.x, task.train.y, len(task.classes))
         assert torch.equal(wide.net(member.number).head(task.name).weight, wanted.weight.float())
     assert torch.equal(wide.task("birds").train.y, labels)

@@ -17,7 +17,7 @@ import zoolearn
 from disks import watched_disk
 from toys import TINY, blobs, contents, learner_of, pictures
 from zoolearn import cli
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError, StoreError, UnknownTask
@@ -51,7 +51,7 @@ def test_a_zoo_that_is_reopened_before_every_task_equals_one_that_was_never_clos
     for task in TASKS:
         votes = learner.predict_proba(task.test.x, task.name)
         assert torch.equal(
-            zoo.predict_proba(task.test.x, task.name), calibrated(votes, zoo.measure(task.name).temperature)
+            zoo.predict_proba(task.test.x, task.name), apply_temperature(votes, zoo.measure(task.name).temperature)
         )
     assert [dict(member.share) for member in zoo.members] == [
         {name: vote.weight for name, vote in member.votes.items()} for member in learner.members
@@ -193,7 +193,10 @@ def test_a_second_writer_is_told_who_holds_the_folder(tmp_path, monkeypatch) -> 
         [sys.executable, "-c", script, str(zoo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(StoreError, match=f"in use by process {other.pid} on"), zoo.folder.writing(patience=0.0):
+        with (
+            pytest.raises(StoreError, match=f"in use by process {other.pid} on"),
+            zoo.folder.begin_change(patience=0.0),
+        ):
             pass
         assert alike(answers(zoolearn.open(zoo.path)), answers(zoo)), "readers need no lock"
         other.stdin.close()

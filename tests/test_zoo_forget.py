@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 
 import zoolearn
 from toys import TINY, contents, pictures
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
@@ -87,7 +87,7 @@ def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(t
         shares = [member.share[task.name] for member in voters]
         votes = [torch.softmax(zoo.net(member.number)(task.test.x, task.name), dim=1) for member in voters]
         mean = sum(share * said for share, said in zip(shares, votes, strict=True)) / sum(shares)
-        said = calibrated(mean, zoo.temperature(task.name))
+        said = apply_temperature(mean, zoo.temperature(task.name))
         assert torch.allclose(zoo.predict_proba(task.test.x, task.name), said, atol=1e-5)
 
 
@@ -137,11 +137,11 @@ def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) ->
     third = zoo.members[2]
     (fitted,) = third.fitted
     other = next(name for name in third.tasks if name != "rings")
-    with zoo.folder.writing() as index:
+    with zoo.folder.begin_change() as index:
         members = [changed(member, silent=tuple(member.share)) for member in index.members]
         members[2] = changed(members[2], silent=third.tasks)
         members[3] = changed(members[3], silent=(fitted,))
-        pruned = delete_silenced(index.remade(members=members))
+        pruned = delete_silenced(index.with_entries(members=members))
         zoo.folder.commit(replace(pruned, generation=pruned.generation + 1))
     zoo = zoolearn.open(zoo.path)
     assert [(member.number, set(member.share)) for member in zoo.members] == [

@@ -19,7 +19,7 @@ from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.scores import Change
-from zoolearn.zoo.learning.statistics import stored_statistics
+from zoolearn.zoo.learning.statistics import read_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -166,7 +166,7 @@ def test_without_a_row_kept_a_head_is_made_of_the_statistics_of_all_rows_and_not
     learned = zoo.learn(EGRET, new_classes=["egret"])
     first, last = zoo.index.member(2), zoo.index.members[-1]
     assert (learned.refits, last.rows_trained, learned.trained_on) == (first.number, 0, ("garden",))
-    kept = stored_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
+    kept = read_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
     whole = feature_statistics(zoo.net(first.number), FIRST.join_part(EGRET), zoolearn.Recipe())
     assert all(torch.allclose(getattr(kept, part), getattr(whole, part), rtol=1e-4, atol=1e-4) for part in vars(kept))
     assert torch.allclose(zoo.net(last.number).head("garden").weight.double(), kept.discriminant()[0], rtol=1e-3)

@@ -21,7 +21,7 @@ from zoolearn.zoo.changes.pruning import (
 )
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.episode import measure, now
-from zoolearn.zoo.learning.recall import learner_of
+from zoolearn.zoo.learning.recall import load_learner
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -83,10 +83,10 @@ def mean(votes) -> torch.Tensor:
 
 def test_who_is_silent_has_no_say_in_what_the_zoo_teaches_or_learns(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo", HAZY)
-    loud = learner_of(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
+    loud = load_learner(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
     zoo.prune(loss=0.3)
     assert any(member.silent for member in zoo.members)
-    learner = learner_of(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
+    learner = load_learner(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.names)
     for task in HAZY:
         votes = zoo.votes(task.test.x, task.name)
         assert torch.allclose(learner.predict_proba(task.test.x, task.name), mean(votes), atol=1e-6)
@@ -121,19 +121,19 @@ def test_learning_undoing_and_forgetting_go_on_after_pruning(zoo, tmp_path) -> N
 def test_who_is_silent_stays_so_when_it_is_trained_again_without_a_forgotten_task(zoo) -> None:
     last = zoo.members[-1]
     _, quiet, forgotten = last.tasks
-    with zoo.folder.writing() as index:
+    with zoo.folder.begin_change() as index:
         members = [changed(each, silent=(quiet,)) if each == last else each for each in index.members]
-        zoo.folder.commit(index.remade(members=members).after("pruned", now()))
+        zoo.folder.commit(index.with_entries(members=members).with_log("pruned", now()))
     zoo.forget(forgotten)
     again = zoo.index.member(last.number)
     assert (again.tasks, again.silent) == (tuple(name for name in last.tasks if name != forgotten), (quiet,))
 
 
 def test_undo_after_pruning_measures_what_is_left(zoo) -> None:
-    with zoo.folder.writing() as index:
+    with zoo.folder.begin_change() as index:
         first, *rest = index.members
-        pruned = index.remade(members=[changed(first, silent=tuple(first.share)), *rest])
-        zoo.folder.commit(pruned.measured(measure(zoo.folder, pruned, [*pruned.tasks])).after("pruned", now()))
+        pruned = index.with_entries(members=[changed(first, silent=tuple(first.share)), *rest])
+        zoo.folder.commit(pruned.with_measures(measure(zoo.folder, pruned, [*pruned.tasks])).with_log("pruned", now()))
     before = zoo.index.until(len(zoo.index.episodes) - 1).measures
     zoo.undo()
     assert zoo.index.measures == measure(zoo.folder, zoo.index, [*zoo.tasks])

@@ -18,7 +18,7 @@ from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
-from zoolearn.zoo.learning.statistics import statistics_member, stored_statistics
+from zoolearn.zoo.learning.statistics import find_statistics_member, read_statistics
 from zoos import stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -27,12 +27,12 @@ HELD_OUT = replace(pictures("garden", seed=9, per_class=2), classes=FIRST.classe
 
 
 def known_of(zoo: Zoo) -> Statistics | None:
-    return stored_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
+    return read_statistics(zoo.folder, zoo.index, lambda member: zoo.net(member.number), zoo.tasks["garden"])
 
 
 def are_of(zoo: Zoo, task: Task) -> bool:
     """Whether the statistics of the garden are those of the rows of a task."""
-    known, member = known_of(zoo), statistics_member(zoo.index, zoo.tasks["garden"])
+    known, member = known_of(zoo), find_statistics_member(zoo.index, zoo.tasks["garden"])
     if known is None or member is None:
         return False
     wanted = feature_statistics(zoo.net(member.number), task, zoolearn.Recipe())
@@ -123,11 +123,11 @@ def test_a_purged_row_is_in_no_statistics_of_any_episode(tmp_path):
 def test_where_the_member_that_saw_all_rows_was_pruned_statistics_begin_anew(tmp_path):
     zoo = garden(tmp_path / "zoo", replay=0.5)
     zoo.learn(EGRET, new_classes=["egret"])
-    with zoo.folder.making_room() as index:
+    with zoo.folder.begin_removal() as index:
         left = [
             member for member in index.members if member.number not in (2, 4)
         ]  # neither it nor the head on its features
-        zoo.folder.commit(index.remade(members=left).after("committed pruning", "today"))
+        zoo.folder.commit(index.with_entries(members=left).with_log("committed pruning", "today"))
     zoo.refresh()
     assert known_of(zoo) is None
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []

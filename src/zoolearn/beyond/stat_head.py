@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.beyond.temperature import fit_inverse_temperature
 from zoolearn.data.task import STEP
 from zoolearn.errors import DataError
 
@@ -188,7 +188,7 @@ class _LeftOut:
         noise = float((own / self.grown).mean())  # the trace of P times scatter, as unseen rows find it
         left_out = distances + (removed / rest)[:, None] * cross.square() - noise / self.counts
         left_out.scatter_(1, self.own, (own - noise * (self.grown - 1))[:, None])
-        sharpness = fit_temperature([-left_out / 2], [self.labels])
+        sharpness = fit_inverse_temperature([-left_out / 2], [self.labels])
         unseen = torch.log_softmax(-sharpness / 2 * left_out, dim=1).gather(1, self.own)[:, 0]
         weight = sharpness * (metric.everywhere * self.means + weighted @ self.axes.T)
         bias = -sharpness / 2 * (mm.diagonal() - noise / self.counts)

@@ -13,7 +13,7 @@ from itertools import repeat
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.beyond.temperature import fit_inverse_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
@@ -171,7 +171,7 @@ class WhichTask(TaskInference):
         evidence = find_evidence(rows)
         least = float(evidence.max(dim=1).values.double().quantile(STRANGE))
         super().__init__(
-            tuple(task.name for task in stored), find_evidence, fit_temperature([evidence], [owners]), least
+            tuple(task.name for task in stored), find_evidence, fit_inverse_temperature([evidence], [owners]), least
         )
 
 

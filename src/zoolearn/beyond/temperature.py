@@ -14,13 +14,13 @@ LEAST, MOST = 0.1, 10.0  # temperatures
 TINY = torch.finfo(torch.float32).tiny
 
 
-def fit_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> float:
+def fit_inverse_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> float:
     """The factor by which evidence gives the owners of rows the highest likelihood: the inverse of a temperature.
 
     Blocks of rows may differ in what can own them. One row more than there are, which anything is as likely to own, keeps
     few rows that are all right from being certain.
 
-    >>> round(fit_temperature([torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])], [torch.tensor([0, 1, 1])]), 1)
+    >>> round(fit_inverse_temperature([torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])], [torch.tensor([0, 1, 1])]), 1)
     0.5
     """
     rows = sum(map(len, evidence))
@@ -37,14 +37,14 @@ def fit_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> flo
     return math.sqrt(low * high)
 
 
-def calibration(probabilities: Tensor, labels: Tensor) -> float:
+def fit_temperature(probabilities: Tensor, labels: Tensor) -> float:
     """The temperature at which answers give the labels of known rows the highest likelihood, pulled towards 1.
 
     It is raised where answers would then be surer, on average, than they are right. Few rows tell little: they count
     beside `PRIOR_ROWS` more, whose labels are spread as the answers say, which want 1.
 
     >>> sure = torch.tensor([[0.99, 0.01]] * 100)
-    >>> calibration(sure, torch.arange(100) % 10 // 9) > 1.5, calibration(sure[:2], torch.tensor([0, 0])) > 0.8
+    >>> fit_temperature(sure, torch.arange(100) % 10 // 9) > 1.5, fit_temperature(sure[:2], torch.tensor([0, 0])) > 0.8
     (True, True)
     """
     given = probabilities.double()
@@ -66,10 +66,10 @@ def calibration(probabilities: Tensor, labels: Tensor) -> float:
     return math.sqrt(low * high)
 
 
-def calibrated(probabilities: Tensor, temperature: float) -> Tensor:
+def apply_temperature(probabilities: Tensor, temperature: float) -> Tensor:
     """Answers at a temperature: above 1 less sure, below 1 surer; none changes its most probable class.
 
-    >>> calibrated(torch.tensor([[0.8, 0.2]]), 2.0).round(decimals=3).tolist()
+    >>> apply_temperature(torch.tensor([[0.8, 0.2]]), 2.0).round(decimals=3).tolist()
     [[0.6669999957084656, 0.3330000042915344]]
     """
     if temperature == 1.0:

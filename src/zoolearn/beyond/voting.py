@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import fit_temperature
+from zoolearn.beyond.temperature import fit_inverse_temperature
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, vote_weights
@@ -168,4 +168,4 @@ def _inverse_temperature(zoo: ModelZoo, member: Member, flips: bool) -> float:
             rows = zoo.kept[name].train.select(held.nonzero()[:, 0])
             logs.append(_logs(_member_outputs(zoo, [member], name, rows.x, flips)[0]))
             labels.append(rows.y)
-    return fit_temperature(logs, labels) if logs else 1.0
+    return fit_inverse_temperature(logs, labels) if logs else 1.0

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     check_question(options.inputs, csv=options.csv, as_json=options.json)
     check_sure(options.sure)
     zoo = Zoo(options.folder)
-    zoo.index.answering(options.name, options.at)  # an unknown task is told before anything is read
+    zoo.index.require_voters(options.name, options.at)  # an unknown task is told before anything is read
     print_answers(
         zoo,
         options.inputs,

@@ -11,14 +11,14 @@ from zoolearn.errors import SettingsError
 from zoolearn.seeds import derive, generator
 
 
-def in_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchmark:
+def split_into_arrivals(whole: Benchmark, sizes: Sequence[int], seed: int = 0) -> Benchmark:
     """Splits every task into parts of `sizes` classes, chosen by `seed`, and interleaves the parts at random.
 
     Each part has the training and test rows of its own classes. The parts of a task keep their order; all interleavings
     are equally likely.
 
     >>> from zoolearn import benchmark
-    >>> stream = in_arrivals(benchmark("split-digits", classes_per_task=5), (3, 1, 1))
+    >>> stream = split_into_arrivals(benchmark("split-digits", classes_per_task=5), (3, 1, 1))
     >>> [(task.name, task.classes) for task in stream][:3]
     [('5-9', ('7', '8', '6')), ('5-9', ('5',)), ('0-4', ('1', '0', '2'))]
     """
@@ -60,13 +60,13 @@ def part_by_class(task: Task, labels: Sequence[Sequence[int]]) -> list[Task]:
     """Splits a task into parts by the labels of their classes; the first is a task of its own."""
     parts = []
     for number, chosen in enumerate(labels):
-        train, test = (of_classes(examples, chosen) for examples in (task.train, task.test))
+        train, test = (select_classes(examples, chosen) for examples in (task.train, task.test))
         classes = tuple(task.classes[label] for label in chosen)
         parts.append(Task(task.name, train, test, classes, task.augment, part=number > 0))
     return parts
 
 
-def of_classes(examples: Examples, labels: Sequence[int]) -> Examples:
+def select_classes(examples: Examples, labels: Sequence[int]) -> Examples:
     """The examples with these labels, renumbered from 0 in their order; contiguous rows are not copied."""
     numbers = torch.full((1 + max(int(examples.y.max()), *labels),), -1)
     numbers[torch.tensor(labels)] = torch.arange(len(labels))

@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
 from zoolearn.data import datasets
-from zoolearn.data.arrivals import in_arrivals, of_classes
+from zoolearn.data.arrivals import select_classes, split_into_arrivals
 from zoolearn.data.datasets import DataSet
 from zoolearn.data.datasets.dataset import near_duplicates
 from zoolearn.data.fingerprint import fingerprint
-from zoolearn.data.orders import Order, in_task_order, labels_in_order
+from zoolearn.data.orders import Order, order_labels, reorder_tasks
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, unknown_name
@@ -136,8 +136,8 @@ def benchmark(
     >>> benchmark("split-digits", samples_per_class=20, first_tasks=2).tasks
     (Task('0-1', 2 classes, train=40, test=109), Task('2-3', 2 classes, train=40, test=109))
     """
-    return cut_down(
-        whole_benchmark(name, data, **making),
+    return restrict(
+        load_benchmark(name, data, **making),
         samples_per_class=samples_per_class,
         samples_seed=samples_seed,
         task_order=task_order,
@@ -157,14 +157,14 @@ def recorded_benchmark(
     if "features" in options:
         raise DataError(f"{run} was made on pre-trained features; it has no pictures of its own to go on with")
     making = {name: options.pop(name) for name in [*options] if name not in CUTS}
-    whole = make(data, **making) if make else whole_benchmark(header["benchmark"], data, **making)
-    tasks = cut_down(whole, **options)
+    whole = make(data, **making) if make else load_benchmark(header["benchmark"], data, **making)
+    tasks = restrict(whole, **options)
     if fingerprint(tasks) != header["data"]:
         raise DataError(f"the data of {tasks.name} is not what {run} was made with; give its data root (--data)")
     return tasks
 
 
-def whole_benchmark(name: str, data: Data = None, **making: Any) -> Benchmark:
+def load_benchmark(name: str, data: Data = None, **making: Any) -> Benchmark:
     """A benchmark by name, with all of its tasks and their data; `making` is what its function takes, None as usual."""
     if name not in BENCHMARKS:
         raise SettingsError(unknown_name("benchmark", name, BENCHMARKS))
@@ -176,7 +176,7 @@ def whole_benchmark(name: str, data: Data = None, **making: Any) -> Benchmark:
     return BENCHMARKS[name](data, **given)
 
 
-def cut_down(
+def restrict(
     whole: Benchmark,
     *,
     samples_per_class: int | None = None,
@@ -194,7 +194,7 @@ def cut_down(
     for setting, value in counts.items():
         if value is not None and value < 1:
             raise SettingsError(f"{setting} is {value}; give at least 1, or leave it out for all")
-    chosen = in_task_order(whole, task_order)
+    chosen = reorder_tasks(whole, task_order)
     for setting, value, most in (
         ("first_tasks", first_tasks, len(chosen)),
         ("after_tasks", after_tasks, (first_tasks or len(chosen)) - 1),
@@ -213,7 +213,7 @@ def cut_down(
         chosen = chosen.per_class(samples_per_class, samples_seed)
     if validation is not None:
         chosen = chosen.validation_split(validation)
-    return in_arrivals(chosen, arrivals, arrivals_seed) if arrivals else chosen
+    return split_into_arrivals(chosen, arrivals, arrivals_seed) if arrivals else chosen
 
 
 def _places(whole: Benchmark, only: list[int]) -> Benchmark:
@@ -225,7 +225,7 @@ def _places(whole: Benchmark, only: list[int]) -> Benchmark:
     return replace(whole, tasks=tuple(whole[place] for place in only), options={**whole.options, "only": only})
 
 
-CUTS = frozenset(signature(cut_down).parameters) - {"whole"}
+CUTS = frozenset(signature(restrict).parameters) - {"whole"}
 
 
 def options_record(
@@ -312,7 +312,7 @@ def _split(
         fitting = ", ".join(str(number) for number in range(2, count + 1) if count % number == 0)
         kind = DataError if size == usual else SettingsError
         raise kind(f"{name}: {count} classes cannot be split into tasks of {size}; classes_per_task can be {fitting}")
-    labels = labels_in_order(name, dataset.classes, class_order)
+    labels = order_labels(name, dataset.classes, class_order)
     groups = {f"{first}-{first + size - 1}": labels[first : first + size] for first in range(0, count, size)}
     order = list(class_order) if isinstance(class_order, Sequence) else class_order
     options = _unless_usual(classes_per_task=(size, usual), class_order=(order, None))
@@ -322,7 +322,7 @@ def _split(
 def _tasks(dataset: DataSet, groups: Mapping[str, Sequence[int]], augment: tuple[str, ...]) -> tuple[Task, ...]:
     tasks = []
     for name, labels in groups.items():
-        train, test = of_classes(dataset.train, labels), of_classes(dataset.test, labels)
+        train, test = select_classes(dataset.train, labels), select_classes(dataset.test, labels)
         tasks.append(Task(name, train, test, tuple(dataset.classes[label] for label in labels), augment))
     return tuple(tasks)
 

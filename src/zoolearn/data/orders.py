@@ -12,19 +12,19 @@ from zoolearn.seeds import derive, generator
 Order = int | Sequence[str] | None  # a seed that shuffles, the names of all, or as they are listed
 
 
-def in_task_order(whole: Benchmark, order: Order) -> Benchmark:
+def reorder_tasks(whole: Benchmark, order: Order) -> Benchmark:
     """The tasks of a benchmark in another order."""
     if order is None:
         return whole
     if isinstance(order, int):
-        return whole.shuffled(order)
+        return whole.shuffle(order)
     known = [task.name for task in whole]
     _check("task", "tasks", whole.name, known, order)
     tasks = tuple(whole[known.index(name)] for name in order)
     return replace(whole, tasks=tasks, options={**whole.options, "task_order": list(order)})
 
 
-def labels_in_order(name: str, classes: Sequence[str], order: Order) -> list[int]:
+def order_labels(name: str, classes: Sequence[str], order: Order) -> list[int]:
     """The labels of a benchmark's classes in another order."""
     if order is None:
         return list(range(len(classes)))

@@ -81,7 +81,7 @@ class Benchmark:
         tasks = tuple(validation_split(task, percent) for task in self.tasks)
         return replace(self, tasks=tasks, options={**self.options, "validation": percent}, near_duplicates={})
 
-    def shuffled(self, seed: int) -> "Benchmark":
+    def shuffle(self, seed: int) -> "Benchmark":
         """The same tasks in a random order."""
         order = np.random.default_rng(derive(seed, "task order")).permutation(len(self.tasks))
         tasks = tuple(self.tasks[place] for place in order)

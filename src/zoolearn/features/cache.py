@@ -1,7 +1,7 @@
 """Features that were computed once, by the extractor and by each picture: no picture is passed through a net twice.
 
 A folder for each extractor, as these versions of its libraries compute it, holds files of rows: digests of pictures, and
-what is stored of each (`embedded`). They are only ever added, each whole and with a checksum; one that is damaged is thrown
+what is stored of each (`embed_inputs`). They are only ever added, each whole and with a checksum; one that is damaged is thrown
 away and computed again.
 """
 
@@ -17,8 +17,8 @@ from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.data.datasets.root import data_root
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, StoreError
-from zoolearn.features.extractor import Extractor, embedded
-from zoolearn.features.resize import resized
+from zoolearn.features.extractor import Extractor, embed_inputs
+from zoolearn.features.resize import resize
 from zoolearn.files import load_tensors, save_tensors
 
 ROWS = 2048  # of a file: what a process that is killed loses at most
@@ -51,8 +51,8 @@ class FeatureCache:
         missing = [row for row, digest in enumerate(digests) if digest not in self.known]
         made: Rows = {}
         for row in iter_with_bar(missing, f"{self.extractor.name}: {title}", total=len(missing)):
-            one = resized(pictures[row : row + 1].numpy(), self.extractor.size or 0)
-            made[digests[row]] = embedded(self.extractor, one)[0]
+            one = resize(pictures[row : row + 1].numpy(), self.extractor.size or 0)
+            made[digests[row]] = embed_inputs(self.extractor, one)[0]
             if len(made) == ROWS:
                 self._keep(made)
                 made = {}

@@ -102,7 +102,7 @@ class Extractor:
             "views": 1 if self.size is None else 2,
             "step": STEP,
             "versions": self.versions,
-            "probe": embedded(self, self._probe())[0].tolist(),
+            "probe": embed_inputs(self, self._probe())[0].tolist(),
         }
 
     def check(self, record: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ class Extractor:
                 raise StoreError(
                     f"the extractor {self.name!r} has {word} {getattr(self, word)!r}, {record[word]!r} was recorded; give that one"
                 )
-        here, there = embedded(self, self._probe())[0].astype(np.int64), np.array(record["probe"], np.int64)
+        here, there = embed_inputs(self, self._probe())[0].astype(np.int64), np.array(record["probe"], np.int64)
         apart = int(np.abs(here - there).max())
         if apart > NEAR:
             raise StoreError(
@@ -161,7 +161,7 @@ def read_file(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({error.strerror}); give an ONNX file") from error
 
 
-def embedded(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:
+def embed_inputs(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:
     """What is stored of inputs, (count, num_features): features at length 1, in steps of 2**-15.
 
     Of a picture, the features of both views, it and its mirror image, are added first. A feature of exactly 1, all others

@@ -19,16 +19,16 @@ def is_name(word: str) -> bool:
     return word.endswith(END)
 
 
-def named_function(word: str) -> Callable[[Any], Any]:
+def load_function(word: str) -> Callable[[Any], Any]:
     """The function of a library, loaded; it takes texts."""
     if word not in LIBRARIES:
         raise SettingsError(unknown_name("extractor", word, LIBRARIES) + "; a file is given by its path")
     return LIBRARIES[word]()
 
 
-def named_extractor(word: str) -> Extractor:
+def load_extractor(word: str) -> Extractor:
     """The extractor that a word names, checked and tried."""
-    return Extractor.of_function(named_function(word), word) if is_name(word) else Extractor.of_file(Path(word))
+    return Extractor.of_function(load_function(word), word) if is_name(word) else Extractor.of_file(Path(word))
 
 
 def _wordllama() -> Callable[[Any], Any]:

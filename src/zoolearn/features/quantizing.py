@@ -14,7 +14,7 @@ from zoolearn.features.probe import Pictures
 FEWEST = 16  # pictures that show what ranges there are
 
 
-def quantized(content: bytes, pictures: Pictures) -> bytes:
+def quantize(content: bytes, pictures: Pictures) -> bytes:
     """An extractor's file with weights and activations in 8 bits; their ranges are those that `pictures` lead to.
 
     Give 64 or so, of the kind that will be asked about and of the extractor's size. What was lost is for the caller to

@@ -6,10 +6,10 @@ from zoolearn.errors import DataError
 from zoolearn.features.probe import Pictures
 
 
-def resized(pictures: Pictures, size: int) -> Pictures:
+def resize(pictures: Pictures, size: int) -> Pictures:
     """Pictures (count, 1 or 3, height, width) as (count, 3, size, size); grey ones get three equal channels.
 
-    >>> resized(np.full((1, 1, 8, 12), 7, np.uint8), 4).tolist() == np.full((1, 3, 4, 4), 7).tolist()
+    >>> resize(np.full((1, 1, 8, 12), 7, np.uint8), 4).tolist() == np.full((1, 3, 4, 4), 7).tolist()
     True
     """
     from PIL import Image, ImageOps

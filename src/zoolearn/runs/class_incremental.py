@@ -11,7 +11,6 @@ import torch
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.methods.learner import Learner, accuracy
-from zoolearn.methods.parts.head_logits import task_logits
 from zoolearn.methods.registry import settings_of
 from zoolearn.nets.net import passed
 from zoolearn.runs.results import Untold
@@ -33,11 +32,11 @@ def class_incremental(learner: Learner, benchmark: Benchmark) -> Untold | None:
 
 
 def _accuracy(learner: Learner, task: Task, tasks: Sequence[Task]) -> float:
-    sizes = [len(other.classes) for other in tasks]
-    first = sum(sizes[: tasks.index(task)])
-    return accuracy(
-        torch.cat(task_logits(learner, task.test.x, [other.name for other in tasks]), dim=1), task.test.y + first
-    )
+    from zoolearn.methods.parts.head_logits import task_logits
+
+    first = sum(len(other.classes) for other in tasks[: tasks.index(task)])
+    logits = task_logits(learner, task.test.x, [other.name for other in tasks])
+    return accuracy(torch.cat(logits, dim=1), task.test.y + first)
 
 
 def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] | None:

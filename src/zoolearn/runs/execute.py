@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from zoolearn.data.benchmarks import whole_benchmark
+from zoolearn.data.benchmarks import load_benchmark
 from zoolearn.data.fingerprint import fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, ZooError
@@ -98,7 +98,7 @@ def job(title: str, spec: RunSpec, plan: Plan) -> Job:
 
 def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> Benchmark:
     options = json.loads(making)
-    return own.benchmark(data, options) if own else whole_benchmark(benchmark, data, **options)
+    return own.benchmark(data, options) if own else load_benchmark(benchmark, data, **options)
 
 
 def find_finished(folders: Iterable[Path]) -> dict[str, Results]:

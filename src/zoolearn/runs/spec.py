@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Self
 
-from zoolearn.data.benchmarks import BENCHMARKS, CUTS, cut_down, options_record, whole_benchmark
+from zoolearn.data.benchmarks import BENCHMARKS, CUTS, load_benchmark, options_record, restrict
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
 from zoolearn.features.benchmarks import FEATURES, on_features, open_extractor
@@ -88,7 +88,7 @@ class RunSpec:
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
         """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
         whole = whole or self.whole(data)
-        cut = cut_down(whole, **{name: value for name, value in self.options.items() if name in CUTS})
+        cut = restrict(whole, **{name: value for name, value in self.options.items() if name in CUTS})
         return self._on_features(cut, data) if FEATURES in self.options else cut
 
     def _on_features(self, tasks: Benchmark, data: Path | None) -> Benchmark:
@@ -106,7 +106,7 @@ class RunSpec:
         """The benchmark before it is cut down."""
         if "benchmark" in self.own:
             return self.own["benchmark"].benchmark(data, self.making)
-        return whole_benchmark(self.benchmark, data, **self.making)
+        return load_benchmark(self.benchmark, data, **self.making)
 
     @property
     def source(self) -> dict[str, str]:

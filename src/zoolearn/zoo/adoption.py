@@ -14,7 +14,7 @@ from zoolearn.zoo.disk.entries import EpisodeEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.intake.intake import store_task
-from zoolearn.zoo.learning.episode import entry_of, keep_arrival, measure, now, write_member
+from zoolearn.zoo.learning.episode import keep_arrival, make_entry, measure, now, write_member
 from zoolearn.zoo.settings import ZooSettings
 from zoolearn.zoo.zoo import Zoo
 
@@ -31,8 +31,8 @@ def iter_adopt(folder: Path | str, run: Path | str, data: Path | str | None = No
     tasks = recorded_benchmark(header, data, source.path)
     records = source.episodes()
     settings = replace(ZooSettings.of(learner), shape=learner.shape)
-    index = Index(settings, settings).after("made", now(), detail=f"from a run of {header['benchmark']}")
-    with zoo.beginning():
+    index = Index(settings, settings).with_log("made", now(), detail=f"from a run of {header['benchmark']}")
+    with zoo.begin_zoo():
         for episode, (record, task) in enumerate(zip(records, tasks, strict=False), start=1):
             yield Step("adopting", episode - 1, len(records))
             settled, arrival = store_task(zoo, index, task)
@@ -41,10 +41,10 @@ def iter_adopt(folder: Path | str, run: Path | str, data: Path | str | None = No
             names = record.episode.tasks
             seed = derive(learner.seed, "episode", episode - 1)
             costs = record.episode.seconds["train"], record.episode.rows_trained
-            made = entry_of(member, episode, names, seed, *costs)
+            made = make_entry(member, episode, names, seed, *costs)
             made = write_member(zoo, index, made, member.net, learner.recipe, {})
             index = index.with_member(made)
             done = EpisodeEntry(episode, task.name, names, now(), measure(zoo, index, made.heads))
-            index = index.ended(done)
-        zoo.commit(index.after("adopted", now(), detail=f"of a run of {len(records)}"))
+            index = index.end_episode(done)
+        zoo.commit(index.with_log("adopted", now(), detail=f"of a run of {len(records)}"))
     return Zoo(folder)

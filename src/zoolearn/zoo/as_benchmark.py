@@ -10,7 +10,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.runs.own import Own
 from zoolearn.zoo.disk.folder import ZooFolder
-from zoolearn.zoo.disk.stored import stored_parts
+from zoolearn.zoo.disk.stored import load_parts
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class StoredTasks(Own):
         index = folder.read()
         if not index.tasks:
             raise DataError(f"{self.word} has learned nothing yet; there are no tasks to show to a method")
-        parts = [part for entry in index.tasks.values() for part in stored_parts(folder, entry)]
+        parts = [part for entry in index.tasks.values() for part in load_parts(folder, entry)]
         return Benchmark(self.name, tuple(task for _, task in sorted(parts, key=lambda part: part[0])))
 
     @property

@@ -15,9 +15,9 @@ from zoolearn.training.fit import Progress
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_task
-from zoolearn.zoo.learning.episode import entry_of, measure, now, write_member
-from zoolearn.zoo.learning.recall import learner_of
+from zoolearn.zoo.disk.stored import load_task
+from zoolearn.zoo.learning.episode import make_entry, measure, now, write_member
+from zoolearn.zoo.learning.recall import load_learner
 from zoolearn.zoo.zoo import Zoo
 
 
@@ -30,25 +30,25 @@ def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Gene
     bare = [name for name, entry in index.tasks.items() if not entry.keeps_rows]
     if bare or not index.tasks:
         raise SettingsError("a zoo is distilled with the rows that it stores, and it stores none; keep some (replay)")
-    learner = learner_of(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
+    learner = load_learner(zoo.folder, index, lambda member: zoo.net(member.number), zoo.names)
     learner.epochs = epochs or learner.epochs
-    tasks = [stored_task(zoo.folder, entry) for entry in index.tasks.values()]
+    tasks = [load_task(zoo.folder, entry) for entry in index.tasks.values()]
     started = perf_counter()
     net, loss = yield from iter_distil(learner, tasks, learner.recipe_for(tasks))
     votes = {task.name: Vote(1.0, task.classes) for task in tasks}
     member = Member(net, votes, loss, len(index.episodes) - 1)
-    entry = entry_of(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)
-    made = Index(index.chosen, index.settings).after("made", now(), detail=f"distilled from {zoo.path.name}")
-    with target.beginning():
+    entry = make_entry(member, 1, list(votes), derive(learner.seed, "distil"), perf_counter() - started)
+    made = Index(index.chosen, index.settings).with_log("made", now(), detail=f"distilled from {zoo.path.name}")
+    with target.begin_zoo():
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
-        small = made.remade(
+        small = made.with_entries(
             tasks={name: _without_votes(entry) for name, entry in index.tasks.items()},
             episodes=[changed(e, measures={}, since={}) for e in index.episodes],
         )
-        small = small.remade(members=[write_member(target, small, entry, net, learner.recipe, {})])
-        small = small.measured(measure(target, small, list(index.tasks)))
-        target.commit(small.after("distilled", now(), detail=f"{len(index.members)} members into one"))
+        small = small.with_entries(members=[write_member(target, small, entry, net, learner.recipe, {})])
+        small = small.with_measures(measure(target, small, list(index.tasks)))
+        target.commit(small.with_log("distilled", now(), detail=f"{len(index.members)} members into one"))
     return Zoo(to, zoo.names)
 
 

@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zoolearn.beyond.familiarity import Familiarity
-from zoolearn.beyond.temperature import calibrated, calibration
+from zoolearn.beyond.temperature import apply_temperature, fit_temperature
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import GROW
@@ -252,12 +252,12 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "task_")
         rows, _ = self._read_rows(X, reset=False)
         name = self._resolve_task(task)
-        return np.asarray(calibrated(self._votes(rows, name), self._temperature(name)).numpy())
+        return np.asarray(apply_temperature(self._votes(rows, name), self._temperature(name)).numpy())
 
     def _temperature(self, name: str) -> float:
         if name not in self.temperatures_:
             judges = self.judges_.get(name)
-            found = None if judges is None else calibration(self._votes(judges.x, name), self._places(judges, name))
+            found = None if judges is None else fit_temperature(self._votes(judges.x, name), self._places(judges, name))
             self.temperatures_[name] = found or 1.0
         return self.temperatures_[name]
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import SettingsError
-from zoolearn.features import Extractor, embedded
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_names
+from zoolearn.zoo.disk.stored import load_names
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.intake.leaks import digest_rows, store_digests
 from zoolearn.zoo.intake.originals import check_at_hand, iter_read_again
@@ -39,7 +39,7 @@ def iter_refeature(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
     Its files must be where they were when they were learned from, and be the same.
     """
     extractor = given.extractor
-    with zoo.folder.writing() as index:
+    with zoo.folder.begin_change() as index:
         if index.settings.features is None or index.settings.features["size"] is None or extractor.size is None:
             raise SettingsError(
                 "refeature makes features of pictures again; both must be of pictures, the zoo's and the new ones"
@@ -56,7 +56,7 @@ def iter_refeature(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
         rest = run_to_end(
             iter_retrain(zoo.folder, rest, learner, given.names, is_touched=lambda member: True, since=since)
         )
-        rest = rest.after("refeatured", now(), detail=f"from {index.settings.features['name']} to {extractor.name}")
+        rest = rest.with_log("refeatured", now(), detail=f"from {index.settings.features['name']} to {extractor.name}")
         zoo.folder.commit(replace(rest, before=replace(index, before=None)))
     zoo.names = {**(zoo.names or {}), **given.names}
     zoo.refresh()
@@ -68,7 +68,7 @@ def _iter_rows(index: Index) -> Iterator[Rows]:
 
 
 def _read_names(folder: ZooFolder, rows: Rows) -> list[str]:
-    return stored_names(folder, rows) or ["rows that were no files"]
+    return load_names(folder, rows) or ["rows that were no files"]
 
 
 def _iter_read_tasks(folder: ZooFolder, index: Index, extractor: Extractor) -> Generator[Step, None, Index]:
@@ -85,16 +85,16 @@ def _iter_read_tasks(folder: ZooFolder, index: Index, extractor: Extractor) -> G
                     done += rows.count
             arrivals.append(changed(arrival, train=parts["train"], test=parts["test"], asked=(), votes=None))
         tasks[task] = TaskEntry(task, tuple(arrivals))
-    return index.remade(tasks=tasks)
+    return index.with_entries(tasks=tasks)
 
 
 def _iter_read_rows(
     folder: ZooFolder, rows: Rows, extractor: Extractor, done: int, total: int
 ) -> Generator[Step, None, Rows]:
     ids = None if rows.ids is None else folder.tensor(rows.ids).numpy()
-    with folder.receiving_rows("int16", (extractor.num_features,)) as writer:
+    with folder.open_rows("int16", (extractor.num_features,)) as writer:
         for pictures in iter_read_again(_read_names(folder, rows), ids, extractor.size or 0):
-            made = embedded(extractor, pictures)
+            made = embed_inputs(extractor, pictures)
             writer.add(made)
             done += len(made)
             yield Step("reading again", done, total)

@@ -8,9 +8,9 @@ from zoolearn.files import checksum
 from zoolearn.runs.step import Step
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_examples, stored_task
-from zoolearn.zoo.learning.recall import NetOf, member_votes, votes_beside
-from zoolearn.zoo.learning.statistics import stored_statistics
+from zoolearn.zoo.disk.stored import load_examples, load_task
+from zoolearn.zoo.learning.recall import NetOf, load_arrival_votes, load_votes
+from zoolearn.zoo.learning.statistics import read_statistics
 
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
@@ -43,11 +43,13 @@ def _unusable(folder: ZooFolder, index: Index, net_of: NetOf) -> list[str]:
     problems = []
     entries = index.tasks.values()
     checks: list[Callable[[], object]] = [partial(net_of, member) for member in index.members]
-    checks += [partial(member_votes, folder, index, member) for member in index.members]
-    checks += [partial(votes_beside, folder, index, arrival) for arrival in index.arrivals if arrival.votes is not None]
-    checks += [partial(stored_task, folder, entry) for entry in entries if entry.keeps_rows]
-    checks += [partial(stored_examples, folder, entry, "test") for entry in entries]
-    checks += [partial(stored_statistics, folder, index, net_of, entry) for entry in entries if entry.statistics]
+    checks += [partial(load_votes, folder, index, member) for member in index.members]
+    checks += [
+        partial(load_arrival_votes, folder, index, arrival) for arrival in index.arrivals if arrival.votes is not None
+    ]
+    checks += [partial(load_task, folder, entry) for entry in entries if entry.keeps_rows]
+    checks += [partial(load_examples, folder, entry, "test") for entry in entries]
+    checks += [partial(read_statistics, folder, index, net_of, entry) for entry in entries if entry.statistics]
     for check in checks:
         try:
             check()

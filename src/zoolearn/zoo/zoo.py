@@ -58,7 +58,7 @@ class Zoo(ZooReader):
         cls, folder: Path | str, settings: ZooSettings, names: Names | None = None, extractor: bytes | None = None
     ) -> "Zoo":
         """An empty zoo with these settings in a new or empty folder, and the file of its extractor if it has one."""
-        ZooFolder(Path(folder)).begin(Index(settings, settings).after("made", now()), extractor)
+        ZooFolder(Path(folder)).begin(Index(settings, settings).with_log("made", now()), extractor)
         return cls(folder, names)
 
     def iter_learn(
@@ -78,7 +78,7 @@ class Zoo(ZooReader):
         """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
-        with self._writing() as before:
+        with self._begin_change() as before:
             if task.name in before.tasks:
                 work = iter_take_in(
                     self.folder, before, task.name, *open_task(task), new_classes=new_classes, extractor=self.extractor
@@ -120,7 +120,7 @@ class Zoo(ZooReader):
         """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
-        with self._writing() as before:
+        with self._begin_change() as before:
             index, reading = yield from iter_take_in(
                 self.folder,
                 before,
@@ -151,7 +151,7 @@ class Zoo(ZooReader):
         what will be done, how training goes.
         """
         check_epochs(epochs, trains=self.settings.features is None)
-        with self.folder.writing() as before:
+        with self.folder.begin_change() as before:
             correction = find_correction(self.folder, before, task, rows)
             yield correction
             arrival = correction.arrival(self.folder, before)
@@ -161,7 +161,7 @@ class Zoo(ZooReader):
 
     def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
         """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             correction = find_correction(self.folder, index, task, rows)
             self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
 
@@ -187,9 +187,9 @@ class Zoo(ZooReader):
         return replace(learned, worse=worse)
 
     @contextmanager
-    def _writing(self) -> Iterator[Index]:
+    def _begin_change(self) -> Iterator[Index]:
         """Holds the folder as it is now: on other features than were known before, its extractor is another."""
-        with self.folder.writing() as index:
+        with self.folder.begin_change() as index:
             self.refresh()
             yield index
 
@@ -198,7 +198,7 @@ class Zoo(ZooReader):
         self.refresh()
 
     def rename(self, task: str, to: str) -> None:
-        with self.folder.writing() as index:
+        with self.folder.begin_change() as index:
             self._commit(rename_task(index, task, to))
 
     def undo(self) -> str | None:
@@ -206,14 +206,14 @@ class Zoo(ZooReader):
 
         Where the last change brought the zoo to other features, to before that; it gives None.
         """
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             name, earlier = undo_episode(self.folder, index)
             self._commit(earlier)
         return name
 
     def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
         """Removes a task permanently: its rows, its heads, and every weight that was trained on it; tells how retraining goes."""
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             cost = cost_of(index, task, drop=drop)
             rest = yield from iter_remove_task(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
@@ -227,7 +227,7 @@ class Zoo(ZooReader):
         What is left has the bits of a zoo that never saw them.
         """
         check_forgettable(self.index)
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             gone = {task: find_class_rows(self.folder, index.task(task), label)}
             self._commit(forget_rows(self.folder, index, gone, self.names))
         return sum(map(len, gone[task].values()))
@@ -239,7 +239,7 @@ class Zoo(ZooReader):
         bits of a zoo that never saw them.
         """
         check_forgettable(self.index)
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             tasks = index.tasks.values() if task is None else [index.task(task)]
             gone = find_file_rows(self.folder, tasks, [str(file) for file in files])
             self._commit(forget_rows(self.folder, index, gone, self.names))
@@ -254,24 +254,24 @@ class Zoo(ZooReader):
         `latency`, milliseconds that an answer for one row may take.
         """
         kind, value = pruning.read_limit(loss=loss, budget=budget, latency=latency)
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             open_index = pruning.restore_all(self.folder, index)
             cost = self._milliseconds(open_index) if open_index.tasks else 0.0
             pruned, report = pruning.prune(self.folder, open_index, kind, value, cost)
-            self._commit(pruned.after("pruned", now(), detail=f"by {kind} {value:g}; reversible"))
+            self._commit(pruned.with_log("pruned", now(), detail=f"by {kind} {value:g}; reversible"))
         return report
 
     def unprune(self) -> None:
         """Lets every silenced member vote again."""
-        with self.folder.making_room() as index:
-            self._commit(pruning.restore_all(self.folder, index).after("unpruned", now()))
+        with self.folder.begin_removal() as index:
+            self._commit(pruning.restore_all(self.folder, index).with_log("unpruned", now()))
 
     def commit_pruning(self) -> int:
         """Deletes what was pruned, permanently; gives the number of members that are gone."""
-        with self.folder.making_room() as index:
+        with self.folder.begin_removal() as index:
             smaller = pruning.delete_silenced(index)
             gone = len(index.members) - len(smaller.members)
-            self._commit(smaller.after("committed pruning", now(), detail=f"{gone} deleted"))
+            self._commit(smaller.with_log("committed pruning", now(), detail=f"{gone} deleted"))
         return gone
 
 

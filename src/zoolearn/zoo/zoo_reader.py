@@ -11,17 +11,17 @@ from torch import Tensor
 from zoolearn.beyond.by_statistics import StatInference
 from zoolearn.beyond.familiarity import Familiarity
 from zoolearn.beyond.task_inference import WhichTask
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError, StoreError, UnknownTask
-from zoolearn.features import Extractor, embedded
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.net import Net
 from zoolearn.runs.step import Step
 from zoolearn.training.at_once import at_once
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.answers import Answers
-from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, stored_familiarity
+from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, load_familiarity
 from zoolearn.zoo.answers.queries import read_rows
 from zoolearn.zoo.answers.recognition import SURE, Fitted, Quality, Recognised, check_recognisable, recognise_rows
 from zoolearn.zoo.changes import pruning
@@ -32,7 +32,7 @@ from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.entries import Measure, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_inputs, stored_task
+from zoolearn.zoo.disk.stored import load_inputs, load_task
 from zoolearn.zoo.export.export import Exported, export
 from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
 from zoolearn.zoo.export.int8 import export_in_8_bits
@@ -42,7 +42,7 @@ from zoolearn.zoo.inputs.tables import Columns
 from zoolearn.zoo.intake.extracting import open_extractor, to_rows
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.evaluation import Tested, held_out_majority, held_out_scores, iter_test
-from zoolearn.zoo.learning.recall import learner_of, member_net
+from zoolearn.zoo.learning.recall import load_learner, load_net
 from zoolearn.zoo.learning.scores import Scores, Share
 from zoolearn.zoo.settings import Names, ZooSettings
 from zoolearn.zoo.verifying import iter_verify
@@ -123,7 +123,7 @@ class ZooReader:
 
     def task(self, name: str) -> Task:
         """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
-        return stored_task(self.folder, self.index.task(name))
+        return load_task(self.folder, self.index.task(name))
 
     def stored_rows(self, task: str) -> list[StoredRow]:
         """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
@@ -147,7 +147,7 @@ class ZooReader:
         weights = {number: index.weight(index.member(number), task, at) for number in votes}
         knows = [index.knows(index.member(number), task) for number in votes]
         mean = combine([*votes.values()], [*weights.values()], knows, classes)
-        mean = calibrated(mean, self.temperature(task, at))
+        mean = apply_temperature(mean, self.temperature(task, at))
         strange = self.familiarity(task, at).strange(inputs) if sure else None
         return Answers(task, index.generation, classes, mean, votes, weights, strange, sure)
 
@@ -169,7 +169,7 @@ class ZooReader:
 
     def _votes(self, inputs: Tensor, task: str, at: int | None) -> dict[int, Tensor]:
         index = self.index
-        voters = index.answering(task, at)
+        voters = index.require_voters(task, at)
         net_of = self._net_in(index)
         pieces = iter_probabilities([net_of(member) for member in voters], inputs, task, self.recipe)
         return {member.number: join(votes) for member, votes in zip(voters, zip(*pieces, strict=True), strict=True)}
@@ -185,10 +185,10 @@ class ZooReader:
         return self._on_newest(lambda: self._familiarity(task, at))
 
     def _familiarity(self, task: str, at: int | None) -> Familiarity:
-        voter = self.index.answering(task, at)[-1]
+        voter = self.index.require_voters(task, at)[-1]
         if (task, voter.file) not in self._familiar:
             net = self._net_in(self.index)(voter)
-            self._familiar[task, voter.file] = stored_familiarity(self.folder, self.index, task, net, self.recipe)
+            self._familiar[task, voter.file] = load_familiarity(self.folder, self.index, task, net, self.recipe)
             if len(self._familiar) > MOST_FAMILIAR:
                 del self._familiar[next(iter(self._familiar))]
         return self._familiar[task, voter.file]
@@ -238,13 +238,13 @@ class ZooReader:
     def which_task(self) -> Fitted:
         """What tells tasks apart by stored rows of every task, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
-            learner = learner_of(self.folder, self.index, self._net_in(self.index), self.names)
+            learner = load_learner(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
-            held = {name: stored_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
+            held = {name: load_inputs(self.folder, entry, "test") for name, entry in self.tasks.items()}
             self._fitted = Fitted(self.generation, which, Quality.of(which, held))
         return self._fitted
 
-    def take_up(self, fitted: Fitted) -> None:
+    def use_fitted(self, fitted: Fitted) -> None:
         """Uses what another `Zoo` of this folder has fitted."""
         self._fitted = fitted
 
@@ -258,14 +258,14 @@ class ZooReader:
     def columns(self) -> Columns:
         """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
         extractor = self.extractor if self.settings.takes_texts else None
-        embed = None if extractor is None else partial(embedded, extractor)
+        embed = None if extractor is None else partial(embed_inputs, extractor)
         return Columns(wanted=self.settings.columns, embed=embed)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
         def net_of(member: MemberEntry) -> Net:
             key = member.file, member.heads
             if key not in self._nets:
-                self._nets[key] = member_net(self.folder, index, member, self.names)
+                self._nets[key] = load_net(self.folder, index, member, self.names)
             return self._nets[key]
 
         return net_of
@@ -323,7 +323,7 @@ class ZooReader:
         entry = self.index.task(task)
         if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
-            net = at_temperature(self.net(self.index.answering(task)[-1].number), task, self.temperature(task))
+            net = at_temperature(self.net(self.index.require_voters(task)[-1].number), task, self.temperature(task))
             write = partial(export_in_8_bits, self.folder) if int8 else export_on_features
             return write(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
         if int8:
@@ -332,7 +332,7 @@ class ZooReader:
             )
         voters = self.index.voters(task)
         nets = [(self.net(member.number), self.index.weight(member, task)) for member in voters]
-        rows = stored_inputs(self.folder, entry, "test")
+        rows = load_inputs(self.folder, entry, "test")
         temperature = self.temperature(task)
         return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 

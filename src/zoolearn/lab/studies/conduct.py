@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from zoolearn.data.benchmarks import whole_benchmark
+from zoolearn.data.benchmarks import load_benchmark
 from zoolearn.errors import DataError
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure
@@ -102,7 +102,7 @@ def _check_other_data(outcome: Mapping[str, Results]) -> None:
 
 
 def _risks(setup: Setup, folder: Path, place: Place) -> Generator[Step, None, list[Figure]]:
-    whole, every = Shared(whole_benchmark, (setup.benchmark, setup.data)), 1 if isinstance(place, Ray) else None
+    whole, every = Shared(load_benchmark, (setup.benchmark, setup.data)), 1 if isinstance(place, Ray) else None
     sources = ((seed, source) for seed in setup.seeds for source in range(len(setup.tasks)))
     jobs = [
         Job(name, transfer.measure, (setup, source, seed, folder.absolute() / name, whole, every))

@@ -13,7 +13,7 @@ from zoolearn.nets.net import Net
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_examples
+from zoolearn.zoo.disk.stored import load_examples
 
 NONE = "none of these"
 ROWS = 1000  # of a task, and of all others together, that inputs are compared with
@@ -45,13 +45,13 @@ def why_none(probabilities: Tensor, sure: float, strange: Tensor | None) -> list
     ]
 
 
-def stored_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
+def load_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
     """What tells inputs that are like nothing stored of a task, by the features of one of its members."""
     entry = index.task(task)
-    known = stored_examples(folder, entry, "train") if entry.keeps_rows else None
+    known = load_examples(folder, entry, "train") if entry.keeps_rows else None
     others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows]
-    rows = (stored_examples(folder, other, "train") for other in others[-ROWS:])
-    return fit_familiarity(net, task, recipe, known, rows, stored_examples(folder, entry, "test"))
+    rows = (load_examples(folder, other, "train") for other in others[-ROWS:])
+    return fit_familiarity(net, task, recipe, known, rows, load_examples(folder, entry, "test"))
 
 
 def fit_familiarity(

@@ -11,7 +11,7 @@ from zoolearn.errors import DataError, unknown_name
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Fixes, Side, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import row_names, stored_labels
+from zoolearn.zoo.disk.stored import load_labels, load_row_names
 
 DELETED = -1  # instead of a label
 
@@ -31,7 +31,7 @@ def list_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
     """All rows of a task that are stored, as they are numbered until one is deleted."""
     rows: list[StoredRow] = []
     for side in SIDES if entry.keeps_rows else SIDES[1:]:
-        labels, names = stored_labels(folder, entry, side).tolist(), row_names(folder, entry, side)
+        labels, names = load_labels(folder, entry, side).tolist(), load_row_names(folder, entry, side)
         rows += [
             StoredRow(len(rows) + 1 + place, side, place, name, entry.classes[label])
             for place, (label, name) in enumerate(zip(labels, names, strict=True))

@@ -24,7 +24,7 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     """
     if index.before is not None:
         earlier = replace(index.before, generation=index.generation, log=index.log)
-        return None, earlier.after("undone", now(), detail="other features")
+        return None, earlier.with_log("undone", now(), detail="other features")
     before = index.records.last_arrival
     if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
@@ -34,8 +34,8 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
         earlier = replace(earlier, settings=index.chosen)
     if any(episode.remade for episode in gone):
         touched = {task for episode in gone for task in episode.losses} & earlier.tasks.keys()
-        earlier = _measure_now(folder, earlier.remade(), sorted(touched), name)
-    return name, earlier.after("undone", now(), name, f"episode {before + 1}")
+        earlier = _measure_now(folder, earlier.with_entries(), sorted(touched), name)
+    return name, earlier.with_log("undone", now(), name, f"episode {before + 1}")
 
 
 def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
@@ -47,7 +47,7 @@ def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: 
             else:
                 how = f"pruned permanently; forget {gone!r} instead"
             raise DataError(f"before that episode no member answers for task {name!r}: its members were {how}")
-    return earlier.measured(measure(folder, earlier, tasks))
+    return earlier.with_measures(measure(folder, earlier, tasks))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Cost:
 def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """What forgetting would do; refused if it left a task without an answer."""
     entry = index.task(task)
-    touched = [member for member in index.members if index.shaped_by(member, task)]
+    touched = [member for member in index.members if index.depends_on(member, task)]
     alone = tuple(member.number for member in touched if not _left(index, member, task))
     again = [member for member in touched if _left(index, member, task)]
     if not drop:
@@ -88,7 +88,7 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
 
 def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
     """The tasks that a member can answer for without another; none if that was the only one that it was trained on."""
-    if not index.shaped_by(member, task):
+    if not index.depends_on(member, task):
         return set(member.share)
     trained = set(member.tasks) - {task}
     refitted = {name for name in member.fitted if index.tasks[name].keeps_rows}
@@ -96,7 +96,7 @@ def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
 
 
 def _check_silence(index: Index, task: str, *, drop: bool) -> None:
-    stay = [member for member in index.members if not (drop and index.shaped_by(member, task))]
+    stay = [member for member in index.members if not (drop and index.depends_on(member, task))]
     left = {member.number: _left(index, member, task) for member in stay}
     for name in index.tasks:
         since = index.tasks[name].last_class
@@ -132,7 +132,7 @@ def iter_remove_task(
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
     learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
-    rest = index.remade(
+    rest = index.with_entries(
         tasks={name: entry for name, entry in index.tasks.items() if name != task},
         episodes=[drop_task(episode, task) for episode in index.episodes],
     )
@@ -143,12 +143,12 @@ def iter_remove_task(
         rest,
         learner,
         names,
-        is_touched=lambda member: index.shaped_by(member, task),
+        is_touched=lambda member: index.depends_on(member, task),
         stays=lambda member: not drop and bool(_left(index, member, task)),
         but=task,
     )
     log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]
-    return replace(rest, log=Chain(new=log)).after("forgot a task", now())
+    return replace(rest, log=Chain(new=log)).with_log("forgot a task", now())
 
 
 def drop_task(episode: EpisodeEntry, task: str) -> EpisodeEntry:

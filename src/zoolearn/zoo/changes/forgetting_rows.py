@@ -18,7 +18,7 @@ from zoolearn.zoo.disk.arrivals import SIDES, Rows, Side, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.journal import Chain
-from zoolearn.zoo.disk.stored import stored_names
+from zoolearn.zoo.disk.stored import load_names
 from zoolearn.zoo.learning.episode import now
 from zoolearn.zoo.settings import Names
 
@@ -65,7 +65,7 @@ def _made_of(folder: ZooFolder, rows: Rows | None) -> list[tuple[str, bytes]]:
     """The name and the digest of the file that each row was made of."""
     if rows is None:
         return []
-    names = stored_names(folder, rows) or [""] * rows.count
+    names = load_names(folder, rows) or [""] * rows.count
     ids = [row.tobytes() for row in folder.tensor(rows.ids).numpy()] if rows.ids else [b""] * rows.count
     return list(zip(names, ids, strict=True))
 
@@ -76,4 +76,4 @@ def forget_rows(folder: ZooFolder, index: Index, gone: Mapping[str, Numbers], na
     rest = run_to_end(iter_rewrite(folder, index, rewritten, index.settings.learner(names), names))
     count = sum(len(numbers) for sides in gone.values() for numbers in sides.values())
     log = [changed(line, detail="") if line.task in gone else line for line in rest.log]
-    return replace(rest, log=Chain(new=log)).after("forgot rows", now(), detail=f"{count:,}")
+    return replace(rest, log=Chain(new=log)).with_log("forgot rows", now(), detail=f"{count:,}")

@@ -16,7 +16,7 @@ from zoolearn.training.predict import combine, probabilities
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_inputs, stored_labels
+from zoolearn.zoo.disk.stored import load_inputs, load_labels
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes
 
@@ -124,8 +124,8 @@ def prune(folder: ZooFolder, index: Index, kind: str, value: float, cost: float)
         changed(member, silent=tuple(name for name in member.share if member.number not in chosen[name]))
         for member in index.members
     )
-    smaller = index.remade(members=members)
-    return smaller.measured(measure(folder, smaller, list(index.tasks))), _report(index, votes, chosen, cost)
+    smaller = index.with_entries(members=members)
+    return smaller.with_measures(measure(folder, smaller, list(index.tasks))), _report(index, votes, chosen, cost)
 
 
 def _votes(stored: StoredVotes, task: str) -> TaskVotes:
@@ -133,7 +133,7 @@ def _votes(stored: StoredVotes, task: str) -> TaskVotes:
     return TaskVotes(
         {member.number: stored.votes_of(member, task) for member in voters},
         {member.number: index.weight(member, task) for member in voters},
-        stored_labels(stored.folder, index.tasks[task], "test"),
+        load_labels(stored.folder, index.tasks[task], "test"),
         index.tasks[task].classes,
     )
 
@@ -238,9 +238,9 @@ def _judging_rows(task: TaskVotes) -> slice:
 
 def restore_all(folder: ZooFolder, index: Index) -> Index:
     """The zoo with every silenced member speaking again."""
-    speaking = index.remade(members=[changed(member, silent=()) for member in index.members])
+    speaking = index.with_entries(members=[changed(member, silent=()) for member in index.members])
     silenced = {name for member in index.members for name in member.silent}
-    return speaking.measured(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
+    return speaking.with_measures(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
 
 
 def delete_silenced(index: Index) -> Index:
@@ -249,7 +249,7 @@ def delete_silenced(index: Index) -> Index:
     for member in index.members:
         share = {name: weight for name, weight in member.share.items() if name not in member.silent}
         members.append(changed(member, share=share, silent=()))
-    return index.remade(members=[member for member in members if member.share])
+    return index.with_entries(members=[member for member in members if member.share])
 
 
 def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:
@@ -257,7 +257,7 @@ def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe,
     times = []
     for member in index.members[:: max(1, len(index.members) // 5)]:
         name = member.tasks[0]
-        x = stored_inputs(folder, index.tasks[name].as_of(member.episode), "test")[:rows]
+        x = load_inputs(folder, index.tasks[name].as_of(member.episode), "test")[:rows]
         net = net_of(member)
         times.append(min(_time(lambda: probabilities(net, x, name, recipe)) for _ in range(4)) / len(x))  # noqa: B023
     return sum(times) / len(times)

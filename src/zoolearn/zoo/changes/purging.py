@@ -12,7 +12,7 @@ from zoolearn.zoo.changes.rewriting import Rewritten, iter_rewrite, last_labels,
 from zoolearn.zoo.disk.arrivals import SIDES, Side
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import row_numbers
+from zoolearn.zoo.disk.stored import number_rows
 from zoolearn.zoo.learning.episode import checkpoints, now
 from zoolearn.zoo.settings import Names
 
@@ -42,7 +42,7 @@ def iter_purge(
     learner.checkpoints = checkpoints(folder, index, "purge", correction.task, *digests)
     rest = yield from iter_rewrite(folder, index, [rewritten], learner, names)
     changes = f"{len(correction.rows)} rows changed or deleted permanently"
-    return rest.after("purged rows", now(), correction.task, changes)
+    return rest.with_log("purged rows", now(), correction.task, changes)
 
 
 def _rewrite(folder: ZooFolder, index: Index, correction: Correction) -> Rewritten:
@@ -51,7 +51,7 @@ def _rewrite(folder: ZooFolder, index: Index, correction: Correction) -> Rewritt
     last, labels = last_labels(folder, entry), dict[Side, dict[int, int]]()
     for side in SIDES:
         changes = {row.place: label for row, label in correction.rows.items() if row.side == side}
-        numbers = row_numbers(folder, entry, side) if last[side] else []
+        numbers = number_rows(folder, entry, side) if last[side] else []
         labels[side] = {
             number: place_of[str(changes[place])] if place in changes else last[side][number]
             for place, number in enumerate(numbers)

@@ -29,7 +29,7 @@ def rename_task(index: Index, task: str, to: str) -> Index:
     def names(old: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(name, old))
 
-    rest = index.remade(
+    rest = index.with_entries(
         tasks={name(key): _rename_entry(entry, name(key)) for key, entry in index.tasks.items()},
         members=tuple(
             changed(
@@ -55,7 +55,7 @@ def rename_task(index: Index, task: str, to: str) -> Index:
         ),
     )
     log = [changed(line, task=None if line.task is None else name(line.task)) for line in index.log]
-    return replace(rest, log=Chain(new=log)).after("renamed", now(), to)
+    return replace(rest, log=Chain(new=log)).with_log("renamed", now(), to)
 
 
 def _rename_entry(entry: TaskEntry, to: str) -> TaskEntry:

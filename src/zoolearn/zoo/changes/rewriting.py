@@ -20,7 +20,7 @@ from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Fixes, Rows, Side, TaskEn
 from zoolearn.zoo.disk.entries import MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import choose_rows, stored_labels
+from zoolearn.zoo.disk.stored import choose_rows, load_labels
 from zoolearn.zoo.learning.retraining import iter_retrain
 from zoolearn.zoo.settings import Names
 
@@ -49,7 +49,7 @@ class Rewritten:
     def touches(self, index: Index, member: MemberEntry) -> bool:
         """Whether a member has weights, or has said something, that depends on rows that are no longer what they were."""
         task = self.before.name
-        return member.episode >= self.since and (task in member.heads or index.shaped_by(member, task))
+        return member.episode >= self.since and (task in member.heads or index.depends_on(member, task))
 
 
 def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Labels | None = None) -> Rewritten:
@@ -188,7 +188,7 @@ def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
         )
     for arrival in entry.arrivals if before.keeps_rows else ():
         then = entry.as_of(arrival.episode)
-        labels = stored_labels(folder, then, "train").tolist() if then.keeps_rows else []
+        labels = load_labels(folder, then, "train").tolist() if then.keeps_rows else []
         for label in sorted({*range(len(then.classes))} - {*labels}):
             raise DataError(
                 f"no row of class {then.classes[label]!r} of task {name!r} would be left as of episode {arrival.episode}, so "
@@ -204,7 +204,9 @@ def iter_rewrite(
     episodes = [drop_task(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]
     rest = yield from iter_retrain(
         folder,
-        index.remade(tasks={**index.tasks, **{each.after.name: each.after for each in rewritten}}, episodes=episodes),
+        index.with_entries(
+            tasks={**index.tasks, **{each.after.name: each.after for each in rewritten}}, episodes=episodes
+        ),
         learner,
         names,
         is_touched=lambda member: any(each.touches(index, member) for each in rewritten),

@@ -216,7 +216,7 @@ class TaskEntry:
         """What has arrived after an episode."""
         return tuple(arrival for arrival in self.arrivals if arrival.episode > episode)
 
-    def grown(self, arrival: Arrival) -> "TaskEntry":
+    def with_arrival(self, arrival: Arrival) -> "TaskEntry":
         """The task with what has just arrived."""
         return TaskEntry(self.name, (*self.arrivals, arrival))
 

@@ -60,16 +60,16 @@ class EpisodeFiles:
         lines = self.records.read(records, LazyView(len(entries), lambda place: entries[place].record))
         if len(lines.data) < records.bytes:  # read at once: what is asked for later is of this very state
             raise StoreError(f"{lines.path} was cut short; restore it from a copy")
-        lines.take_over(known)
+        lines.reuse(known)
         found = Records(lines, len(lines), contents=Contents(entries))
         lines.check = lambda record, place: check_record(found, settings, record, place, str(lines.path))
         return found
 
-    def dropped(self, records: Records) -> set[str]:
+    def find_dropped(self, records: Records) -> set[str]:
         """The names of files that may no longer belong to the zoo once its episodes are these."""
         old = self.records.lines
         kept = records.kept if records.stored is old else 0
-        pairs = zip_longest(map(old.unchecked, range(kept, len(old))), records[kept:])
+        pairs = zip_longest(map(old.decode, range(kept, len(old))), records[kept:])
         return set().union(*(was.files for was, now in pairs if was is not None and was != now))
 
     def write(self, records: Records, generation: int) -> Mapping[str, Mark]:
@@ -82,9 +82,9 @@ class EpisodeFiles:
         )
         return {"episodes": episodes, "rows": rows, "contents": self.contents.write(contents, generation)}
 
-    def take_up(self, marks: Mapping[str, Mark], settings: ZooSettings) -> Records:
+    def commit(self, marks: Mapping[str, Mark], settings: ZooSettings) -> Records:
         """What was written, which counts now."""
-        self.contents.take_up()
+        self.contents.commit()
         return self._read(marks["episodes"], marks["rows"], settings)
 
     def _rows(self, records: Records) -> Chain[Prints]:
@@ -121,7 +121,7 @@ class EpisodeFiles:
         """How much they take."""
         return sum(each.mark.bytes for each in (self.records, self.rows, self.contents) if each.mark is not None)
 
-    def settle(self, keep: Sequence[str] = ()) -> None:
+    def sweep(self, keep: Sequence[str] = ()) -> None:
         """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
         for each in (self.records, self.rows, self.contents):
-            each.settle(keep)
+            each.sweep(keep)

@@ -55,7 +55,7 @@ class ZooFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.index = IndexFiles(path, lambda stored: self.checked_tensor(stored).numpy().tobytes())
+        self.index = IndexFiles(path, lambda stored: self.verify_tensor(stored).numpy().tobytes())
         self.incoming = Incoming(path)
         self.reserve = Reserve(path)
 
@@ -67,13 +67,13 @@ class ZooFolder:
 
     def begin(self, index: Index, extractor: bytes | None = None) -> None:
         """Makes a new zoo, on the features of this file if one is given."""
-        with self.beginning():
+        with self.begin_zoo():
             if extractor is not None:
                 self.store_bytes("extractors", extractor)
             self.commit(index)
 
     @contextmanager
-    def beginning(self) -> Iterator[None]:
+    def begin_zoo(self) -> Iterator[None]:
         """Holds a new folder while the files of a zoo are written; there is none before `commit`, whatever happens."""
         self.check_used()
         with self._locked(PATIENCE):
@@ -118,7 +118,7 @@ class ZooFolder:
             raise StoreError(f"{self.path} holds no zoo ({HEAD} is missing); make one with `zoo new {self.path}`")
 
     @contextmanager
-    def writing(self, patience: float = PATIENCE) -> Iterator[Index]:
+    def begin_change(self, patience: float = PATIENCE) -> Iterator[Index]:
         """Holds the folder for changes, cleaned of what an interrupted program left; gives the index."""
         self.read()
         for name in (".lock", "checkpoints", JOURNALS, INCOMING, *PLACES):
@@ -130,9 +130,9 @@ class ZooFolder:
             yield index
 
     @contextmanager
-    def making_room(self) -> Iterator[Index]:
-        """`writing`, for a change that deletes more than it writes: it can be made on a full disk."""
-        with self.reserve.given_up(), self.writing() as index:
+    def begin_removal(self) -> Iterator[Index]:
+        """`begin_change`, for a change that deletes more than it writes: it can be made on a full disk."""
+        with self.reserve.release(), self.begin_change() as index:
             yield index
 
     @contextmanager
@@ -156,7 +156,7 @@ class ZooFolder:
 
     def commit(self, index: Index) -> None:
         """Makes the zoo what the index says, then deletes what it no longer names."""
-        self.incoming.note(self.index.dropped(index), safely=True)
+        self.incoming.note(self.index.find_dropped(index), safely=True)
         for folder in PLACES:
             if (self.path / folder).is_dir():
                 flush(self.path / folder)
@@ -170,14 +170,14 @@ class ZooFolder:
         if not self.incoming.folder.exists() or not os.access(self.path, os.W_OK):
             return
         try:
-            with self.writing(patience=0):
+            with self.begin_change(patience=0):
                 pass
         except StoreError:
             return  # somebody is at work, and will clean up
 
     def sweep(self, index: Index) -> None:
         """Deletes what an interrupted program left, and what the index no longer names."""
-        self.index.settle()
+        self.index.sweep()
         for part in self.path.glob(f".{HEAD}.*.part"):
             part.unlink(missing_ok=True)
         if self.incoming.folder.is_dir():
@@ -209,7 +209,7 @@ class ZooFolder:
 
     def store_tensors(self, place: str, tensors: dict[str, Tensor]) -> tuple[str, int]:
         """Writes named tensors; gives the digest of the file and its size."""
-        with self.incoming.receiving(place) as part:
+        with self.incoming.open_part(place) as part:
             digest = save_tensors(part, tensors)
             size = part.stat().st_size
             self.incoming.accept(part, place, digest)
@@ -220,25 +220,25 @@ class ZooFolder:
         source = other.file(place, digest)
         with _reading(source):
             file = source.open("rb")
-        with file, self.incoming.writing(place) as copy:
+        with file, self.incoming.open_file(place) as copy:
             shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
         if copy.digest.hexdigest() != digest:
             raise StoreError(f"{source} was altered: its checksum differs; restore it from a copy")
 
     def store_bytes(self, place: str, content: bytes) -> None:
         """Writes the bytes of a file."""
-        with self.incoming.writing(place) as file:
+        with self.incoming.open_file(place) as file:
             file.write(content)
 
     @contextmanager
-    def receiving_rows(self, dtype: Dtype, shape: Shape) -> Iterator[RowsWriter]:
+    def open_rows(self, dtype: Dtype, shape: Shape) -> Iterator[RowsWriter]:
         """Takes rows of this shape, block by block, and makes one raw tensor of them."""
-        with self.incoming.writing("data") as file:
+        with self.incoming.open_file("data") as file:
             yield RowsWriter(file, dtype, shape)
 
     def store_blocks(self, blocks: Iterable[NDArray[Any]], dtype: Dtype, shape: Shape) -> Stored:
         """Writes rows of this shape as one raw tensor."""
-        with self.receiving_rows(dtype, shape) as writer:
+        with self.open_rows(dtype, shape) as writer:
             for block in blocks:
                 writer.add(block)
         return writer.stored
@@ -263,7 +263,7 @@ class ZooFolder:
         ):
             return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
 
-    def checked_tensor(self, stored: Stored) -> Tensor:
+    def verify_tensor(self, stored: Stored) -> Tensor:
         """A stored tensor that is read whole, compared with its digest."""
         path = self.file("data", stored.digest)
         with _reading(path):

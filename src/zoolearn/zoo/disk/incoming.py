@@ -36,7 +36,7 @@ class Incoming:
         self.names = self.folder / "names"
 
     @contextmanager
-    def receiving(self, place: str) -> Iterator[Path]:
+    def open_part(self, place: str) -> Iterator[Path]:
         """An empty file to write, which `accept` gives its name."""
         part = self.folder / f"{token_hex(8)}.part"
         try:
@@ -49,9 +49,9 @@ class Incoming:
             part.unlink(missing_ok=True)
 
     @contextmanager
-    def writing(self, place: str) -> "Iterator[NewFile]":
+    def open_file(self, place: str) -> "Iterator[NewFile]":
         """A file to write, which gets its name once it is whole."""
-        with self.receiving(place) as part:
+        with self.open_part(place) as part:
             with part.open("wb") as file:
                 new = NewFile(file)
                 yield new
@@ -80,7 +80,7 @@ class Incoming:
         except OSError as error:
             raise StoreError(f"cannot write {self.names}: {error.strerror}; nothing was changed") from error
 
-    def noted(self) -> list[str]:
+    def read_notes(self) -> list[str]:
         """The names that were noted, as far as they are those of a zoo's files."""
         if not self.names.is_file():
             return []
@@ -88,7 +88,7 @@ class Incoming:
 
     def sweep(self, is_wanted: Callable[[str], bool]) -> None:
         """Deletes what was noted and is not wanted, and what was never finished."""
-        for name in self.noted():
+        for name in self.read_notes():
             if not is_wanted(name):
                 (self.zoo / name).unlink(missing_ok=True)
         for place in PLACES:

@@ -42,10 +42,10 @@ class Index:
         arrivals = (self.records[place].arrival for place in self.records.arrivals(name))
         task = TaskEntry(name, tuple(arrival for arrival in arrivals if arrival is not None))
         if not self.records.new and (problem := task.problem) is not None:
-            raise self._altered(f"{problem} ({name!r})")
+            raise self._make_error(f"{problem} ({name!r})")
         return task
 
-    def _altered(self, problem: str) -> StoreError:
+    def _make_error(self, problem: str) -> StoreError:
         return StoreError(f"{self.where}: {problem}; the file was altered, restore it from a copy")
 
     @property
@@ -83,7 +83,7 @@ class Index:
             episode: EpisodeEntry | None = self.records[place].episode
             if episode is not None and (found := episode.since.get(name) or episode.measures.get(name)):
                 return found
-        raise KeyError(name) if self.records.new else self._altered(f"task {name!r} was never measured")
+        raise KeyError(name) if self.records.new else self._make_error(f"task {name!r} was never measured")
 
     @cached_property
     def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
@@ -94,7 +94,7 @@ class Index:
         episodes = [self.records[place].episode for place in self.records.answers(name)]
         return [(each.number, each.measures[name]) for each in episodes if each and name in each.measures]
 
-    def measured(self, measures: Mapping[str, Measure]) -> "Index":
+    def with_measures(self, measures: Mapping[str, Measure]) -> "Index":
         """The same zoo, where some tasks are answered like this since its last episode."""
         if not self.episodes:
             return self
@@ -107,7 +107,7 @@ class Index:
     def _last(self, episode: EpisodeEntry) -> "Index":
         """With its last episode like this."""
         earlier = self.records.until(len(self.records) - 1)
-        return replace(self, records=earlier.plus(changed(self.records[-1], episode=episode)))
+        return replace(self, records=earlier.append(changed(self.records[-1], episode=episode)))
 
     def task(self, name: str, at: int | None = None) -> TaskEntry:
         """A task by its name, as it is now or was after an episode."""
@@ -122,15 +122,15 @@ class Index:
 
     def with_arrival(self, arrival: Arrival) -> "Index":
         """The zoo with rows that arrived of a task, new or known: they open an episode."""
-        return replace(self, records=self.records.plus(Record(None, arrival, ())))
+        return replace(self, records=self.records.append(Record(None, arrival, ())))
 
     def with_member(self, member: MemberEntry) -> "Index":
         """With what has come of the episode that goes on."""
         last = self.records[-1]
         grown = changed(last, members=(*last.members, member))
-        return replace(self, records=self.records.until(len(self.records) - 1).plus(grown))
+        return replace(self, records=self.records.until(len(self.records) - 1).append(grown))
 
-    def ended(self, episode: EpisodeEntry) -> "Index":
+    def end_episode(self, episode: EpisodeEntry) -> "Index":
         """With the episode that went on, as it ended."""
         return self._last(episode)
 
@@ -138,7 +138,7 @@ class Index:
         """The zoo as it was after an episode, but for its log."""
         return replace(self, records=self.records.until(episode))
 
-    def remade(
+    def with_entries(
         self,
         *,
         tasks: Mapping[str, TaskEntry] | None = None,
@@ -161,7 +161,7 @@ class Index:
         return replace(self, records=Records(new=tuple(records)))
 
     @cached_property
-    def _speakers(self) -> Mapping[str, list[MemberEntry]]:
+    def _members_by_task(self) -> Mapping[str, list[MemberEntry]]:
         return LazyDict(self.records.tasks, self.with_votes_on)
 
     def with_votes_on(self, task: str) -> list[MemberEntry]:
@@ -175,30 +175,30 @@ class Index:
 
     def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
-        speakers = self.speakers(task, at)
+        speakers = self.all_voters(task, at)
         first = max((place for place, member in enumerate(speakers) if task in member.supersedes), default=0)
         return speakers[first:]
 
-    def speakers(self, task: str, at: int | None = None) -> list[MemberEntry]:
+    def all_voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`voters`, and those that they supersede."""
         entry = self.task(task)
         if at is None:
-            return [member for member in self._speakers[task] if member.votes_on(task)]
+            return [member for member in self._members_by_task[task] if member.votes_on(task)]
         if not entry.episode <= at <= len(self.episodes):
             raise UnknownTask(
                 f"task {task!r} was learned in episode {entry.episode}; it can be asked as of {entry.episode} to "
                 f"{len(self.episodes)}, not {at}"
             )
-        return [member for member in self._speakers[task] if member.episode <= at]
+        return [member for member in self._members_by_task[task] if member.episode <= at]
 
-    def answering(self, task: str, at: int | None = None) -> list[MemberEntry]:
+    def require_voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """`voters`, refused where no member is left: members of past episodes go when a zoo is pruned permanently or distilled."""
         voters = self.voters(task, at)
         if not self.is_answered(task, voters, at):
             episodes = range(self.tasks[task].episode, len(self.episodes) + 1)
             able = (number for number in episodes if self.is_answered(task, self.voters(task, number), number))
             if (first := next(able, None)) is None:
-                raise self._altered(f"no member answers for task {task!r}")
+                raise self._make_error(f"no member answers for task {task!r}")
             raise UnknownTask(
                 f"no member that answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
@@ -217,7 +217,7 @@ class Index:
         """How much a vote counts, now or as of an episode: by the share of the rows arrived until then that it has seen."""
         return member.share[task] * self.task(task, at).share_seen(member.episode)
 
-    def shaped_by(self, member: MemberEntry, task: str) -> bool:
+    def depends_on(self, member: MemberEntry, task: str) -> bool:
         """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
         source = self.member(member.refits) if member.refits in self.records.members else member
         return task in (*member.tasks, *member.saw) or (
@@ -234,7 +234,7 @@ class Index:
         kept = self.before is not None and self.before.names_file(name)
         return kept or name in self.settings.files or self.records.names_file(name)
 
-    def after(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
+    def with_log(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
         """The next generation, with one more line in the log."""
-        log = self.log.plus(LogEntry(when, did, task, detail))
+        log = self.log.append(LogEntry(when, did, task, detail))
         return replace(self, generation=self.generation + 1, log=log, before=None)

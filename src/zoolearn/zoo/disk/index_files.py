@@ -121,9 +121,9 @@ class IndexFiles:
         """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
         return self.episodes.tasks_with(index.records, prints)
 
-    def dropped(self, index: Index) -> set[str]:
+    def find_dropped(self, index: Index) -> set[str]:
         """The names of files that may no longer belong to the zoo once it is this one."""
-        gone = self.episodes.dropped(index.records)
+        gone = self.episodes.find_dropped(index.records)
         if self.known is None:
             return gone
         now = self.known[1]
@@ -145,8 +145,8 @@ class IndexFiles:
             "before": self._kept(index),
         }
         save_json(self.head, head)
-        self.log.take_up()
-        records = self.episodes.take_up(marks, index.settings)
+        self.log.commit()
+        records = self.episodes.commit(marks, index.settings)
         self.known = self._head(), replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
 
     def _kept(self, index: Index) -> dict[str, Json] | None:
@@ -160,8 +160,8 @@ class IndexFiles:
         """How much the journals take."""
         return self.episodes.bytes + (self.log.mark.bytes if self.log.mark else 0)
 
-    def settle(self) -> None:
+    def sweep(self) -> None:
         """Deletes what an earlier head counted, or an interrupted program left."""
         before = self.known[0].get("before") if self.known else None
-        self.episodes.settle([before[kind]["file"] for kind in ("episodes", "rows", "contents")] if before else ())
-        self.log.settle()
+        self.episodes.sweep([before[kind]["file"] for kind in ("episodes", "rows", "contents")] if before else ())
+        self.log.sweep()

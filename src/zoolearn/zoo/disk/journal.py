@@ -88,12 +88,12 @@ class Lines(Generic[Item]):
 
     def __getitem__(self, place: int) -> Item:
         if place not in self.decoded:
-            item = self.unchecked(place)
+            item = self.decode(place)
             self.check(item, place)
             self.decoded[place] = item
         return self.decoded[place]
 
-    def unchecked(self, place: int) -> Item:
+    def decode(self, place: int) -> Item:
         """One of which nothing is asked but that it is what was written."""
         line = self.data[self.end(place) : self.end(place + 1)]
         if self.marks is not None and _digest(line) != self.marks[place].digest:
@@ -117,7 +117,7 @@ class Lines(Generic[Item]):
             pass  # one of them has a number to be told by
         return [self[place] for place in range(len(self))]
 
-    def take_over(self, known: "Lines[Item]") -> None:
+    def reuse(self, known: "Lines[Item]") -> None:
         """Does not decode again what is the same in lines that were read before."""
         old, now = known.marks or (), self.marks or ()
         for place, item in known.decoded.items():
@@ -154,7 +154,7 @@ class Chain(Sequence[Item]):
         """The first so many."""
         return Chain(self.stored, min(count, self.kept), self.new[: max(0, count - self.kept)])
 
-    def plus(self, *items: Item) -> "Chain[Item]":
+    def append(self, *items: Item) -> "Chain[Item]":
         """With others behind them."""
         return Chain(self.stored, self.kept, (*self.new, *items))
 
@@ -220,7 +220,7 @@ class _Growing(Generic[Item]):
             raise StoreError(f"the index cannot hold what it is to say ({error}); nothing was changed") from error
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
-    def settle(self, keep: Sequence[str] = ()) -> None:
+    def sweep(self, keep: Sequence[str] = ()) -> None:
         """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
         if self.mark is None:
             return
@@ -267,7 +267,7 @@ class Journal(_Growing[Item]):
         self.written, self.hashed = (Mark(path.name, len(lines.data), digest.hexdigest()), lines), (lines, digest)
         return self.written[0]
 
-    def take_up(self) -> None:
+    def commit(self) -> None:
         """Knows that what was written counts now."""
         self.mark, self.lines = self.written
 

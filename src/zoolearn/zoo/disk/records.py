@@ -116,7 +116,7 @@ class Records(Chain[Record]):
         shorter = super().until(count)
         return Records(self.stored, shorter.kept, shorter.new, self.contents)
 
-    def plus(self, *items: Record) -> "Records":
+    def append(self, *items: Record) -> "Records":
         """With others behind them."""
         return Records(self.stored, self.kept, (*self.new, *items), self.contents)
 

@@ -27,7 +27,7 @@ class Reserve:
                     _take(file, 2 * wanted)
 
     @contextmanager
-    def given_up(self) -> Iterator[None]:
+    def release(self) -> Iterator[None]:
         """For a change that makes room; who has too little even so is told what to do."""
         try:
             self.file.unlink(missing_ok=True)

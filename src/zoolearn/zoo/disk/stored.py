@@ -15,55 +15,55 @@ from zoolearn.zoo.disk.folder import WRITE_AT_ONCE, ZooFolder
 from zoolearn.zoo.disk.index import Index
 
 
-def stored_task(folder: ZooFolder, entry: TaskEntry) -> Task:
+def load_task(folder: ZooFolder, entry: TaskEntry) -> Task:
     """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
     if not entry.keeps_rows:
         raise DataError(
             f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
         )
-    train, test = stored_examples(folder, entry, "train"), stored_examples(folder, entry, "test")
+    train, test = load_examples(folder, entry, "train"), load_examples(folder, entry, "test")
     try:
         return Task(entry.name, train, test, entry.classes, entry.augment)
     except DataError as error:
         raise StoreError(f"{folder.path}: {error}; the files were altered, restore them from a copy") from error
 
 
-def arrived_task(folder: ZooFolder, index: Index, arrival: Arrival) -> Task:
+def load_arrival(folder: ZooFolder, index: Index, arrival: Arrival) -> Task:
     """What arrived of a task, its labels among all classes that the task has now; a new task whole."""
     entry = index.with_arrival(arrival).tasks[arrival.task]
     if len(entry.arrivals) == 1:
-        return stored_task(folder, entry)
+        return load_task(folder, entry)
     alone = TaskEntry(arrival.task, (arrival,))
-    train = stored_examples(folder, alone, "train")
+    train = load_examples(folder, alone, "train")
     nothing = train.select(torch.empty(0, dtype=torch.int64))
-    test = nothing if arrival.test is None else stored_examples(folder, alone, "test")
+    test = nothing if arrival.test is None else load_examples(folder, alone, "test")
     return Task(arrival.task, train, test, entry.classes, entry.augment, part=True)
 
 
-def stored_examples(folder: ZooFolder, entry: TaskEntry, side: Side) -> Examples:
+def load_examples(folder: ZooFolder, entry: TaskEntry, side: Side) -> Examples:
     """The rows of a task on one side; memory-mapped where they came at once."""
     try:
-        return Examples(stored_inputs(folder, entry, side), stored_labels(folder, entry, side))
+        return Examples(load_inputs(folder, entry, side), load_labels(folder, entry, side))
     except (DataError, IndexError) as error:
         raise StoreError(f"{folder.path}: {error}; the files were altered, restore them from a copy") from error
 
 
-def stored_inputs(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
+def load_inputs(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The inputs of a task on one side."""
-    return together(folder, entry, side, lambda rows: folder.tensor(rows.x), without_deleted)
+    return join_arrivals(folder, entry, side, lambda rows: folder.tensor(rows.x), drop_deleted)
 
 
-def stored_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
+def load_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The labels of a task on one side."""
-    return together(folder, entry, side, lambda rows: folder.tensor(rows.y), _corrected)
+    return join_arrivals(folder, entry, side, lambda rows: folder.tensor(rows.y), _apply_fixes)
 
 
-def stored_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
+def load_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
     """A task in the parts that it came in, as far as rows of them are kept, each with its episode; corrected as it is now."""
-    whole = stored_task(folder, entry)
+    whole = load_task(folder, entry)
     if len(entry.arrivals) == 1:
         return [(entry.episode, whole)]
-    came_train, came_test = (_came(folder, entry, side) for side in SIDES)
+    came_train, came_test = (_find_episodes(folder, entry, side) for side in SIDES)
     parts: list[tuple[int, Task]] = []
     for arrival in entry.arrivals:
         train = whole.train.select((came_train == arrival.episode).nonzero()[:, 0])
@@ -73,12 +73,12 @@ def stored_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
     return parts
 
 
-def _came(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
+def _find_episodes(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
     """The episode in which each row of a task came."""
     found = torch.empty(0, dtype=torch.int64)
     for arrival in entry.arrivals:
         fixes, rows = arrival.fixes(side), arrival.rows(side)
-        found = found if fixes is None else without_deleted(folder, fixes, found)
+        found = found if fixes is None else drop_deleted(folder, fixes, found)
         if rows is not None:
             found = torch.cat([found, torch.full((rows.count,), arrival.episode)])
     return found
@@ -93,7 +93,7 @@ def _part(whole: Task, train: Examples, test: Examples, *, adds: bool) -> Task:
     return Task(whole.name, train, test, tuple(whole.classes[label] for label in labels), whole.augment, part=adds)
 
 
-def together(
+def join_arrivals(
     folder: ZooFolder,
     entry: TaskEntry,
     side: Side,
@@ -111,7 +111,7 @@ def together(
     return join(found)
 
 
-def without_deleted(folder: ZooFolder, fixes: Fixes, rows: Tensor) -> Tensor:
+def drop_deleted(folder: ZooFolder, fixes: Fixes, rows: Tensor) -> Tensor:
     """What is left of rows once those are gone that a correction deletes."""
     pairs = folder.tensor(fixes.pairs)
     kept = torch.ones(len(rows), dtype=torch.bool)
@@ -119,22 +119,22 @@ def without_deleted(folder: ZooFolder, fixes: Fixes, rows: Tensor) -> Tensor:
     return rows[kept]
 
 
-def _corrected(folder: ZooFolder, fixes: Fixes, labels: Tensor) -> Tensor:
+def _apply_fixes(folder: ZooFolder, fixes: Fixes, labels: Tensor) -> Tensor:
     pairs, labels = folder.tensor(fixes.pairs), labels.clone()
     labels[pairs[:, 0]] = pairs[:, 1]
-    return without_deleted(folder, fixes, labels)
+    return drop_deleted(folder, fixes, labels)
 
 
-def row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str | None]:
+def load_row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str | None]:
     """What each row of a task on one side was called, in the order of the rows."""
     parts = [part for arrival in entry.arrivals if (part := arrival.rows(side))]
     names: list[str | None] = []
     for rows in parts:
-        names += stored_names(folder, rows) or [None] * rows.count
-    return [names[number] for number in row_numbers(folder, entry, side)]
+        names += load_names(folder, rows) or [None] * rows.count
+    return [names[number] for number in number_rows(folder, entry, side)]
 
 
-def row_numbers(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
+def number_rows(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
     """The number, among all rows that ever came on one side, of each that is left."""
     came = 0
 
@@ -143,10 +143,10 @@ def row_numbers(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
         came += rows.count
         return torch.arange(came - rows.count, came)
 
-    return together(folder, entry, side, numbers, without_deleted).tolist()
+    return join_arrivals(folder, entry, side, numbers, drop_deleted).tolist()
 
 
-def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
+def load_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
     """What rows were called where they came from; None where that was not in files."""
     if rows.names is None:
         return None
@@ -161,17 +161,17 @@ def stored_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
 
 def choose_rows(folder: ZooFolder, rows: Rows, places: Tensor, labels: Tensor) -> Rows:
     """Some of the rows that arrived together, as files of their own, with these labels."""
-    names = stored_names(folder, rows)
+    names = load_names(folder, rows)
     return Rows(
-        store_chosen(folder, rows.x, places),
+        store_selection(folder, rows.x, places),
         folder.store_tensor(labels),
-        store_chosen(folder, rows.digests, places),
+        store_selection(folder, rows.digests, places),
         store_names(folder, [names[place] for place in places.tolist()]) if names else None,
-        store_chosen(folder, rows.ids, places) if rows.ids else None,
+        store_selection(folder, rows.ids, places) if rows.ids else None,
     )
 
 
-def store_chosen(folder: ZooFolder, stored: Stored, places: Tensor) -> Stored:
+def store_selection(folder: ZooFolder, stored: Stored, places: Tensor) -> Stored:
     """Writes some rows of a stored tensor as one of their own, a few megabytes at a time."""
     every, at_once = folder.tensor(stored), max(1, WRITE_AT_ONCE // (stored.bytes // stored.shape[0]))
     blocks = (every[block].numpy() for block in torch.split(places, at_once))

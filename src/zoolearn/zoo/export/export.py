@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.errors import MissingData, SettingsError, StoreError
 from zoolearn.files import replacing
 from zoolearn.nets.net import Net
@@ -75,9 +75,9 @@ class Ensemble(nn.Module):
             torch.softmax(head(self.features(backbone, columns(x))), dim=1)
             for backbone, head, columns in zip(self.backbones, self.heads, self.columns, strict=True)
         ]
-        return calibrated(self.together(list(zip(votes, self.weights, strict=True))), self.temperature)
+        return apply_temperature(self.average(list(zip(votes, self.weights, strict=True))), self.temperature)
 
-    def together(self, weighed: Sequence[tuple[Tensor, float]]) -> Tensor:
+    def average(self, weighed: Sequence[tuple[Tensor, float]]) -> Tensor:
         """The mean of votes, those among fewer classes completed by those that know all."""
         of_all = [(vote, weight) for vote, weight in weighed if vote.shape[1] == self.classes]
         whole = _mean(of_all)
@@ -131,7 +131,7 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = calibrated(_answers(nets, rows, task, recipe), temperature)
+            said = apply_temperature(_answers(nets, rows, task, recipe), temperature)
             difference = float((found - said).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(

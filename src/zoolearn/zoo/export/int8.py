@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 from zoolearn.features import Extractor
-from zoolearn.features.quantizing import quantized
+from zoolearn.features.quantizing import quantize
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import probabilities
 from zoolearn.zoo.disk.arrivals import Side, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
-from zoolearn.zoo.disk.stored import row_names, stored_inputs, stored_labels, together, without_deleted
+from zoolearn.zoo.disk.stored import drop_deleted, join_arrivals, load_inputs, load_labels, load_row_names
 from zoolearn.zoo.export.export import Exported, check_target
 from zoolearn.zoo.export.features import EXACT, export_on_features
 from zoolearn.zoo.intake.extracting import to_rows
@@ -38,16 +38,16 @@ def export_in_8_bits(
     for names, _ in asked.values():
         check_at_hand(names)
     size = extractor.size or 0
-    small = quantized(content, np.concatenate(list(iter_read_again(*asked["train"], size))))
+    small = quantize(content, np.concatenate(list(iter_read_again(*asked["train"], size))))
     coarse = Extractor.of_bytes(small, extractor.name)
     made = export_on_features(small, coarse, net, task, path, overwrite=overwrite)
     rows = torch.cat(
         [to_rows(coarse, torch.from_numpy(pictures)) for pictures in iter_read_again(*asked["test"], size)]
     )
-    labels = stored_labels(folder, task, "test")[chosen["test"]]
+    labels = load_labels(folder, task, "test")[chosen["test"]]
     before, after = (
         float((probabilities(net, each, task.name, EXACT).argmax(dim=1) == labels).double().mean())
-        for each in (stored_inputs(folder, task, "test")[chosen["test"]], rows)
+        for each in (load_inputs(folder, task, "test")[chosen["test"]], rows)
     )
     return replace(made, before=before, after=after, pictures=len(rows))
 
@@ -65,17 +65,17 @@ def _originals(
     folder: ZooFolder, task: TaskEntry, side: Side, places: list[int]
 ) -> tuple[list[str], NDArray[np.uint8] | None]:
     """The files of some rows, and what these were when they were learned from."""
-    names = row_names(folder, task, side)
+    names = load_row_names(folder, task, side)
     if any(names[place] is None for place in places):
         raise DataError(
             f"task {task.name!r} has rows that were no files; to quantise, its pictures are read again: learn it from files, "
             "or leave --int8 out"
         )
-    ids = together(
+    ids = join_arrivals(
         folder,
         task,
         side,
         lambda rows: folder.tensor(rows.ids) if rows.ids else torch.zeros(rows.count, 32, dtype=torch.uint8),
-        without_deleted,
+        drop_deleted,
     ).numpy()
     return [name for place in places if (name := names[place])], ids[places]

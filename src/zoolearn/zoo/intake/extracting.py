@@ -14,10 +14,10 @@ from torch import Tensor
 
 from zoolearn.data.task import Examples
 from zoolearn.errors import SettingsError, StoreError, unknown_name
-from zoolearn.features import Extractor, embedded
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.features.extractor import read_file
-from zoolearn.features.named import is_name, named_extractor, named_function
-from zoolearn.features.resize import resized
+from zoolearn.features.named import is_name, load_extractor, load_function
+from zoolearn.features.resize import resize
 from zoolearn.files import Json
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.inputs.tables import Columns
@@ -41,7 +41,7 @@ class Given:
         if callable(features):
             return cls(Extractor.of_function(features, size=size), None)
         if is_name(str(features)):
-            return cls(named_extractor(str(features)), None)
+            return cls(load_extractor(str(features)), None)
         path = Path(features)
         content = read_file(path)
         return cls(Extractor.of_bytes(content, path.name), content)
@@ -52,7 +52,7 @@ class Given:
     @property
     def columns(self) -> Columns:
         """How tables of texts become rows of it."""
-        return Columns(embed=partial(embedded, self.extractor) if self.extractor.size is None else None)
+        return Columns(embed=partial(embed_inputs, self.extractor) if self.extractor.size is None else None)
 
     @property
     def kept(self) -> "Kept":
@@ -79,7 +79,7 @@ class Kept:
             raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
         extractor = _open(self)
         x = Examples.of(pictures, np.zeros(len(pictures), np.int64)).x.numpy()
-        return torch.from_numpy(embedded(extractor, resized(x, extractor.size or 0)))
+        return torch.from_numpy(embed_inputs(extractor, resize(x, extractor.size or 0)))
 
     def __hash__(self) -> int:
         return hash(self.record["sha256"])
@@ -99,7 +99,7 @@ def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names |
         return Extractor.of_bytes(extractor_file(folder, record), record=record)
     name = record["name"]
     if is_name(name):
-        return Extractor.of_function(named_function(name), name, record["size"], record)
+        return Extractor.of_function(load_function(name), name, record["size"], record)
     if name not in (names or {}):
         raise SettingsError(unknown_name("extractor", name, names or {}) + "; pass yours as names={name: function}")
     return Extractor.of_function((names or {})[name], name, record["size"], record)
@@ -116,7 +116,7 @@ def extractor_file(folder: ZooFolder, record: Mapping[str, Json]) -> bytes:
 
 def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
     """What is stored of pictures."""
-    return torch.from_numpy(embedded(extractor, pictures.numpy()))
+    return torch.from_numpy(embed_inputs(extractor, pictures.numpy()))
 
 
 def row_ids(x: NDArray[Any], files: Sequence[Path | None] | None = None) -> NDArray[np.uint8]:

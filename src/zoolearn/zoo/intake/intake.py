@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, unknown_name
-from zoolearn.features import Extractor, embedded
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.runs.step import Step
 from zoolearn.zoo.disk.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import arrived_task, store_chosen, store_names
+from zoolearn.zoo.disk.stored import load_arrival, store_names, store_selection
 from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Numbers, Source
@@ -113,8 +113,8 @@ def iter_take_in(
     left_out = (*data.left_out, *(test.left_out if test else ()))
     if settings.lacks_gpu:
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
-    entry = entry.grown(arrival)
-    arrived_task(folder, index, arrival)  # its own checks, before anything is trained
+    entry = entry.with_arrival(arrival)
+    load_arrival(folder, index, arrival)  # its own checks, before anything is trained
     reading = Reading(entry, look, settings, counts, tuple(broken), lines, left_out, tuple(notes), growth)
     return replace(index, settings=settings), reading
 
@@ -263,9 +263,9 @@ def _iter_read(
     prints = Prints()
     ids: list[NDArray[np.uint8]] = []
     yield Step(what, 0, len(source))
-    with folder.receiving_rows(settings.stored_dtype, settings.stored_shape) as writer:
+    with folder.open_rows(settings.stored_dtype, settings.stored_shape) as writer:
         for block in source.blocks(range(len(source)), settings.shape or ()):
-            stored = block.x if extractor is None or settings.takes_texts else embedded(extractor, block.x)
+            stored = block.x if extractor is None or settings.takes_texts else embed_inputs(extractor, block.x)
             writer.add(stored)
             prints.add(block.x, stored)
             if extractor is not None:
@@ -285,7 +285,7 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
         return None
     stored = taken.stored
     if len(rows) < len(taken.rows):
-        stored = store_chosen(folder, stored, torch.tensor(rows))
+        stored = store_selection(folder, stored, torch.tensor(rows))
     return Rows(
         stored,
         folder.store_blocks([taken.labels[list(rows)]], "int64", ()),

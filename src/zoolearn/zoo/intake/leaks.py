@@ -20,7 +20,7 @@ from torch import Tensor
 from zoolearn.zoo.disk.arrivals import Side, Stored, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import together, without_deleted
+from zoolearn.zoo.disk.stored import drop_deleted, join_arrivals
 
 SMALLEST_SIDE = 16  # of pictures that are compared by their looks: smaller ones show too little
 THUMBNAIL = (8, 9)
@@ -74,9 +74,9 @@ def row_digests(x: NDArray[Any]) -> Digests:
     return np.array([int.from_bytes(blake2b(row.data, digest_size=8).digest(), "little") for row in rows], np.uint64)
 
 
-def stored_digests(folder: ZooFolder, entry: TaskEntry, side: Side) -> Digests:
+def read_digests(folder: ZooFolder, entry: TaskEntry, side: Side) -> Digests:
     """The digests of rows of a task that a zoo stores; no row is read."""
-    found = together(folder, entry, side, lambda rows: folder.checked_tensor(rows.digests), without_deleted)
+    found = join_arrivals(folder, entry, side, lambda rows: folder.verify_tensor(rows.digests), drop_deleted)
     return found.numpy().view(np.uint64)
 
 
@@ -94,9 +94,9 @@ def iter_earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iter
     """Of every task that has had one of these rows: its name, "held" or "train", and the digests of the rows on that side."""
     for name in folder.index.tasks_with(index, prints):
         task = index.tasks[name]
-        yield name, "held", stored_digests(folder, task, "test")
+        yield name, "held", read_digests(folder, task, "test")
         if task.keeps_rows:
-            yield name, "train", stored_digests(folder, task, "train")
+            yield name, "train", read_digests(folder, task, "train")
 
 
 def join_groups(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:

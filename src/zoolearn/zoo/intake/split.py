@@ -15,10 +15,10 @@ from zoolearn.words import plural, some
 from zoolearn.zoo.disk.arrivals import Arrival, Side, Stored, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import choose_rows, stored_labels
+from zoolearn.zoo.disk.stored import choose_rows, load_labels
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.intake.holdout import Holdout, last_rows, random_rows
-from zoolearn.zoo.intake.leaks import Digests, Prints, iter_earlier_sides, join_by_names, join_groups, stored_digests
+from zoolearn.zoo.intake.leaks import Digests, Prints, iter_earlier_sides, join_by_names, join_groups, read_digests
 
 MOST_ALIKE = 5  # groups of pictures that are named
 
@@ -122,7 +122,7 @@ def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]
     where: Side = "test" if side == "held" else "train"
     if where == "train" and not entry.keeps_rows:
         return {}
-    digests, labels = stored_digests(folder, entry, where), stored_labels(folder, entry, where)
+    digests, labels = read_digests(folder, entry, where), load_labels(folder, entry, where)
     return dict(zip(digests.tolist(), labels.tolist(), strict=True))
 
 
@@ -183,7 +183,7 @@ def drop_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arri
     train, test = arrival.train, arrival.test
     assert train is not None
     assert test is not None
-    prints, held = (folder.checked_tensor(rows.digests).numpy().view(np.uint64) for rows in (train, test))
+    prints, held = (folder.verify_tensor(rows.digests).numpy().view(np.uint64) for rows in (train, test))
     labels, kept = folder.tensor(train.y), torch.from_numpy(~np.isin(prints, held)).nonzero()[:, 0]
     counts = torch.bincount(labels[kept], minlength=len(arrival.classes)).tolist()
     if 0 in counts:

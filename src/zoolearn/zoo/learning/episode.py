@@ -28,12 +28,12 @@ from zoolearn.zoo.disk.entries import EpisodeEntry, Measure, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
-from zoolearn.zoo.disk.stored import arrived_task, choose_rows, stored_examples, stored_inputs, stored_labels
+from zoolearn.zoo.disk.stored import choose_rows, load_arrival, load_examples, load_inputs, load_labels
 from zoolearn.zoo.learning.evaluation import held_out_scores
 from zoolearn.zoo.learning.gate import changes_between
-from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, learner_of, measure_answers
+from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, load_learner, measure_answers
 from zoolearn.zoo.learning.scores import Change, Scores, Share
-from zoolearn.zoo.learning.statistics import store_statistics, take_up_statistics, with_corrected_statistics
+from zoolearn.zoo.learning.statistics import correct_statistics, load_statistics, store_statistics
 from zoolearn.zoo.settings import Names
 
 CHECKPOINTS = 20  # of a training, at most
@@ -87,7 +87,7 @@ def iter_episode(
     It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only`, and where nothing is
     kept, nothing is trained, and it is a head on the features of an earlier member. Of corrected rows nothing comes.
     """
-    learner = learner_of(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
+    learner = load_learner(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
     digests = (part.digest for part in arrival.stored)
     learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
     seed, started = learner.episode_seed(), perf_counter()
@@ -98,11 +98,11 @@ def iter_episode(
     if arrival.corrects:
         yield learner.plan(learner.kept[arrival.task])
         _, rows = yield from count_rows(learner.iter_learn_again(arrival.task))
-        arrival = with_corrected_statistics(folder, index, net_of, arrival, learner.recipe)
+        arrival = correct_statistics(folder, index, net_of, arrival, learner.recipe)
     else:
-        part = arrived_task(folder, index, arrival)
+        part = load_arrival(folder, index, arrival)
         if part.part:
-            seen_by = source = take_up_statistics(folder, index, net_of, arrival.task, learner)
+            seen_by = source = load_statistics(folder, index, net_of, arrival.task, learner)
         if heads_only and learner.replay:
             source = newest_features(index, arrival.task)
             learner.refit(part, learner.members[index.records.members.index(source.number)])
@@ -126,7 +126,7 @@ def _entries(
     entries = []
     for place, member in enumerate(learner.members[known:]):
         tasks = learner.latest.tasks if member.trained else (task,)
-        entry = entry_of(member, number + place, tasks, seed, 0.0, 0)
+        entry = make_entry(member, number + place, tasks, seed, 0.0, 0)
         if not member.trained:
             assert source is not None
             entry = changed(entry, refits=source.sees_as, saw=saw_of(source, but=task))
@@ -138,10 +138,10 @@ def _measure_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[I
     """An episode that makes no member: only rows change that a task is measured by."""
     grown = index.with_arrival(arrival)
     episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
-    grown = grown.ended(episode)
+    grown = grown.end_episode(episode)
     scores = held_out_scores(folder, grown, arrival.task)
     learned = Learned(arrival.task, arrival.episode, (), index.measures, grown.measures, 0.0, scores, {})
-    return grown.after("corrected", episode.when, arrival.task, "rows held out"), learned
+    return grown.with_log("corrected", episode.when, arrival.task, "rows held out"), learned
 
 
 def _end_episode(
@@ -163,7 +163,7 @@ def _end_episode(
     entry = entries[-1]
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
-    grown = grown.ended(episode)
+    grown = grown.end_episode(episode)
     learned = Learned(
         arrival.task,
         arrival.episode,
@@ -177,7 +177,7 @@ def _end_episode(
         refits=entry.refits,
     )
     did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
-    return grown.after(did, episode.when, arrival.task, _detail(arrival, entries)), learned
+    return grown.with_log(did, episode.when, arrival.task, _detail(arrival, entries)), learned
 
 
 def ask_earlier_members(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
@@ -195,7 +195,7 @@ def ask_earlier_members(folder: ZooFolder, index: Index, arrival: Arrival, net_o
     return changed(arrival, asked=tuple(member.number for member in speakers), votes=digest)
 
 
-def entry_of(
+def make_entry(
     member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float, rows_trained: int | None = None
 ) -> MemberEntry:
     """A new member that was trained on these tasks, its files not yet written."""
@@ -286,12 +286,12 @@ def write_member(
     votes: dict[str, Tensor] = {}
     for place, name in enumerate(entry.heads):
         task = index.tasks[name].as_of(entry.episode)
-        votes[f"test.{place}"] = probabilities(net, stored_inputs(folder, task, "test"), name, recipe)
+        votes[f"test.{place}"] = probabilities(net, load_inputs(folder, task, "test"), name, recipe)
         if has_train_votes(index, entry, name):
             votes[f"train.{place}"] = (
                 train[name]
                 if name in train
-                else label_probabilities(net, stored_examples(folder, task, "train"), name, recipe)
+                else label_probabilities(net, load_examples(folder, task, "train"), name, recipe)
             )
     file, size = folder.store_tensors("members", net.state_dict())
     digest, _ = folder.store_tensors("votes", votes)
@@ -305,7 +305,7 @@ def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | Non
         on_labels = votes.train(name, at)
         loss = on_labels.loss if on_labels.weight else None
         answer = votes.answer(name, at=at)
-        labels = stored_labels(folder, index.task(name, at), "test")
+        labels = load_labels(folder, index.task(name, at), "test")
         measures[name] = measure_answers(answer, labels, loss, calibrates=index.settings.features is None)
     return measures
 

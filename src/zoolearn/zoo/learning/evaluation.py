@@ -7,16 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import calibrated
+from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.errors import DataError
 from zoolearn.runs.step import Step
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.disk.stored import load_labels
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.intake.intake import class_numbers
-from zoolearn.zoo.intake.leaks import row_digests, stored_digests
+from zoolearn.zoo.intake.leaks import read_digests, row_digests
 from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Scores
 
@@ -54,15 +54,15 @@ def held_out_answers(folder: ZooFolder, index: Index, task: str) -> Tensor:
 
 def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
     """The most frequent class of a task's held-out rows, and the share of them that it has."""
-    counts = torch.bincount(stored_labels(folder, entry, "test"), minlength=len(entry.classes))
+    counts = torch.bincount(load_labels(folder, entry, "test"), minlength=len(entry.classes))
     return entry.classes[int(counts.argmax())], float(counts.max()) / entry.rows_held_out
 
 
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
     """How a task is answered on the rows that are held out of it."""
     entry = index.task(task)
-    answers = calibrated(held_out_answers(folder, index, task), index.measures[task].temperature)
-    return Scores.of(answers, stored_labels(folder, entry, "test"), entry.classes)
+    answers = apply_temperature(held_out_answers(folder, index, task), index.measures[task].temperature)
+    return Scores.of(answers, load_labels(folder, entry, "test"), entry.classes)
 
 
 def iter_test(
@@ -78,7 +78,7 @@ def iter_test(
     assert shape is not None
     rows = list(range(len(source)))
     numbers = class_numbers(source, classes, f"task {task!r} can only be tested on its own classes")
-    trained = [stored_digests(folder, entry, "train") for entry in index.tasks.values() if entry.keeps_rows]
+    trained = [read_digests(folder, entry, "train") for entry in index.tasks.values() if entry.keeps_rows]
     known = np.concatenate(trained) if trained else np.empty(0, np.uint64)
     seen = 0
     answers: list[Tensor] = []

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from zoolearn.errors import SettingsError
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_labels
+from zoolearn.zoo.disk.stored import load_labels
 from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Change
 
@@ -18,7 +18,7 @@ def changes_between(folder: ZooFolder, before: Index, after: Index, tasks: Seque
 
 def _change(votes: StoredVotes, before: Index, task: str) -> Change:
     """On all rows of classes that were known before, told apart among those: more classes are another question."""
-    labels = stored_labels(votes.folder, votes.index.tasks[task], "test")
+    labels = load_labels(votes.folder, votes.index.tasks[task], "test")
     classes = len(before.tasks[task].classes)
     old = labels < classes
     was, now = votes.answer(task, before), votes.answer(task)[:, :classes]
@@ -58,4 +58,4 @@ def take_back(before: Index, task: str, when: str, changes: Mapping[str, Change]
         f"{len(worse)} of {len(changes)} earlier tasks worse: by {-100 * most.value:.1f} ± {100 * most.margin:.1f} points "
         f"on {most.rows} held-out rows"
     )
-    return before.after("taken back", when, task, detail)
+    return before.with_log("taken back", when, task, detail)

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import calibrated, calibration
+from zoolearn.beyond.temperature import apply_temperature, fit_temperature
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_state
 from zoolearn.methods.ensemble import Arrived, Member, Vote, Votes, label_probabilities
@@ -20,14 +20,14 @@ from zoolearn.zoo.disk.entries import Measure, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict, LazyList
-from zoolearn.zoo.disk.stored import stored_task, without_deleted
+from zoolearn.zoo.disk.stored import drop_deleted, load_task
 from zoolearn.zoo.learning.scores import balanced_accuracy
 from zoolearn.zoo.settings import Names, find_backbone
 
 NetOf = Callable[[MemberEntry], Net]
 
 
-def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names | None) -> Net:
+def load_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names | None) -> Net:
     """A member's net, after comparing its file with what the index lets expect; nothing is allocated before."""
     recipe, settings = index.settings.recipe, index.settings
     heads = {name: len(index.knows(member, name)) for name in member.heads}
@@ -58,7 +58,7 @@ def member_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Name
     return net.freeze()
 
 
-def member_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
+def load_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
     """What a member said of rows that were there in its own episode, of one task or of all.
 
     `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
@@ -74,7 +74,7 @@ def member_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str
     return folder.tensors("votes", member.votes, wanted, whole=task is None)
 
 
-def votes_beside(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
+def load_arrival_votes(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
     """What older members said of rows held out of an arrival: (member, row, class), in the order of who was asked."""
     assert arrival.votes is not None
     assert arrival.test is not None
@@ -103,7 +103,7 @@ class StoredVotes:
             if at is not None and arrival.episode > at:
                 break
             if arrival.fix_test is not None:
-                votes = without_deleted(self.folder, arrival.fix_test, votes)
+                votes = drop_deleted(self.folder, arrival.fix_test, votes)
             if arrival.test is not None:
                 votes = torch.cat(
                     [votes, self._beside(arrival)[arrival.asked.index(member.number), :, : votes.shape[1]]]
@@ -125,19 +125,19 @@ class StoredVotes:
         """The sum of the votes on the labels of a task's kept rows, by which it is weighed: of those that saw all of them."""
         votes = Votes("stored")
         entry = self.index.task(task, at)
-        for member in self.index.speakers(task, at):
+        for member in self.index.all_voters(task, at):
             if member.episode >= entry.latest and has_train_votes(self.index, member, task):
                 votes = votes.add(self._of(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
     def _of(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
         if (member.number, task) not in self.files:
-            self.files[member.number, task] = member_votes(self.folder, self.index, member, task)
+            self.files[member.number, task] = load_votes(self.folder, self.index, member, task)
         return self.files[member.number, task]
 
     def _beside(self, arrival: Arrival) -> Tensor:
         if arrival.episode not in self.beside:
-            self.beside[arrival.episode] = votes_beside(self.folder, self.index, arrival)
+            self.beside[arrival.episode] = load_arrival_votes(self.folder, self.index, arrival)
         return self.beside[arrival.episode]
 
 
@@ -159,13 +159,13 @@ def measure_answers(probabilities: Tensor, labels: Tensor, loss: float | None, *
 
     Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
     """
-    temperature = calibration(probabilities, labels) if calibrates else 1.0
-    chosen = calibrated(probabilities, temperature).max(dim=1).values
+    temperature = fit_temperature(probabilities, labels) if calibrates else 1.0
+    chosen = apply_temperature(probabilities, temperature).max(dim=1).values
     shares = accuracy(probabilities, labels), balanced_accuracy(probabilities, labels)
     return Measure(*shares, min(1.0, float(chosen.double().mean())), loss, temperature)
 
 
-def learner_of(
+def load_learner(
     folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
 ) -> OwnedZoo:
     """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
@@ -174,11 +174,11 @@ def learner_of(
     """
     learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
-    learner.members = members_of(index, net_of)
+    learner.members = list_members(index, net_of)
     learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
-    learner.arrived = LazyDict(index.tasks, lambda name: arrived_of(index.tasks[name]))  # type: ignore[assignment]
+    learner.arrived = LazyDict(index.tasks, lambda name: count_arrived(index.tasks[name]))  # type: ignore[assignment]
     kept = index.records.kept_tasks
-    learner.kept = LazyDict(kept, lambda name: stored_task(folder, index.tasks[name]))
+    learner.kept = LazyDict(kept, lambda name: load_task(folder, index.tasks[name]))
     stored, losses = StoredVotes(folder, index), index.records.losses
     for name in kept if learner.tasks_per_episode > 1 else ():
         loss = losses[name]
@@ -190,7 +190,7 @@ def learner_of(
     return learner
 
 
-def arrived_of(task: TaskEntry) -> Arrived:
+def count_arrived(task: TaskEntry) -> Arrived:
     """The rows that have come of a task, as a learner counts them."""
     return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
 
@@ -204,7 +204,7 @@ def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Vo
     return votes
 
 
-def members_of(index: Index, net_of: NetOf) -> LazyList[Member]:
+def list_members(index: Index, net_of: NetOf) -> LazyList[Member]:
     """Members as a learner has them."""
     return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
 

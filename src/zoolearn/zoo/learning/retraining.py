@@ -17,10 +17,10 @@ from zoolearn.zoo.disk.entries import EpisodeEntry, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
-from zoolearn.zoo.disk.stored import stored_task
-from zoolearn.zoo.learning.episode import ask_earlier_members, entry_of, measure, saw_of, write_member
-from zoolearn.zoo.learning.recall import arrived_of, member_net, members_of
-from zoolearn.zoo.learning.statistics import with_kept_statistics
+from zoolearn.zoo.disk.stored import load_task
+from zoolearn.zoo.learning.episode import ask_earlier_members, make_entry, measure, saw_of, write_member
+from zoolearn.zoo.learning.recall import count_arrived, list_members, load_net
+from zoolearn.zoo.learning.statistics import recompute_statistics
 from zoolearn.zoo.settings import Names
 
 
@@ -49,16 +49,16 @@ def iter_retrain(
         for name in member.share:
             since.setdefault(name, member.episode)
         if stays(member) and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
-            net = member_net(folder, index, member, names)  # rows changed that are held out: it is asked again, no more
+            net = load_net(folder, index, member, names)  # rows changed that are held out: it is asked again, no more
             members.append(write_member(folder, index, member, net, learner.recipe, {}))
         elif stays(member):
-            so_far = index.remade(members=members)
-            learner.members = members_of(so_far, lambda other: member_net(folder, index, other, names))
+            so_far = index.with_entries(members=members)
+            learner.members = list_members(so_far, lambda other: load_net(folder, index, other, names))
             members.append((yield from _iter_retrain_member(folder, so_far, learner, member, but)))
-    rest = _ask_again(folder, index.members, index.remade(members=members), learner.recipe, names)
+    rest = _ask_again(folder, index.members, index.with_entries(members=members), learner.recipe, names)
     rest = _count_again(folder, index.members, rest, learner.recipe, names, changed_rows)
-    rest = rest.remade(episodes=[measure_episode_again(folder, rest, entry, since) for entry in rest.episodes])
-    return rest.measured(measure(folder, rest, [name for name in rest.tasks if name in since]))
+    rest = rest.with_entries(episodes=[measure_episode_again(folder, rest, entry, since) for entry in rest.episodes])
+    return rest.with_measures(measure(folder, rest, [name for name in rest.tasks if name in since]))
 
 
 def _iter_retrain_member(
@@ -67,8 +67,8 @@ def _iter_retrain_member(
     """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
     entries = rest.tasks.values()
     known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
-    learner.kept = LazyDict(known, lambda name: stored_task(folder, rest.tasks[name].as_of(member.episode)))
-    learner.arrived = {name: arrived_of(rest.tasks[name].as_of(member.episode)) for name in known}
+    learner.kept = LazyDict(known, lambda name: load_task(folder, rest.tasks[name].as_of(member.episode)))
+    learner.arrived = {name: count_arrived(rest.tasks[name].as_of(member.episode)) for name in known}
     learner.episode = member.episode - 1
     learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != but]
@@ -79,7 +79,7 @@ def _iter_retrain_member(
         made, rows = yield from count_rows(work)
     else:
         made, rows = refit_head(learner, learner.members[source], learner.kept[remaining[0]]), Counter()
-    entry = entry_of(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
+    entry = make_entry(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
     share = {name: weight for name, weight in entry.share.items() if name in member.share}
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
@@ -95,7 +95,7 @@ def _ask_again(
     same = _same(members, rest)
 
     def net_of(member: MemberEntry) -> Net:
-        return member_net(folder, rest, member, names)
+        return load_net(folder, rest, member, names)
 
     for arrival in rest.arrivals:
         if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None):
@@ -116,12 +116,12 @@ def _count_again(
     same = {member.sees_as for member in rest.members if member.number in unchanged}
 
     def net_of(member: MemberEntry) -> Net:
-        return member_net(folder, rest, member, names)
+        return load_net(folder, rest, member, names)
 
     for arrival in rest.arrivals:
         is_same = arrival.seen_by in same and arrival.episode < changed_rows.get(arrival.task, arrival.episode + 1)
         if arrival.statistics and rest.tasks[arrival.task].keeps_rows and not is_same:
-            rest = _with_arrival(rest, arrival, with_kept_statistics(folder, rest, net_of, arrival, recipe))
+            rest = _with_arrival(rest, arrival, recompute_statistics(folder, rest, net_of, arrival, recipe))
     return rest
 
 
@@ -134,7 +134,7 @@ def _same(members: Sequence[MemberEntry], rest: Index) -> set[int]:
 def _with_arrival(rest: Index, was: Arrival, arrival: Arrival) -> Index:
     entry = rest.tasks[was.task]
     arrivals = tuple(arrival if other is was else other for other in entry.arrivals)
-    return rest.remade(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+    return rest.with_entries(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
 
 
 def measure_episode_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:

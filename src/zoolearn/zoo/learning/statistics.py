@@ -20,7 +20,7 @@ from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.stored import stored_inputs, stored_labels, stored_task
+from zoolearn.zoo.disk.stored import load_inputs, load_labels, load_task
 from zoolearn.zoo.learning.recall import NetOf
 
 
@@ -35,7 +35,7 @@ def store_statistics(folder: ZooFolder, statistics: Statistics) -> str:
     return folder.store_tensors("statistics", tensors)[0]
 
 
-def statistics_member(index: Index, entry: TaskEntry) -> MemberEntry | None:
+def find_statistics_member(index: Index, entry: TaskEntry) -> MemberEntry | None:
     """The member whose features the statistics of a task are of, or a head on these; None where both are gone."""
     if entry.statistics is None:
         return None
@@ -46,9 +46,9 @@ def statistics_member(index: Index, entry: TaskEntry) -> MemberEntry | None:
     return next((member for member in heads if number in (None, member.refits)), None)
 
 
-def stored_statistics(folder: ZooFolder, index: Index, net_of: NetOf, entry: TaskEntry) -> Statistics | None:
+def read_statistics(folder: ZooFolder, index: Index, net_of: NetOf, entry: TaskEntry) -> Statistics | None:
     """Those of all rows that have arrived of a task; None where nobody has features that they are of."""
-    member = statistics_member(index, entry)
+    member = find_statistics_member(index, entry)
     if member is None or entry.statistics is None:
         return None
     classes, width = len(entry.classes), net_of(member).head(entry.name).in_features
@@ -64,12 +64,10 @@ def stored_statistics(folder: ZooFolder, index: Index, net_of: NetOf, entry: Tas
     return Statistics(found["counts"].double(), found["means"].double(), scatter + scatter.triu(1).T)
 
 
-def take_up_statistics(
-    folder: ZooFolder, index: Index, net_of: NetOf, task: str, learner: OwnedZoo
-) -> MemberEntry | None:
+def load_statistics(folder: ZooFolder, index: Index, net_of: NetOf, task: str, learner: OwnedZoo) -> MemberEntry | None:
     """Lets a learner grow a task by them; gives the member that has the features which they are of."""
     entry = index.tasks[task]
-    known, member = stored_statistics(folder, index, net_of, entry), statistics_member(index, entry)
+    known, member = read_statistics(folder, index, net_of, entry), find_statistics_member(index, entry)
     if known is not None and member is not None:
         learner.statistics[task] = known
         learner.seeing[task] = Member(with_one_head(net_of(member), task), {}, member.loss, member.episode - 1)
@@ -85,25 +83,23 @@ def with_one_head(net: Net, task: str) -> Net:
     return alone
 
 
-def with_corrected_statistics(
-    folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe
-) -> Arrival:
+def correct_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe) -> Arrival:
     """An arrival that corrects rows of a task, with the statistics of the task once they are corrected, where those are kept."""
     entry = index.tasks[arrival.task]
-    known, member = stored_statistics(folder, index, net_of, entry), statistics_member(index, entry)
+    known, member = read_statistics(folder, index, net_of, entry), find_statistics_member(index, entry)
     if known is None or member is None or arrival.fix_train is None:
         return arrival
     rows, labels = folder.tensor(arrival.fix_train.pairs).unbind(dim=1)
-    net, x = net_of(member), stored_inputs(folder, entry, "train")[rows]
+    net, x = net_of(member), load_inputs(folder, entry, "train")[rows]
     features = compute_features(net, net.scale_features(x, entry.name), recipe)
-    were, left, classes = stored_labels(folder, entry, "train")[rows], labels >= 0, len(entry.classes)
-    found = without(known, Statistics.of(features, were, classes)).merge(
+    were, left, classes = load_labels(folder, entry, "train")[rows], labels >= 0, len(entry.classes)
+    found = subtract(known, Statistics.of(features, were, classes)).merge(
         Statistics.of(features[left], labels[left], classes)
     )
     return changed(arrival, statistics=store_statistics(folder, found), seen_by=entry.counted.seen_by)
 
 
-def without(known: Statistics, gone: Statistics) -> Statistics:
+def subtract(known: Statistics, gone: Statistics) -> Statistics:
     """Statistics of the rows that are left when some are gone; of every class one at least."""
     counts = known.counts - gone.counts
     means = (known.counts[:, None] * known.means - gone.counts[:, None] * gone.means) / counts[:, None]
@@ -112,11 +108,11 @@ def without(known: Statistics, gone: Statistics) -> Statistics:
     return Statistics(counts, means, known.scatter - gone.scatter - moved.T @ apart)
 
 
-def with_kept_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe) -> Arrival:
+def recompute_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe) -> Arrival:
     """An arrival whose statistics are of what is kept of the rows, since they were of rows or features that are gone."""
     entry = index.tasks[arrival.task].as_of(arrival.episode)
-    member = statistics_member(index, entry) if entry.counted.episode == arrival.episode else None
+    member = find_statistics_member(index, entry) if entry.counted.episode == arrival.episode else None
     if member is None:
         return changed(arrival, statistics=None, seen_by=None)
-    found = feature_statistics(net_of(member), stored_task(folder, entry), recipe)
+    found = feature_statistics(net_of(member), load_task(folder, entry), recipe)
     return changed(arrival, statistics=store_statistics(folder, found))

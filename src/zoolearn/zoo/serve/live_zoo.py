@@ -87,7 +87,7 @@ class LiveZoo:
         """The task and class of some rows, where the chance of the task is at least so high, and of which state; on the thread."""
         if self.fitted is None or self.fitted.generation != self.zoo.generation:
             raise Outdated
-        self.zoo.take_up(self.fitted)
+        self.zoo.use_fitted(self.fitted)
         found = self.zoo.recognise(_tensor(rows), float(sure))
         return self.zoo.generation, found
 
