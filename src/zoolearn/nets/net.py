@@ -94,6 +94,7 @@ class Net(nn.Module):
         flip_tta: bool = False,
         standardize: bool = False,
         seed: int = 0,
+        features: int | None = None,
     ) -> None:
         super().__init__()
         self.frozen = False
@@ -109,7 +110,7 @@ class Net(nn.Module):
         self.seed = seed
         with global_seed(derive(seed, "body"), torch.device("cpu")):
             self.backbone = backbone(self.shape, dropout)
-        self.features = self._count_features()
+        self.features = self._count_features() if features is None else features
         self.blocks: tuple[int, ...] = ()  # feature columns of each layer, the last layer's first, after `read_layers`
         self.heads = nn.ModuleList()
         self.standardize = standardize
@@ -315,7 +316,8 @@ class Net(nn.Module):
             raise SettingsError(
                 unknown_name("backbone", spec["backbone"], known) + "; pass your own as backbones={name: function}"
             )
-        net = cls(known[spec["backbone"]], tuple(spec["shape"]), **{name: spec[name] for name in SETTINGS})
+        settings = {name: spec[name] for name in SETTINGS}
+        net = cls(known[spec["backbone"]], tuple(spec["shape"]), **settings, features=spec.get("features"))
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
         net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
         net.head_index = dict(spec["head_index"])

@@ -1,9 +1,11 @@
 """From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.beyond.temperature import apply_temperature, fit_temperature
@@ -46,7 +48,7 @@ def load_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names 
     backbones = {str(settings.backbone): find_backbone(str(settings.backbone), names)}
     try:
         with torch.device("meta"):
-            template = Net.from_spec(spec, backbones).state_dict()
+            template = Net.from_spec({**spec, "features": _features(folder, member)}, backbones).state_dict()
     except (RuntimeError, SettingsError) as error:
         raise StoreError(
             f"{folder.path}: no {settings.backbone} for inputs {settings.stored_shape} ({error})"
@@ -56,6 +58,14 @@ def load_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names 
     net = Net.from_spec(spec, backbones)
     load_state(net, tensors, f"member {member.number}")
     return net.freeze()
+
+
+def _features(folder: ZooFolder, member: MemberEntry) -> int:
+    """How many a member's heads read, by its file: to ask a net without weights would load a compiler, which takes a second."""
+    with suppress(SafetensorError), safe_open(folder.file("members", member.file), framework="np") as file:
+        width: int = file.get_slice("heads.0.weight").get_shape()[-1]
+        return width
+    return 1  # of a file that will be refused
 
 
 def load_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
