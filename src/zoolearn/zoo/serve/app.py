@@ -148,8 +148,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     @app.get("/metrics", response_class=PlainTextResponse, responses=refusals())
     async def metrics() -> PlainTextResponse:
         """Counters, as Prometheus reads them."""
-        text = service.counters.render(service.gauges(), service.index.tasks)
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return PlainTextResponse(service.metrics(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/tasks", response_model=Tasks, responses=refusals())
     async def tasks(asked: Annotated[TaskPage, Query()]) -> Response:

@@ -1,7 +1,7 @@
 """What is counted while a server runs, as Prometheus reads it: requests, answers, and rows that are like nothing stored."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -20,7 +20,7 @@ class Counters:
     >>> counters = Counters()
     >>> counters.count_request("GET", "/tasks", 200, 0.002)
     >>> counters.count_answers("garden", [("heron", 0.9), ("stork", 0.6)])
-    >>> lines = counters.render({"zoo_tasks": 3}, ["garden"]).decode().splitlines()
+    >>> lines = counters.render({"zoo_tasks": 3}).decode().splitlines()
     >>> [line for line in lines if line.startswith(("zoo_requests_total", "zoo_answers_total", "zoo_tasks"))][:2]
     ['zoo_requests_total{method="GET",route="/tasks",status="200"} 1.0', 'zoo_answers_total{class="heron",task="garden"} 1.0']
     """
@@ -58,6 +58,7 @@ class Counters:
         )
         self.strange = Counter("zoo_strange_rows", "Those of them that are like none of it.", ["task"], registry=own)
         self.gauges: dict[str, Gauge] = {}
+        self.tasks: set[str] = set()  # that something was counted of
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts a request that was answered; the route is its pattern, so that clients cannot make up new ones."""
@@ -67,6 +68,7 @@ class Counters:
 
     def count_answers(self, task: str, named: Iterable[tuple[str, float]]) -> None:
         """Counts answers for a task: the class of each row and its probability."""
+        self.tasks.add(task)
         confidence = self.confidence.labels(task)
         for name, probability in named:
             self.answers.labels(task, name).inc()
@@ -75,19 +77,24 @@ class Counters:
     def count_recognised(self, tasks: Iterable[str | None]) -> None:
         """Counts rows whose task was found out, or not."""
         for task in tasks:
+            self.tasks |= {task} if task else set()
             self.recognised.labels(task or NOT_SURE).inc()
 
     def count_compared(self, task: str, strange: Sequence[bool]) -> None:
         """Counts rows that were compared with what is stored of a task, or of all, and those that are like none of it."""
+        self.tasks |= {task} - {NOT_TOLD}
         self.compared.labels(task).inc(len(strange))
         self.strange.labels(task).inc(sum(strange))
 
-    def render(self, gauges: Mapping[str, float], tasks: Collection[str]) -> bytes:
-        """All of it, with some values of the moment; names of tasks that the zoo no longer knows are let go first."""
-        for metric in (self.answers, self.confidence, self.recognised, self.compared, self.strange):
-            for sample in [sample for family in metric.collect() for sample in family.samples]:
-                if sample.labels["task"] not in (*tasks, NOT_SURE, NOT_TOLD):
-                    metric.remove_by_labels({"task": sample.labels["task"]})
+    def let_go(self, known: Container[str]) -> None:
+        """Forgets tasks that the zoo no longer knows, with their names."""
+        for task in [task for task in self.tasks if task not in known]:
+            self.tasks.remove(task)
+            for metric in (self.answers, self.confidence, self.recognised, self.compared, self.strange):
+                metric.remove_by_labels({"task": task})
+
+    def render(self, gauges: Mapping[str, float]) -> bytes:
+        """All of it, with some values of the moment."""
         for name, value in gauges.items():
             if name not in self.gauges:
                 self.gauges[name] = Gauge(name, name.removeprefix("zoo_").replace("_", " "), registry=self.registry)

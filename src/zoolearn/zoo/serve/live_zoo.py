@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
@@ -42,7 +42,7 @@ class LiveZoo:
         self.file = folder / HEAD
         self.seen = self._mark()
         self.zoo = Zoo(folder)
-        self.majorities: dict[str, tuple[str, float]] = {}  # by the digests of files
+        self.majorities: dict[str, tuple[str, tuple[str, float]]] = {}  # by task, with the digests of its files
         self.prepared, self.ready = 0, False  # how many members have their nets at hand; whether all once had
         self.fitted: Fitted | None = None
         self.compared: dict[str, tuple[int, Familiarity]] = {}  # with the rows of a task; and the state that it is of
@@ -75,13 +75,13 @@ class LiveZoo:
 
     def majority(self, entry: TaskEntry) -> tuple[str, float] | None:
         """The most frequent class of a task's held-out rows and its share; None if these are gone or damaged."""
-        key = "".join(part.digest for part in entry.stored)
-        if key not in self.majorities:  # files never change
+        files = "".join(part.digest for part in entry.stored)
+        if entry.name not in self.majorities or self.majorities[entry.name][0] != files:
             try:
-                self.majorities[key] = held_out_majority(self.zoo.folder, entry)
+                self.majorities[entry.name] = files, held_out_majority(self.zoo.folder, entry)
             except (ZooError, OSError):
                 return None
-        return self.majorities[key]
+        return self.majorities[entry.name][1]
 
     def recognise(self, sure: str, rows: Rows) -> tuple[int, list[Recognised]]:
         """The task and class of some rows, where the chance of the task is at least so high, and of which state; on the thread."""
@@ -115,11 +115,13 @@ class LiveZoo:
             raise Outdated
         return found
 
-    async def follow(self) -> None:
-        """Keeps the nets at hand, and looks at the index's file twice a second; a look costs microseconds."""
+    async def follow(self) -> AsyncIterator[Index]:
+        """Each state, with its nets at hand soon after; the index's file is looked at twice a second, in microseconds."""
         loop = asyncio.get_running_loop()
         while True:
             generation, self.prepared = self.zoo.generation, 0
+            self._let_go(generation)
+            yield self.index
             for member in self.index.members:  # one at a time: questions come in between
                 await loop.run_in_executor(self.thread, self._prepare, member)
                 self.prepared += 1
@@ -131,6 +133,13 @@ class LiveZoo:
             while self.zoo.generation == generation:
                 await asyncio.sleep(LOOK_EVERY)
                 await self._look()
+
+    def _let_go(self, generation: int) -> None:
+        """Drops what was made of earlier states: it is of no more use, and some of it is of rows that are forgotten."""
+        self.compared = {task: found for task, found in self.compared.items() if found[0] >= generation}
+        if self.fitted is not None and self.fitted.generation < generation:
+            self.fitted = None
+        self.majorities = {task: found for task, found in self.majorities.items() if task in self.index.tasks}
 
     async def _look(self) -> None:
         """Takes up the newest state, if there is one."""

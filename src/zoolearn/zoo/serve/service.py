@@ -66,7 +66,7 @@ class Service:
     @asynccontextmanager
     async def running(self, app: FastAPI) -> AsyncIterator[None]:
         """Follows the folder while the server runs."""
-        follower = asyncio.create_task(self.live.follow())
+        follower = asyncio.create_task(self._follow())
         yield
         for task in (follower, *([self.sampling] if self.sampling else [])):
             task.cancel()
@@ -76,6 +76,10 @@ class Service:
             await self.training.stop()
         self.model.shutdown()
         self.decoder.shutdown()
+
+    async def _follow(self) -> None:
+        async for index in self.live.follow():
+            self.counters.let_go(index.tasks)
 
     async def rows(self, request: Request, shape: Shape) -> Rows:
         """The rows of a question, whatever form they are sent in."""
@@ -173,7 +177,12 @@ class Service:
         self.counters.count_compared(task, strange)
         self.drift.add(strange)
 
-    def gauges(self) -> dict[str, float]:
+    def metrics(self) -> bytes:
+        """What was counted, and some values of the moment, as Prometheus reads them."""
+        self.counters.let_go(self.index.tasks)
+        return self.counters.render(self._gauges())
+
+    def _gauges(self) -> dict[str, float]:
         values: dict[str, float] = {
             "zoo_generation": self.index.generation,
             "zoo_tasks": len(self.index.tasks),
