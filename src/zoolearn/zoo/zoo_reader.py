@@ -115,9 +115,8 @@ class ZooReader:
         changed = newest.generation != self.index.generation
         self.index = newest
         if changed:
-            self._nets = {
-                key: net for key, net in self._nets.items() if newest.names_file(f"members/{key[0]}.safetensors")
-            }
+            for key in [key for key in self._nets if not newest.names_file(f"members/{key[0]}.safetensors")]:
+                del self._nets[key]
             self._fitted, self._familiar = None, {}  # what was made of rows, also of a task that is forgotten
         return changed
 
@@ -262,11 +261,13 @@ class ZooReader:
         return Columns(wanted=self.settings.columns, embed=embed)
 
     def _net_in(self, index: Index) -> Callable[[MemberEntry], Net]:
+        nets, folder, names = self._nets, self.folder, self.names  # not `self`: it keeps what refers to `net_of`
+
         def net_of(member: MemberEntry) -> Net:
             key = member.file, member.heads
-            if key not in self._nets:
-                self._nets[key] = load_net(self.folder, index, member, self.names)
-            return self._nets[key]
+            if key not in nets:
+                nets[key] = load_net(folder, index, member, names)
+            return nets[key]
 
         return net_of
 

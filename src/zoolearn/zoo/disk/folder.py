@@ -25,6 +25,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from zoolearn.zoo.disk.reserve import Reserve
 
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes
+MAPPED = 1 << 16  # bytes from which on a stored tensor is memory-mapped
 
 
 class ZooFolder:
@@ -251,17 +253,23 @@ class ZooFolder:
         return self.store_blocks(blocks, dtype, tuple(tensor.shape[1:]))
 
     def tensor(self, stored: Stored) -> Tensor:
-        """A stored tensor, memory-mapped; writing to it changes memory only, never the file."""
+        """A stored tensor, a large one memory-mapped; writing to it changes memory only, never the file.
+
+        None keeps a descriptor, as a map of numpy's would: a program that looks at all of a thousand tasks has not as many.
+        """
         path = self.file("data", stored.digest)
         if self._size(path) != stored.bytes:
             raise StoreError(
                 f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
             )
-        with (
-            _reading(path),
-            os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file,
-        ):
-            return torch.from_numpy(np.memmap(file, stored.dtype, mode="c", shape=stored.shape))
+        with _reading(path), open(path, "rb", opener=_open_plain) as file:
+            if stored.bytes < MAPPED:
+                return torch.from_numpy(np.fromfile(file, stored.dtype)).reshape(stored.shape)
+        try:
+            flat = torch.from_file(str(path), shared=False, size=prod(stored.shape), dtype=getattr(torch, stored.dtype))
+        except RuntimeError as error:  # it was there a moment ago
+            raise StoreError(f"{path} cannot be read ({error}); restore it from a copy") from error
+        return flat.reshape(stored.shape)
 
     def verify_tensor(self, stored: Stored) -> Tensor:
         """A stored tensor that is read whole, compared with its digest."""
@@ -285,9 +293,9 @@ class ZooFolder:
         if not is_whole:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="np") as file:
                 _check_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()}, whole=whole)
-                found = {name: read_tensor(file, name) for name in wanted}
+                found = {name: read_tensor(path, file, name) for name in wanted}
         except (SafetensorError, OSError) as error:
             raise StoreError(
                 f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
@@ -296,6 +304,10 @@ class ZooFolder:
             if found[name].dtype != dtype:
                 raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
         return found
+
+
+def _open_plain(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 @contextmanager
