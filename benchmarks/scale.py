@@ -17,6 +17,8 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from msgspec.structs import replace as changed
+from torch import Tensor
 
 import zoolearn
 from benchmarks.tables import Table
@@ -24,21 +26,22 @@ from benchmarks.timing import Contender, ratio, stopwatch, take_turns
 from zoolearn import cli
 from zoolearn.data.task import Examples, Task
 from zoolearn.methods.ensemble import Member, Vote
+from zoolearn.nets.net import Net
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.disk.entries import EpisodeEntry, Measure
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.intake.intake import store_task
-from zoolearn.zoo.learning.episode import make_entry, now, write_member
+from zoolearn.zoo.learning.episode import make_entry, now
 from zoolearn.zoo.serve.app import make_app
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.listing import Listing
 from zoolearn.zoo.serve.service import Service
 
 SIZES = (10, 100, 1_000, 10_000)
-ROWS, WIDTH, BESIDE, REPEATS = 20, 16, 4, 5
+ROWS, HELD, WIDTH, BESIDE, REPEATS = 20, 4, 16, 4, 5
 VOTERS = 4  # members that answer for the task that is asked about, in every zoo
-AT_ONCE = 100  # tasks in one commit of a zoo that is written
+AT_ONCE = 25  # tasks in one commit of a zoo that is written
 FLAT, PAGED, LINEAR = "at most 1.5", "at most 1.5 from 100 on", "linear"
 
 
@@ -67,7 +70,7 @@ def task(number: int) -> Task:
     rng = np.random.default_rng(number)
     labels = torch.arange(ROWS) % 2
     x = torch.from_numpy(rng.normal(size=(ROWS, WIDTH)).astype(np.float32)) + labels[:, None]
-    return Task(f"task {number}", Examples(x[4:], labels[4:]), Examples(x[:4], labels[:4]), ("no", "yes"))
+    return Task(f"task {number}", Examples(x[HELD:], labels[HELD:]), Examples(x[:HELD], labels[:HELD]), ("no", "yes"))
 
 
 def grown(folder: Path, tasks: int) -> None:
@@ -75,28 +78,36 @@ def grown(folder: Path, tasks: int) -> None:
     zoo = zoolearn.new(folder, epochs=3)
     zoo.learn(task(0))
     rng = np.random.default_rng(0)
+    learner = zoo.settings.learner()
+    nets = [learner.new_net(map(task, range(known)), seed=0) for known in range(1, BESIDE + 2)]  # by their heads
     for start in range(1, tasks, AT_ONCE):
         with patch("os.fsync"), zoo.folder.begin_change() as index:  # nobody waits for the disk here
             numbers = range(start, min(tasks, start + AT_ONCE))
-            done = reduce(lambda known, number: _with_task(zoo.folder, known, number, rng), numbers, index)
+            done = reduce(lambda known, number: _with_task(zoo.folder, known, number, nets, rng), numbers, index)
             zoo.folder.commit(done)
 
 
-def _with_task(folder: ZooFolder, index: Index, number: int, rng: np.random.Generator) -> Index:
-    """The zoo after an episode in which a member came that was never trained."""
-    learner = index.settings.learner()
+def _with_task(folder: ZooFolder, index: Index, number: int, nets: list[Net], rng: np.random.Generator) -> Index:
+    """The zoo after an episode in which a member came that was never trained; it differs from others by one number."""
     index, arrival = store_task(folder, index, task(number))
-    drawn = rng.choice(number, min(BESIDE, number), replace=False)
-    names = [arrival.task, *(f"task {place}" for place in drawn)]
-    net = learner.new_net([task(number), *map(task, drawn)], number).freeze()
+    names = [arrival.task, *(f"task {place}" for place in rng.choice(number, min(BESIDE, number), replace=False))]
+    net = nets[len(names) - 1]
     made = Member(net, {name: Vote(1.0, arrival.classes) for name in names}, 0.1, number)
     index = index.with_arrival(arrival)
-    index = index.with_member(
-        write_member(folder, index, make_entry(made, number + 1, names, number, 0.1), net, learner.recipe, {})
-    )
+    votes: dict[str, Tensor] = {}
+    for place in range(len(names)):
+        chance = torch.from_numpy(rng.random(ROWS).astype(np.float32))
+        votes |= {
+            f"test.{place}": torch.stack([chance[:HELD], 1 - chance[:HELD]], dim=1),
+            f"train.{place}": chance[HELD:],
+        }
+    state = {**net.state_dict(), "heads.0.bias": torch.full((2,), float(number))}
+    file, size = folder.store_tensors("members", state)
+    digest, _ = folder.store_tensors("votes", votes)
+    entry = changed(make_entry(made, number + 1, names, number, 0.1), file=file, votes=digest, bytes=size)
     measures = {name: Measure(0.5, 0.5, 0.5, float(rng.uniform(0.1, 1.0))) for name in names}
     ended = EpisodeEntry(number + 1, arrival.task, tuple(names), now(), measures)
-    return index.end_episode(ended).with_log("learned", now(), arrival.task, "by hand")
+    return index.with_member(entry).end_episode(ended).with_log("learned", now(), arrival.task, "by hand")
 
 
 def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:

@@ -59,7 +59,7 @@ def test_writing_to_stored_rows_changes_memory_only(tmp_path, monkeypatch):
         folder = ZooFolder(tmp_path / str(mapped))
         stored = folder.store_tensor(rows)
         folder.tensor(stored).zero_()
-        assert folder.checked_tensor(stored).equal(rows)
+        assert folder.verify_tensor(stored).equal(rows)
 
 
 @needs_proc
