@@ -49,6 +49,7 @@ def cluster() -> Iterator[Any]:
         "RAY_health_check_period_ms": "300",  # a node is gone at the fifth that fails; one that is slow has 10 s for each
         "RAY_health_check_initial_delay_ms": "0",
         "RAY_idle_worker_killing_time_threshold_ms": "600000",  # the next test has use for them
+        "RAY_worker_niceness": "0",  # Ray's 15 lets workers starve beside other programs
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
