@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 600  # seconds for the tests of one mutant; one that hangs is noticed too
@@ -73,6 +74,7 @@ def begin_tests(folder: Path, tests: list[str], patience: int) -> int:
             os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), stream)
         os.chdir(folder / "tests")
         os.environ["PYTHONPATH"] = sys.path[0] = str(folder / "src")  # which was the folder of this script
+        sys.modules["__main__"] = ModuleType("__main__")  # workers that tests start would import this script
         import pytest
 
         code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", *tests]))

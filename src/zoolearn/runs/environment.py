@@ -8,6 +8,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def environment() -> dict[str, Json]:
     """What a run runs on: versions, the commit of the source if it is a checkout, processor, graphics card, threads."""
     return {
         "zoolearn": _version("zoolearn"),
-        "commit": _commit(Path(__file__).resolve().parents[3]),
+        "commit": _own_commit(),
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": _version("numpy"),
@@ -73,6 +74,12 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+@cache
+def _own_commit() -> str | None:
+    """Asked once: what is committed later is not what this process has imported."""
+    return _commit(Path(__file__).resolve().parents[3])
 
 
 def _commit(source: Path) -> str | None:
