@@ -3,6 +3,8 @@
 import io
 import zipfile
 from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from zoolearn.zoo.inputs import Columns, iter_blocks, open_pair, open_source
 from zoolearn.zoo.inputs.cells import labels_of
 from zoolearn.zoo.inputs.folders import iter_images
 from zoolearn.zoo.inputs.pictures import Undecodable, decode, picture_size
+from zoolearn.zoo.inputs.source import MOST_DECODERS, Pictures
 
 
 def saved(image: Image.Image, path: Path, **options) -> Path:
@@ -111,12 +114,49 @@ def test_a_photograph_is_decoded_at_a_fraction_of_its_size_and_looks_the_same(tm
     photo = Image.fromarray(np.stack([slopes, slopes // 2, 255 - slopes], -1).astype(np.uint8))
     path = saved(photo, tmp_path / "photo.jpg")
     turned, sizes = ImageOps.exif_transpose, []
-    monkeypatch.setattr(ImageOps, "exif_transpose", lambda image: sizes.append(image.size) or turned(image))
+    monkeypatch.setattr(
+        ImageOps, "exif_transpose", lambda image, **how: sizes.append(image.size) or turned(image, **how)
+    )
     found = decode(path, (3, 32, 32))
     assert sizes == [(160, 120)], "the next smaller fraction, 80x60, has not twice the pixels that are wanted"
     with Image.open(path) as image:
         whole = np.asarray(ImageOps.fit(image, (32, 32), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
     assert np.abs(found.astype(int) - whole).mean() < 1
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+def test_no_second_copy_is_made_of_a_large_picture(mode, tmp_path, monkeypatch) -> None:
+    path = saved(Image.new(mode, (40, 30), "grey"), tmp_path / "large.png")
+    monkeypatch.setattr(Image.Image, "copy", lambda image: pytest.fail(f"{image.size} were copied"))
+    assert decode(path, (3 if mode == "RGB" else 1, 8, 8)).mean() == 128
+
+
+def test_a_picture_that_a_camera_turned_is_turned_back(tmp_path) -> None:
+    sky = Image.new("RGB", (8, 4), "white")
+    sky.paste("black", (0, 0, 4, 4))
+    orientation = Image.Exif()
+    orientation[0x0112] = 6  # to be turned by a quarter, clockwise
+    path = saved(sky, tmp_path / "turned.png", exif=orientation)
+    assert decode(path, (1, 8, 4))[0, [0, -1], 0].tolist() == [0, 255]
+
+
+def test_the_next_block_of_pictures_is_decoded_meanwhile_and_no_further_one(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("zoolearn.zoo.inputs.source.PICTURES_AT_ONCE", 20)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    path, opened, both = saved(Image.new("RGB", (8, 8)), tmp_path / "one.png"), set(), Event()
+
+    def open_row(row: int) -> Path:
+        opened.add(row)
+        if len(opened) == 40:
+            both.set()
+        assert len([thread for thread in enumerate_threads() if "Pool" in thread.name]) <= MOST_DECODERS
+        return path
+
+    blocks = Pictures("some", [f"{row}" for row in range(70)], None, open_row).blocks(range(70), (3, 8, 8))
+    assert next(blocks).rows == [*range(20)]
+    assert both.wait(timeout=60)
+    assert opened == {*range(40)}
+    assert [block.rows for block in blocks] == [[*range(20, 40)], [*range(40, 60)], [*range(60, 70)]]
 
 
 def test_an_image_that_claims_to_be_enormous_is_not_decoded() -> None:

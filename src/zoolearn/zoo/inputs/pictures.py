@@ -149,7 +149,10 @@ def _fit(image: "Image", shape: Shape) -> NDArray[np.uint8]:
 
     channels, height, width = shape
     image.draft(None, (2 * max(width, height),) * 2)  # a JPEG is decoded at a half, quarter or eighth of its size
-    image = _flat(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
+    ImageOps.exif_transpose(image, in_place=True)  # else a copy of 48 MB for 12 megapixels, as `convert` makes one
+    image, mode = _flat(image), "L" if channels == 1 else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
     if image.size != (width, height):
         image = ImageOps.fit(image, (width, height), Image.Resampling.BICUBIC)
     pixels = np.asarray(image)

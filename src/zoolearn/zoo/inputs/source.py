@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
@@ -19,7 +20,8 @@ from zoolearn.zoo.inputs.cells import LARGEST, list_lines, list_missing
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fit_pixels, picture_size
 
-PICTURES_AT_ONCE = 64  # large ones take a second or two: how often progress is told
+PICTURES_AT_ONCE = 64  # a block; large ones take a second or two: how often progress is told
+MOST_DECODERS = 8  # 12 megapixels that cannot be decoded smaller take 40 to 75 MB each meanwhile, as WebP 200
 MOST_LISTED = 1000  # broken rows in one message
 CHANNELS = {1, 3, 4}  # of images: grey, in colour, in colour and transparent
 LOOKED_AT = 2000  # pictures whose size is asked before all are read
@@ -119,17 +121,21 @@ class Pictures(Source):
             return error
 
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
-        """Decoded by as many threads as there are processors."""
+        """Decoded by threads, and always some more than were asked for: what is done with a block need not wait for the next."""
         if len(shape) != 3:
             raise DataError(f"{self.where} holds images, but the zoo takes {shape[0]} features; use another zoo")
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for first in range(0, len(rows), PICTURES_AT_ONCE):
-                some = list(rows[first : first + PICTURES_AT_ONCE])
-                decoded = list(pool.map(lambda row: self._decode(row, shape), some))
-                good = [row for row, x in zip(some, decoded, strict=True) if not isinstance(x, Broken)]
+        pool = ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_DECODERS))
+        parts = (rows[first : first + PICTURES_AT_ONCE] for first in range(0, len(rows), PICTURES_AT_ONCE))
+        begun = ((part, pool.map(lambda row: self._decode(row, shape), part)) for part in parts)
+        try:
+            for (part, decoding), _ in pairwise(chain(begun, [((), iter(()))])):
+                decoded = list(decoding)
+                good = [row for row, x in zip(part, decoded, strict=True) if not isinstance(x, Broken)]
                 pixels = [x for x in decoded if not isinstance(x, Broken)]
                 x = np.stack(pixels) if pixels else np.empty((0, *shape), np.uint8)
                 yield Block(good, x, tuple(x for x in decoded if isinstance(x, Broken)))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _decode(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
         try:
