@@ -4,13 +4,16 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 import zoolearn
 from zoolearn import cli
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.features.named import LIBRARIES
 from zoolearn.zoo.inputs import Columns, open_source
+from zoolearn.zoo.inputs.source import Numbers
 
 WORDS = {
     "fruit": ("apple pear plum", "plum fig", "pear apple"),
@@ -80,6 +83,32 @@ def test_what_is_missing_for_texts_is_told(zoo, tmp_path) -> None:
         open_source(tmp_path / "plain.csv", Columns(text="remark"))
     with pytest.raises(DataError, match="unknown column 'remarks'; did you mean 'remark'"):
         open_source(tmp_path / "plain.csv", Columns(text="remarks", embed=zoo.columns.embed))
+
+
+def test_what_is_no_text_is_refused_and_changes_nothing(zoo, table, tmp_path) -> None:
+    """Numbers as wide as its rows above all: they would be cut to whole ones, all nothing."""
+    before = zoo.generation
+    wide = np.random.default_rng(0).random((8, 26), np.float32)
+    np.savez(tmp_path / "wide.npz", x=wide, y=np.arange(8) % 2)
+    for shade, name in enumerate("ab"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        Image.new("L", (8, 8), shade).save(tmp_path / "pictures" / name / "1.png")
+    for path in (tmp_path / "wide.npz", tmp_path / "pictures"):
+        with pytest.raises(DataError, match="holds no texts, and this zoo takes nothing else; give a table"):
+            zoo.learn_from("other", path)
+    numbers = Numbers("an array", wide, ["fruit", "tools"] * 4)
+    with pytest.raises(DataError, match="an array holds 26 features, float32; this zoo takes texts"):
+        zoo.learn_from("other", numbers)
+    with pytest.raises(DataError, match="an array holds 26 features, float32; this zoo takes texts"):
+        zoo.learn_from("other", open_source(table, Columns(label="kind", embed=zoo.columns.embed)), test=numbers)
+    assert (zoo.generation, [*zoo.tasks]) == (before, ["words"])
+    with pytest.raises(DataError, match=r"1\.png is of no kind that is known; give a table with a column of texts"):
+        zoo.predict(tmp_path / "pictures" / "a" / "1.png", "words")
+    for asked in (wide, 5, [], ["a text", 3]):
+        with pytest.raises(DataError, match="texts: a string, or a list of them"):
+            zoo.predict(asked, "words")
+    with pytest.raises(SettingsError, match="'letters' cannot be exported, since that is a function"):
+        zoo.export("words", tmp_path / "words.onnx")
 
 
 @pytest.fixture

@@ -73,11 +73,16 @@ def _from_array(x: Any, settings: ZooSettings) -> Tensor:
     try:
         inputs = torch.as_tensor(x)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(
-            f"inputs are a {type(x).__name__}, which is no array of numbers; give an array, a path, a picture or a frame"
-        ) from error
+        ways = (
+            "texts: a string, or a list of them" if settings.takes_texts else "an array, a path, a picture or a frame"
+        )
+        raise DataError(f"inputs are a {type(x).__name__}, which is no array of numbers; give {ways}") from error
     if inputs.dtype == torch.int16 and settings.features and tuple(inputs.shape[1:]) == settings.stored_shape:
         return inputs
+    if settings.takes_texts:
+        raise DataError(
+            f"inputs are a {type(x).__name__} of {inputs.dtype}; this zoo takes texts: a string, or a list of them"
+        )
     shape = settings.shape or ()
     if inputs.ndim == 3 and len(shape) == 3:
         inputs = inputs[:, None] if shape[0] == 1 else inputs

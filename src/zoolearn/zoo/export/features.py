@@ -43,10 +43,13 @@ EXACT = Recipe(device="cpu")
 
 def file_to_export(folder: ZooFolder, record: Mapping[str, Json], to: str) -> bytes:
     """The bytes of the extractor that goes into an exported file; refused where they cannot."""
-    if to != "onnx" or not record["file"]:
+    if not record["file"]:
         raise SettingsError(
-            f"export to {to!r} of a zoo on features of {record['name']!r}; its extractor must be an ONNX file, and so is what "
-            "is exported: --to onnx"
+            f"a zoo on features of {record['name']!r} cannot be exported, since that is a function and no ONNX file; serve it"
+        )
+    if to != "onnx":
+        raise SettingsError(
+            f"export to {to!r} of a zoo on features of {record['name']!r}; its file is one of ONNX: --to onnx"
         )
     return extractor_file(folder, record)
 

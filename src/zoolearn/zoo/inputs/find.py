@@ -17,6 +17,7 @@ from zoolearn.zoo.inputs.texts import SUFFIX, lines_source
 
 TABLES = {".npz", ".npy", ".csv", ".tsv", ".parquet", ".pq"}
 KINDS = "a folder with one subfolder of images per class, .npz, .npy, .csv, .parquet, or a data set saved to disk"
+TEXTS = "a table with a column of texts, .csv, .parquet or a data set saved to disk, or, to be answered, .txt with one a line"
 
 
 def open_source(
@@ -27,12 +28,23 @@ def open_source(
     split: str | None = None,
     labelled: bool = True,
 ) -> Source:
-    """The rows of a path of any kind that is known."""
+    """The rows of a path of any kind that is known; where texts are taken (`columns.embed`), of one that holds texts."""
     columns = columns or Columns()
-    suffix = path.suffix.lower()
-    kinds = KINDS if labelled else "images, folders of them, arrays or tables"
+    kinds = TEXTS if columns.embed is not None else KINDS if labelled else "images, folders of them, arrays or tables"
     if not path.exists():
         raise MissingData(f"{path} does not exist; give {kinds}")
+    source = _open_known(path, columns, labels, split, labelled=labelled)
+    if source is None:
+        raise DataError(f"{path} is of no kind that is known; give {kinds}")
+    if columns.embed is not None and source.look().kind != "texts":
+        raise DataError(f"{path} holds no texts, and this zoo takes nothing else; give {kinds}")
+    return source
+
+
+def _open_known(
+    path: Path, columns: Columns, labels: Path | None, split: str | None, *, labelled: bool
+) -> Source | None:
+    suffix = path.suffix.lower()
     if path.is_dir():
         if is_saved(path):
             return saved_source(path, columns, split, labelled=labelled)
@@ -49,7 +61,7 @@ def open_source(
         return parquet_source(path, columns, labelled=labelled)
     if suffix == SUFFIX and columns.embed is not None and not labelled:
         return lines_source(path, columns.embed)
-    raise DataError(f"{path} is of no kind that is known; give {kinds}")
+    return None
 
 
 def open_sources(
@@ -96,14 +108,15 @@ def iter_blocks(
     """Everything that these paths hold, in blocks with the names of their rows; folders are walked as they are read."""
     is_picture = len(shape) == 3
     columns = replace(columns or Columns(), features=None if is_picture else shape[0], pictures=is_picture)
+    takes_texts = columns.embed is not None
     pictures: list[Path] = []
     for path in paths:
-        if not path.is_dir() and (path.suffix.lower() in SUFFIXES or _is_unnamed_picture(path)):
+        if not takes_texts and not path.is_dir() and (path.suffix.lower() in SUFFIXES or _is_unnamed_picture(path)):
             pictures.append(path)
             continue
         yield from _iter_pictures(pictures, shape)
         pictures = []
-        if path.is_dir() and not is_saved(path) and not (path / "x.npy").is_file():
+        if not takes_texts and path.is_dir() and not is_saved(path) and not (path / "x.npy").is_file():
             yield from _iter_pictures(iter_images(path), shape, path)
         else:
             source = open_source(path, columns, labelled=False)

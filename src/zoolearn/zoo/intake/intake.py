@@ -257,6 +257,8 @@ def _iter_read(
     extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
     """Writes the rows that can be read, whatever side they come to; collects the others."""
+    if settings.takes_texts and (look := source.look()).kind != "texts" and look.dtype != "int16":
+        raise DataError(f"{source.where} holds {look}; this zoo takes texts, or what it stores of them in int16")
     numbers = class_numbers(source, classes)
     rows: list[int] = []
     broken: list[Broken] = []
