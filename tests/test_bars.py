@@ -16,3 +16,18 @@ def test_the_time_left_is_told_where_a_step_takes_minutes() -> None:
         bars.show("reading photographs", 64 * done, 640)
     (bar,) = bars.progress.tasks
     assert bar.time_remaining == 7 * 120.0
+
+
+def test_without_a_terminal_long_work_tells_every_minute_how_long_it_will_take() -> None:
+    now, said = 0.0, StringIO()
+    bars = Bars(Console(file=said, force_terminal=False, width=200))
+    bars.progress.get_time = lambda: now
+    for done in range(0, 601, 5):
+        now = 0.5 * done
+        bars.tell("reading [photos]", 100 * done, 60_000)
+    assert said.getvalue().splitlines() == [
+        "reading [photos]: 12,000 of 60,000, about 4 min left",
+        "reading [photos]: 24,000 of 60,000, about 3 min left",
+        "reading [photos]: 36,000 of 60,000, about 2 min left",
+        "reading [photos]: 48,000 of 60,000, about 1 min left",
+    ]

@@ -21,8 +21,10 @@ from zoolearn.runs.jobs import Done, Event, Failed
 from zoolearn.runs.results import Results
 from zoolearn.runs.step import Step
 from zoolearn.training.fit import Progress as Training
+from zoolearn.words import duration
 
 SECONDS_BACK = 600.0  # that the time left is judged by: a step may take minutes, and two must be seen
+SECONDS_BETWEEN = 60.0  # lines that tell of one step
 
 End = TypeVar("End")
 
@@ -33,6 +35,7 @@ class Bars:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.lines: dict[str, TaskID] = {}
+        self.told: dict[str, tuple[float, float]] = {}  # when a step began, and when a line last told of it
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -58,6 +61,16 @@ class Bars:
             self.progress.remove_task(self.lines.pop(name))
         if outcome:
             self.console.print(f"{name}: {outcome}", markup=False, highlight=False, soft_wrap=True)
+
+    def tell(self, name: str, done: int, total: int) -> None:
+        """Where nothing can be drawn, a line a minute of what takes long: a log must show that it comes on, and how long yet."""
+        now = self.progress.get_time()
+        began, told = self.told.get(name, (now, now))
+        if now - told >= SECONDS_BETWEEN and 0 < done < total and not self.console.is_terminal:
+            left = duration((now - began) / done * (total - done))
+            self.console.print(f"{name}: {done:,} of {total:,}, about {left} left", markup=False, highlight=False)
+            told = now
+        self.told[name] = began, told
 
     def met(self, name: str, results: Results) -> None:
         self.show(name, len(results.accuracy), len(results.meetings), _accuracy(results))
@@ -89,7 +102,9 @@ def follow(
                         bars.close(step)
                     step = title or event.what
                     bars.show(step, event.done, event.total, event.what if title else "")
-                    if title and not console.is_terminal:
+                    if not title:
+                        bars.tell(step, event.done, event.total)
+                    elif not console.is_terminal:
                         console.print(f"{event.done} of {event.total}: {event.what}", markup=False)
                 case _:
                     also(event)
