@@ -135,7 +135,7 @@ def test_a_text_is_typed_and_answered_by_the_one_head_of_its_task(browser, tmp_p
     with serving(zoo.path) as client:
         tab, complaints = opened(browser, client, width=390)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
-        assert "texts, by vowels:" in tab.locator("#summary").text_content()
+        assert "texts, on features of vowels:" in tab.locator("#summary").text_content()
         tab.get_by_label("A text (body)").fill("iiii")
         tab.click("#numbers button")
         assert tab.locator(".verdict").text_content() == "high"

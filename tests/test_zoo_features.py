@@ -32,6 +32,7 @@ from zoolearn.files import checksum
 from zoolearn.runs.step import Step
 from zoolearn.seeds import derive, generator
 from zoolearn.training.predict import probabilities
+from zoolearn.zoo.auto_epochs import Plan
 from zoolearn.zoo.disk.stored import load_row_names, load_task
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.estimator import ModelZooClassifier
@@ -348,6 +349,7 @@ def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty
     wanted = f"accuracy {empty.measure('birds').accuracy:.1%} -> "
     assert wanted in said
     assert f"on {held} held-out pictures" in said
+    assert "from the same head on features in 8 bits" in said
     session = onnxruntime.InferenceSession(tmp_path / "small.onnx", providers=["CPUExecutionProvider"])
     names, labels = load_row_names(empty.folder, empty.tasks["birds"], "test"), empty.task("birds").test.y
     pixels = np.stack([np.asarray(Image.open(name)).transpose(2, 0, 1) for name in names])
@@ -356,7 +358,7 @@ def test_a_file_in_8_bits_is_measured_on_held_out_pictures_where_they_were(empty
     assert right.mean() < empty.measure("birds").accuracy
     assert b"QuantizeLinear" in (tmp_path / "small.onnx").read_bytes()
     Path(names[0]).unlink()
-    with pytest.raises(DataError, match="1 files are not where they were"):
+    with pytest.raises(DataError, match="1 file is gone"):
         empty.export("birds", tmp_path / "other.onnx", int8=True)
     empty.learn(TASKS[1])
     with pytest.raises(DataError, match="rows that were no files"):
@@ -402,6 +404,8 @@ def test_the_command_line_makes_teaches_and_asks_one(extractor, tmp_path, capsys
     assert len(said) == 8
     main(["show", folder])
     assert "features of toy.onnx" in " ".join(capsys.readouterr().out.split())
+    main(["prune", folder])
+    assert "ms per row: of the heads" in " ".join(capsys.readouterr().out.split())
     with pytest.raises(SystemExit):
         main(["new", str(tmp_path / "other"), "--features", str(extractor), "--tasks-per-episode", "5"])
     assert "tasks_per_episode is 5" in " ".join(capsys.readouterr().err.split())
@@ -486,6 +490,14 @@ def test_a_task_grown_by_rows_and_classes_has_the_bits_of_one_learned_at_once(em
     assert torch.equal(grown.weight, at_once.weight[order])
     assert torch.equal(grown.bias, at_once.bias[order])
     assert [member.number for member in empty.index.voters("trees")] == [3]
+
+
+def test_a_growth_says_of_how_many_rows_the_new_head_will_be(empty):
+    task = TASKS[2]
+    empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
+    events = [*empty.iter_learn(part_of(task, ("fir", "oak"), slice(5, 8)), new_classes=["oak"])]
+    assert [event.rows for event in events if isinstance(event, Plan)] == [2 * 5 + 2 * 3]
+    assert empty.tasks["trees"].rows_kept == 2 * 5 + 2 * 3
 
 
 def test_undoing_a_growth_gives_the_vote_back(empty):
@@ -730,7 +742,7 @@ def test_files_that_are_gone_or_changed_stop_it_before_anything_is_made(empty, t
     path = folder / "crow" / "2.png"
     content = path.read_bytes()
     path.unlink()
-    with pytest.raises(DataError, match=r"1 files are not where they were.*2\.png"):
+    with pytest.raises(DataError, match=r"1 file is gone.*2\.png"):
         run_to_end(iter_refeature(empty, twin))
     Image.new("RGB", (SIDE, SIDE), "red").save(path)
     with pytest.raises(DataError, match="no longer the file"):

@@ -79,6 +79,7 @@ def _tell(zoo: Zoo, made: Exported) -> None:
     output.console().print(
         f"{escape(str(made.path))}: {plural(made.members, 'member')}, {megabytes(made.bytes)}; takes (rows, {shape}) {kind}; "
         f"checked on {made.rows} {rows}, largest difference {made.difference:.1e}"
+        f"{'' if made.before is None else ' from the same head on features in 8 bits'}"
     )
     if made.before is not None:
         output.console().print(

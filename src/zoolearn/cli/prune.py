@@ -53,6 +53,8 @@ def main(arguments: Sequence[str]) -> None:
     if given or not options.commit:
         pruning = zoo.prune(loss=options.loss, budget=options.budget, latency=options.latency)
         _tell(pruning, console)
+        if zoo.settings.features is not None:
+            console.print("ms per row: of the heads; making features of a row takes as long whatever is pruned")
         if options.budget is None and options.latency is None:
             for line in list_costly(pruning, ALLOWED_LOSS if options.loss is None else options.loss):
                 console.print(line, markup=False, soft_wrap=True)

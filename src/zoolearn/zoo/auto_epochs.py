@@ -128,10 +128,12 @@ class OwnedZoo(ModelZoo):
 
     def plan(self, task: Task) -> Plan:
         """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
-        drawn = [self.kept[name] for name in self.draw(self.past_weights(without=task.name))]
-        if task.train.x.dtype == torch.int16 or (task.part and not self.replay):
-            return Plan((task.name,), len(task.train), 0, 0.0)
-        tasks = [self.with_kept(task) if task.part else task, *drawn]
+        if task.part and not self.replay:
+            return Plan((task.name,), self.arrived[task.name].total + len(task.train), 0, 0.0)
+        whole = self.with_kept(task) if task.part else task
+        if whole.train.x.dtype == torch.int16:
+            return Plan((task.name,), len(whole.train), 0, 0.0)
+        tasks = [whole, *(self.kept[name] for name in self.draw(self.past_weights(without=task.name)))]
         balanced = self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)

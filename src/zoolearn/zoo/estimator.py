@@ -98,7 +98,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"there is 1 sample (n_samples={len(rows)}); an episode needs at least 2")
         if len(classes) < 2:
             raise ValueError(
-                f"the rows hold one class, {classes[0]!r}; there is nothing to tell apart with fewer than 2 classes"
+                f"the rows hold one class, {classes.tolist()[0]!r}; there is nothing to tell apart with fewer than 2 classes"
             )
         return self._start()._learn(rows, labels, classes, FIRST, sample_weight)
 

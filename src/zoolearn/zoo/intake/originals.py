@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
-from zoolearn.words import some
+from zoolearn.words import plural, some
 from zoolearn.zoo.inputs.source import Pictures
 from zoolearn.zoo.intake.extracting import row_ids
 
@@ -17,7 +17,8 @@ def check_at_hand(names: Sequence[str]) -> None:
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
         raise DataError(
-            f"{len(missing):,} files are not where they were when they were learned from: {some(missing)}; put them back (paths that are not whole begin at the current folder), or learn from others"
+            f"{plural(len(missing), 'file is', 'files are')} gone that rows were learned from: {some(missing)}; put back what is missing "
+            "(paths that are not whole begin at the current folder), or learn from others"
         )
 
 

@@ -49,10 +49,10 @@ const HOW = [
 
 function inputs() {
   if (zoo.shape === null) return "";
-  if (takesTexts()) return `texts, by ${zoo.features}`;
+  if (takesTexts()) return `texts, on features of ${zoo.features}`;
   if (zoo.shape.length === 1) return `rows of ${plural(zoo.shape[0], "number")}`;
   const [channels, height, width] = zoo.shape;
-  return `${channels === 1 ? "grey" : "colour"} images, ${width} × ${height}${zoo.features ? `, by ${zoo.features}` : ""}`;
+  return `${channels === 1 ? "grey" : "colour"} images, ${width} × ${height}${zoo.features ? `, on features of ${zoo.features}` : ""}`;
 }
 
 // ---- asking
@@ -69,7 +69,7 @@ function showQuestion() {
   if (!takesImages()) showColumns();
   byId("task-note").hidden = chosenTask !== UNKNOWN;
   byId("sureness").hidden = chosenTask === UNKNOWN;
-  byId("drop-note").textContent = zoo.shape?.length === 3 ? `Any size; the zoo looks at ${zoo.shape[2]} × ${zoo.shape[1]} pixels of its middle.` : "";
+  byId("drop-note").textContent = zoo.shape?.length === 3 ? `Any size; the largest part of its middle is brought to ${zoo.shape[2]} × ${zoo.shape[1]} pixels.` : "";
   if (!byId("answer").childElementCount) hint();
 }
 
