@@ -10,6 +10,7 @@ Other libraries are imported once, in this process; the tests of each break run 
 """
 
 import argparse
+import gc
 import os
 import shutil
 import signal
@@ -25,7 +26,10 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 600  # seconds for the tests of one mutant; one that hangs is noticed too
-LIBRARIES = ("torch", "numpy", "safetensors.torch", "sklearn", "PIL.Image", "msgspec", "rich.console", "tyro")
+LIBRARIES = (
+    "torch", "torch._dynamo", "numpy", "scipy.stats", "safetensors.torch", "sklearn", "PIL.Image", "msgspec", "rich.console",
+    "tyro", "hypothesis", "pytest",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def begin_tests(folder: Path, tests: list[str], patience: int) -> int:
         sys.modules["__main__"] = ModuleType("__main__")  # workers that tests start would import this script
         import pytest
 
-        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", *tests]))
+        code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
     finally:
         sys.stdout.flush()
         os._exit(code)
@@ -142,10 +146,12 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     mutants = list(read_mutants(given.words))
-    os.environ["OMP_NUM_THREADS"] = os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    for name in ("OMP_NUM_THREADS", "PYTHONDONTWRITEBYTECODE", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        os.environ[name] = "1"
     sys.dont_write_bytecode = True
     for name in LIBRARIES:
         import_module(name)
+    gc.freeze()  # forks share what they do not touch
     verdicts = []
     with tempfile.TemporaryDirectory() as temporary:
         copies = [copy_project(Path(temporary) / str(number)) for number in range(given.workers)]
