@@ -270,6 +270,9 @@ def test_an_order_of_ones_own_decides_which_classes_meet_and_their_labels():
     assert torch.equal(turned.train.x, usual.train.x)
     assert torch.equal(turned.train.y, 1 - usual.train.y), "labels follow the order that was given"
     assert reverse.options == {"class_order": list("9876543210")}
+    turned_on = split_digits(class_order=list("1234567890"))[0]
+    assert turned_on.classes == ("1", "2")
+    assert images(of_label(turned_on.test, 1)) == images(of_label(datasets.digits().test, 2))
 
 
 def test_a_seed_orders_the_classes_and_tasks_may_be_larger():

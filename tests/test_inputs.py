@@ -8,6 +8,7 @@ from threading import enumerate as enumerate_threads
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image, ImageOps
 from sklearn.datasets import load_diabetes
 
@@ -216,6 +217,10 @@ def test_broken_images_are_listed_and_refused_or_left_out(tmp_path) -> None:
     entry = zoo.tasks["shades"]
     assert entry.rows_kept + entry.rows_held_out == 10
     assert zoo.settings.shape == (3, 32, 32)
+    task = zoo.task("shades")
+    for side in (task.train, task.test):
+        bright = side.x.float().mean(dim=(1, 2, 3)) > 128
+        assert torch.equal(bright, side.y == task.classes.index("light")), "those after a broken one keep their labels"
 
 
 def test_a_holdout_takes_a_share_of_every_class_and_no_row_twice(tmp_path) -> None:
@@ -252,6 +257,27 @@ def test_arrays_of_images_are_brought_to_the_zoos_size(tmp_path) -> None:
         open_source(tmp_path)
     with pytest.raises(DataError, match="holds images, but the zoo takes features"):
         everything(source, (5,))
+
+
+def test_every_value_of_an_array_keeps_its_place_however_it_was_saved(tmp_path) -> None:
+    rows, pictures = np.arange(6.0).reshape(2, 3), np.arange(180, dtype=np.uint8).reshape(2, 6, 5, 3)
+    np.savez(tmp_path / "rows.npz", x=np.asfortranarray(rows), y=[0, 1])
+    np.savez(tmp_path / "pictures.npz", x=pictures, y=[0, 1])
+    assert everything(open_source(tmp_path / "rows.npz"), (3,))[0].tolist() == rows.tolist()
+    x, _ = everything(open_source(tmp_path / "pictures.npz"), (3, 6, 5))
+    assert x.tolist() == [[picture[..., channel].tolist() for channel in range(3)] for picture in pictures]
+
+
+def test_labels_of_an_archive_are_places_in_its_list_of_classes(tmp_path) -> None:
+    np.savez(tmp_path / "rows.npz", x=np.zeros((3, 2)), y=[1, 0, 2], classes=["night", "day", "dusk"])
+    source = open_source(tmp_path / "rows.npz")
+    assert (source.labels, source.classes) == (["day", "night", "dusk"], ("night", "day", "dusk"))
+
+
+def test_columns_are_found_by_their_names_in_whatever_order_they_come(tmp_path) -> None:
+    (tmp_path / "asked.csv").write_text("z,note,x\n2,fine,1\n4,fine,3\n")
+    ((_, block),) = iter_blocks([tmp_path / "asked.csv"], (2,), Columns(wanted=("x", "z")))
+    assert block.x.tolist() == [[1, 2], [3, 4]]
 
 
 def test_arrays_with_as_many_channels_as_no_image_has_are_refused(tmp_path) -> None:
@@ -411,7 +437,9 @@ def test_what_is_not_taken_from_a_folder_is_named_with_the_reason(tmp_path) -> N
     (folder / "elsewhere").symlink_to(tmp_path)
     for litter in (".DS_Store", "Thumbs.db", "__MACOSX"):
         (folder / litter).mkdir()
-    left = {Path(thing.name).name: thing.reason for thing in open_source(folder).left_out}
+    source = open_source(folder)
+    assert source.labels == [Path(source.name(row)).parent.name for row in range(10)]
+    left = {Path(thing.name).name: thing.reason for thing in source.left_out}
     assert left == {
         "notes.txt": "no picture that can be read",
         "stray.png": "a picture in no subfolder, so of no class",
@@ -524,8 +552,10 @@ def test_what_is_not_there_or_not_known_is_told(tmp_path) -> None:
 
 def test_a_value_that_is_missing_breaks_its_row_and_not_the_table(tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("age,height,class\n1,,a\n2,3,b\nNA,1,a\n\n4,5,b\n")
-    x, broken = everything(open_source(tmp_path / "rows.csv"), (2,))
+    source = open_source(tmp_path / "rows.csv")
+    x, broken = everything(source, (2,))
     assert x.tolist() == [[2, 3], [4, 5]]
+    assert [row for block in source.blocks(range(4), (2,)) for row in block.rows] == [1, 3], "each with its own label"
     assert [row.name.rpartition(", ")[2] for row in broken] == ["row 2", "row 4"]
     assert [row.reason for row in broken] == [
         "column 'height' is missing or not finite",
