@@ -13,8 +13,10 @@ import zoolearn
 from test_zoo_cli import said
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.lab.beside import beside_figure, beside_table
 from zoolearn.methods.registry import settings_of
 from zoolearn.runs.results import Results
+from zoolearn.runs.standing import Standing
 from zoolearn.runs.store import load
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.learning.scores import Share
@@ -22,6 +24,16 @@ from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, METHODS, ONCE, 
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
+
+
+def test_all_that_cannot_be_told_from_the_best_is_marked_and_bars_are_intervals() -> None:
+    standings = [
+        Standing(name, accuracy, low, high, accuracy, 1.0, 10, 0.5, 0)
+        for name, accuracy, low, high in (("best", 0.9, 0.8, 0.95), ("near", 0.8, 0.7, 0.92), ("far", 0.6, 0.5, 0.7))
+    ]
+    assert beside_table(standings).best == {(0, 1), (1, 1)}
+    for panel in beside_figure(standings, "all").frames[""].panels:
+        assert [series.spread for series in panel.series[:3]] == [[pytest.approx(half)] for half in (7.5, 11, 10)]
 
 
 @pytest.fixture

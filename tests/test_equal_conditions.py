@@ -118,6 +118,16 @@ def test_without_isolated_the_paragraph_tells_the_others_and_that_it_is_missing(
     assert told.endswith("lines were run so far, with one seed.")
 
 
+def test_the_paragraph_tells_of_each_benchmark_what_was_run_on_it():
+    runs = [*searched(ER, 0), *line_runs(ER, 0, 0.8), *line_runs(ER, 0, 0.9, stream=STREAMS[1])]
+    told = " ".join(board.paragraph(equal.board(runs)).split())
+    first, second = (
+        f"on {stream} isolated was not run yet; with 5,000 stored samples: er {score}"
+        for stream, score in zip(STREAMS, ("80.00", "90.00"), strict=True)
+    )
+    assert f"{first}; {second}. 2 of" in told
+
+
 def test_what_was_not_run_is_called_so():
     lines = equal.board([*searched(FINE_TUNE, 0), *line_runs(FINE_TUNE, 0, 0.6)])
     assert [row[1] for row in board.table(lines, STREAMS[0]).rows] == ["fine-tune"]

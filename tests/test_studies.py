@@ -133,6 +133,15 @@ class TestCompetition:
         assert chart.spread == [[None, 1.0], [0.0, None]]
         assert chart.marks == [[False, False], [False, False]]  # 2 is not beyond two errors of 1
 
+    def test_clear_losses_are_marked_as_clear_gains_are(self):
+        change = {"0-1": -0.1, "2-3": 0.1}
+
+        def accuracy(spec: RunSpec, task: str) -> float:
+            return 0.5 + (change[task] + 0.01 * spec.seed if len(spec.options["only"]) == 2 else 0.0)
+
+        (figure,) = competition.figures(SETUP, told(SETUP, competition.specs(SETUP), accuracy))
+        assert figure.frames[""].marks == [[False, True], [True, False]]
+
 
 class TestTogether:
     def test_a_column_is_one_net_and_colour_is_against_the_median_of_the_row(self):
@@ -202,6 +211,15 @@ class TestAblations:
         specs = ablations.ENSEMBLE.specs(SETUP)
         assert [spec.method for spec in specs[::2]] == ["isolated", "isolated", "model-zoo"]
         assert specs[2].record()["networks"] == specs[4].record()["tasks_per_episode"] == 2
+
+    def test_what_some_seeds_alone_tell_has_no_mean(self):
+        def accuracy(spec: RunSpec, task: str) -> float | None:
+            return None if spec.method == "multi-head" and spec.seed else 0.5
+
+        figures = ablations.SAMPLES.figures(SETUP, told(SETUP, ablations.SAMPLES.specs(SETUP), accuracy))
+        (panel,) = figures[0].frames[""].panels
+        assert [series.y for series in panel.series] == [[50.0, None, 50.0]] * 2
+        assert figures[1].frames[""].values == [[50.0, 50.0], [None, None], [50.0, 50.0]]
 
     def test_a_study_is_kept_and_done_at_once_the_second_time(self, tmp_path):
         setup = Setup(**{**vars(SETUP), "study": "samples", "seeds": (0,)})

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -134,6 +135,24 @@ def test_a_search_that_is_taken_up_goes_on_as_if_it_had_never_been_cut(search: s
     assert [tried(second, settings) for settings in begun] == begun
     assert begun + [tried(second) for _ in range(16 - cut)] == expected
     assert len({str(settings) for settings in expected}) == 16
+
+
+@pytest.mark.parametrize("search", ["optuna", "nevergrad"])
+def test_a_search_comes_near_to_what_has_the_largest_value(search: str) -> None:
+    by, proposed = Search({"share": Range(0.0, 1.0)}, search, seed=0, trials=40), []
+    for _ in range(40):
+        trial, settings = by.ask()
+        proposed.append(settings["share"])
+        by.tell(trial, -abs(settings["share"] - 0.8), stopped=False)
+    assert abs(median(proposed[20:]) - 0.8) < 0.1
+
+
+def test_of_trials_at_one_rung_the_better_go_on() -> None:
+    by = Search({"share": Range(0.0, 1.0)}, "optuna", seed=0, trials=9)
+    trials = [by.ask()[0] for _ in range(9)]
+    assert [by.goes_on(trial, 1, value) for trial, value in zip(trials, (5, 4, 3, 2, 1, 6, 7, 0, 8), strict=True)] == [
+        True, False, False, False, False, True, True, False, True,
+    ]  # fmt: skip
 
 
 def test_files_that_a_killed_search_left_of_a_trial_are_deleted(tmp_path: Path) -> None:
